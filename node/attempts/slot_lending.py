@@ -29,7 +29,7 @@ from rota.core.vocabulary.shard_configuration import NO_SESSION
 from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.membership import Membership
 from rota.node.coordination.coordinator import ACTIVE, Member
-from rota.node.peers.messages import ABOUT_NONE, AskSlots, LendSlots, ReturnSlots
+from rota.node.peers.messages import AskSlots, LendSlots, ReturnSlots
 from rota.node.peers.network import Network
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
@@ -177,7 +177,7 @@ class SlotLending:
                 number = next(self._numbers)
                 self._questions[node_id] = _Question(number, now)
                 ask = AskSlots(incarnation=self._incarnation, number=number, count=asked)
-                self._network.send(node_id, ABOUT_NONE, ask)
+                self._network.send(node_id, None, ask)
 
     def _lenders(self, selector: Selector, wanted: int) -> Iterator[tuple[NodeId, int]]:
         """Yield suitable nodes and the number of slots to request, the least loaded node first."""
@@ -221,7 +221,7 @@ class SlotLending:
             self._start(shard, command)
         if len(assigned) < lent:
             rest = ReturnSlots(count=lent - len(assigned))
-            self._network.send(lender, ABOUT_NONE, rest)
+            self._network.send(lender, None, rest)
 
     # -- to lend --------------------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ class SlotLending:
             loan = self._loans.setdefault(borrower, _Loan(0, now))
             loan.add(lent, later(now, LOAN))
             answer = LendSlots(number=request.number, count=lent, session=session)
-            self._network.send(borrower, ABOUT_NONE, answer)
+            self._network.send(borrower, None, answer)
 
     def returned(self, borrower: NodeId, message: ReturnSlots) -> None:
         """Take back slots that another node does not need."""

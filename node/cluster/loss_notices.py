@@ -6,7 +6,7 @@ from rota.core.model.ids import NodeId
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.node.cluster.known_members import KnownMembers
-from rota.node.peers.messages import ABOUT_NONE, CoordinationLost
+from rota.node.peers.messages import CoordinationLost
 from rota.node.peers.network import Network
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
@@ -69,4 +69,4 @@ class LossNotices:
         for node_id in members:
             if node_id != self._node_id:
                 lost = CoordinationLost(generation=self._continuity.lost)
-                self._network.send(node_id, ABOUT_NONE, lost)
+                self._network.send(node_id, None, lost)

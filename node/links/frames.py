@@ -17,7 +17,7 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.checked_fields import CheckedInstant, CheckedShard
 from rota.core.model.ids import ShardId
-from rota.node.peers.messages import Sent
+from rota.node.peers.messages import NODE_KINDS, Sent
 
 FRAME_BYTES_MAX = 1 << 20
 """Limit of a frame: four shards' entries of a busy turn; decoding it does not delay the loop."""
@@ -32,7 +32,8 @@ BATCH_MAX = 4_096
 PARTIAL_BYTES_MAX = 256 << 20
 """Of messages in chunks that are not complete, over all links of a node."""
 
-Item = tuple[CheckedShard, Sent]
+Item = tuple[CheckedShard | None, Sent]
+"""A message in its envelope: the shard that it is about, or none if it is one of `NODE_KINDS`."""
 
 
 class Lane(IntEnum):
@@ -86,7 +87,7 @@ def encode(frame: Chunk | Ping | Pong) -> bytes:
     return _encoder.encode(frame)
 
 
-def encode_item(shard: ShardId, message: Sent) -> bytes:
+def encode_item(shard: ShardId | None, message: Sent) -> bytes:
     """Return the bytes of a message, as they stand in a batch."""
     return _encoder.encode((shard, message))
 
@@ -119,6 +120,17 @@ def decode_item(item: bytes | bytearray) -> Item:
         return _items.decode(item)
     except UNDECODABLE as error:
         raise Garbage(f"a message cannot be read: {error}") from error
+
+
+def check_envelope(shard: ShardId | None, message: Sent) -> None:
+    """Check that a message is about a shard, or about none, as its kind demands.
+
+    Raises:
+        Garbage: It is not.
+    """
+    if (shard is None) != (type(message) in NODE_KINDS):
+        about = "no shard" if shard is None else f"shard {shard}"
+        raise Garbage(f"a message of the kind {type(message).__name__} is about {about}")
 
 
 class Partials:

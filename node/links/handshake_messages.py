@@ -43,8 +43,8 @@ class Versions(NamedTuple):
     newest: _Version
 
 
-SPOKEN = Versions(oldest=2, newest=2)
-"""Version 1 had first words without a proof."""
+SPOKEN = Versions(oldest=3, newest=3)
+"""Version 1 had first words without a proof; version 2 a shard in the envelope of every message."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):

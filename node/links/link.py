@@ -23,6 +23,7 @@ from rota.node.links.frames import (
     Partials,
     Ping,
     Pong,
+    check_envelope,
     decode,
     encode,
 )
@@ -84,7 +85,7 @@ class Link:
         """Bytes of messages that wait to be sent."""
         return self._outbox.size
 
-    def send(self, shard: ShardId, message: Sent) -> bool:
+    def send(self, shard: ShardId | None, message: Sent) -> bool:
         """Have a message sent with all others of this turn; False: there is no room for it."""
         return self._outbox.put(shard, message)
 
@@ -151,8 +152,10 @@ class Link:
         return []
 
     def _checked(self, item: Item) -> Item:
-        if not 0 <= item[0] < self._shard_count:
-            raise Garbage(f"there is no shard {item[0]}; the cluster has {self._shard_count}")
+        shard, message = item
+        check_envelope(shard, message)
+        if shard is not None and not 0 <= shard < self._shard_count:
+            raise Garbage(f"there is no shard {shard}; the cluster has {self._shard_count}")
         return item
 
     # -- what goes ------------------------------------------------------------------------------

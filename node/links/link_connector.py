@@ -46,8 +46,8 @@ STEADY_S = 5.0
 class LinkReceiver(Protocol):
     """Receiver of what links deliver (`rota.node.runtime.message_router.MessageRouter`)."""
 
-    def receive(self, number: ShardId, sender: NodeId, message: Sent, /) -> None:
-        """Handle a message of another node about a shard."""
+    def receive(self, number: ShardId | None, sender: NodeId, message: Sent, /) -> None:
+        """Handle a message of another node, about a shard or about none."""
         ...
 
     def linked(self, node_id: NodeId, /) -> None:

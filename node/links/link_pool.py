@@ -79,7 +79,7 @@ class Links:
         """Call *on_lost* if the link to a node is lost while the body runs."""
         return self._table.watched(node_id, on_lost)
 
-    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+    def send(self, receiver: NodeId, shard: ShardId | None, message: Sent) -> None:
         """Send a message with the others of this turn; drop it without a link or without room."""
         link = self._table.of(receiver)
         if link is None:

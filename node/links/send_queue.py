@@ -48,7 +48,7 @@ class SendQueue:
         self._is_bulks_turn = False
         self._has_some = asyncio.Event()
 
-    def put(self, shard: ShardId, message: Sent) -> bool:
+    def put(self, shard: ShardId | None, message: Sent) -> bool:
         """Have a message sent, or return False: there is no room for it."""
         item = encode_item(shard, message)
         # Any one message finds room where nothing else waits.

@@ -1,7 +1,7 @@
 """Messages between nodes other than those of replicas: commands, attempts, slots, stand-ins.
 
-Like the messages of replicas they may be lost, repeated, delayed and reordered. Each is about one
-shard, whose number the network adds.
+Like the messages of replicas they may be lost, repeated, delayed and reordered. Most are about one
+shard, whose number is in the envelope (`rota.node.links.frames.Item`).
 
     any node                        primary
       Deliver   --------------------->            commands for the shard
@@ -21,11 +21,12 @@ shard, whose number the network adds.
                 <--------------------- AskDigest  request for the digest of the rows after an entry
       GiveDigest --------------------->           the digest
 
-Two kinds are about no shard, and are sent with `ABOUT_NONE`: the slots that nodes lend each other
-(`rota.node.attempts.slot_lending`), and the loss of the coordinator's state (`CoordinationLost`).
+Those of `NODE_KINDS` are about the nodes themselves, and their envelope has no shard: the slots
+that nodes lend each other (`rota.node.attempts.slot_lending`), and the loss of the coordinator's
+state.
 """
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import msgspec
 
@@ -38,7 +39,6 @@ from rota.core.model.checked_fields import (
     CheckedSession,
     Count,
 )
-from rota.core.model.ids import ShardId
 from rota.core.replication.messages import Message
 from rota.core.replication.row_digests import DIGEST_BYTES
 from rota.core.vocabulary.commands import (
@@ -53,9 +53,6 @@ COMMANDS_MAX = 1_024
 """In one message, four times what a node sends at once."""
 ATTEMPTS_MAX = 100_000
 """Of a shard on one node, in one message."""
-
-ABOUT_NONE = ShardId(0)
-"""The shard of messages that are about no shard."""
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
 """Number of a message; its sender counts from 64 random bits."""
@@ -215,6 +212,9 @@ class CoordinationLost(msgspec.Struct, frozen=True, kw_only=True, tag="coordinat
 Lending = AskSlots | LendSlots | ReturnSlots
 Comparing = AskDigest | GiveDigest
 Attempting = AskLease | GiveLease | AskList | Dispatch
-NodeMessage = Deliver | DeliveryReceipt | Attempting | Lending | StandIn | Served | Comparing
-Sent = Message | NodeMessage | CoordinationLost
+NodeMessage = Lending | CoordinationLost
+ShardMessage = Message | Deliver | DeliveryReceipt | Attempting | StandIn | Served | Comparing
+Sent = ShardMessage | NodeMessage
 """Every kind of message between nodes."""
+NODE_KINDS: frozenset[type[Sent]] = frozenset(get_args(NodeMessage))
+"""The kinds that are about no shard."""

@@ -1,4 +1,4 @@
-"""Seam between nodes: messages about their shards.
+"""Seam between nodes: messages about shards, and about the nodes themselves.
 
 Messages may be lost, repeated, delayed and reordered, and a sender gets no notice of it. Messages
 to one node in one turn of the loop are sent together.
@@ -10,7 +10,7 @@ from typing import Protocol
 from rota.core.model.ids import NodeId, ShardId
 from rota.node.peers.messages import Sent
 
-OnMessage = Callable[[ShardId, NodeId, Sent], None]
+OnMessage = Callable[[ShardId | None, NodeId, Sent], None]
 """Called with shard, sender, message: `rota.node.runtime.message_router.MessageRouter.receive`."""
 
 
@@ -22,9 +22,10 @@ class Network(Protocol):
         """The nodes to which there is a link now."""
         ...
 
-    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+    def send(self, receiver: NodeId, shard: ShardId | None, message: Sent) -> None:
         """Send a message soon; never waits, and never fails.
 
+        The message is about *shard*, or, if it is one of `NODE_KINDS`, about none.
         A message of more than 128 MiB when encoded is dropped, like any message that is lost.
         """
         ...
@@ -35,7 +36,7 @@ class NoNetwork:
 
     peers: Collection[NodeId] = ()
 
-    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+    def send(self, receiver: NodeId, shard: ShardId | None, message: Sent) -> None:
         """Refuse the message, whatever its size.
 
         Raises:

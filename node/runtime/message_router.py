@@ -84,20 +84,41 @@ class MessageRouter:
         """Messages that were refused so far, by name; O(shards)."""
         return sum((shard.replica.refused for shard in self._shards), self._refused)
 
-    def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
+    def receive(self, number: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Handle a message of another node; the network calls this.
 
         An error here ends the node, like one in its own work: the network cannot handle it.
+
+        Args:
+            number: The shard that the message is about; None for a message of `NODE_KINDS`.
+            sender: The other node.
+            message: The message.
         """
         try:
-            shard = self._shards[number]
-            members = self._membership.members
-            if may_send(type(message), sender, shard.replica.newest, members):
+            shard = None if number is None else self._shards[number]
+            newest = shard.replica.newest if shard else None
+            if not may_send(type(message), sender, newest, self._membership.members):
+                self._refused[name_of(message)] += 1
+            elif shard is not None:
                 self._take(shard, sender, message)
             else:
-                self._refused[name_of(message)] += 1
+                self._take_of_node(sender, message)
         except Exception as error:
             self._shards.fail(error)
+
+    def _take_of_node(self, sender: NodeId, message: Sent) -> None:
+        match message:
+            case AskSlots():
+                self._lending.asked(sender, message)
+            case LendSlots():
+                self._lending.given(sender, message)
+            case ReturnSlots():
+                self._lending.returned(sender, message)
+            case CoordinationLost():
+                if not self._membership.heard_loss(sender, message.generation):
+                    self._refused[name_of(message)] += 1
+            case _:
+                raise AssertionError(f"{name_of(message)} of {sender} is about a shard")
 
     def _take(self, shard: Shard, sender: NodeId, message: Sent) -> None:
         match message:
@@ -119,12 +140,6 @@ class MessageRouter:
                 self._leases.asked(shard)
             case Dispatch():
                 self._inbound.came(shard, sender, message)
-            case AskSlots():
-                self._lending.asked(sender, message)
-            case LendSlots():
-                self._lending.given(sender, message)
-            case ReturnSlots():
-                self._lending.returned(sender, message)
             case StandIn():
                 self._stand_ins.announced(shard, sender, message)
             case AskDigest():
@@ -134,9 +149,8 @@ class MessageRouter:
                     self._refused[name_of(message)] += 1
             case Served():
                 self._stand_ins.served(shard)
-            case CoordinationLost():
-                if not self._membership.heard_loss(sender, message.generation):
-                    self._refused[name_of(message)] += 1
+            case AskSlots() | LendSlots() | ReturnSlots() | CoordinationLost():
+                raise AssertionError(f"{name_of(message)} of {sender} is about {shard.id}")
             case _:
                 self._gossip.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)

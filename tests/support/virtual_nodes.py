@@ -300,12 +300,12 @@ class Node:
         """The nodes that messages reach (`rota.node.peers.network.Network`)."""
         return self._nodes.linked_to(self.id)
 
-    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+    def send(self, receiver: NodeId, shard: ShardId | None, message: Sent) -> None:
         """Send a message (`rota.node.peers.network.Network`)."""
         if not self._is_dead:
             self._nodes.carry(self.id, receiver, shard, message)
 
-    def hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+    def hear(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Take a message, in the context of this node's process."""
         if self.wiring is not None:
             call = self.wiring.router.receive
@@ -453,7 +453,7 @@ class Nodes:
 
     # -- the network ----------------------------------------------------------------------------
 
-    def carry(self, sender: NodeId, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+    def carry(self, sender: NodeId, receiver: NodeId, shard: ShardId | None, message: Sent) -> None:
         """Carry a message."""
         if self.loses(sender, receiver, message) or (sender, receiver) in self.cuts:
             return

@@ -32,7 +32,7 @@ SHARDS = 8
 PATIENCE_S = 20.0
 CONFIGURATION = Configuration(epoch=Epoch(1), primary=A, primary_session=Session("s"))
 
-Came = tuple[ShardId, NodeId, Sent]
+Came = tuple[ShardId | None, NodeId, Sent]
 
 
 class Network(Protocol):
@@ -149,7 +149,7 @@ class End:
         async with self.links.running("127.0.0.1", self.port, self) as self.port:
             yield self
 
-    def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
+    def receive(self, number: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Keep a message (`rota.node.links.link_connector.LinkReceiver`)."""
         self.heard.append((number, sender, message))
 

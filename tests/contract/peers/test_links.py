@@ -31,6 +31,7 @@ from rota.node.links import frames, send_queue
 from rota.node.links.handshake_messages import NotWelcome
 from rota.node.links.link_connector import PAUSE_S, PAUSE_S_MAX, pause_s
 from rota.node.links.send_queue import SendQueue
+from rota.node.peers.messages import CoordinationLost
 from rota.node.system.sampled_log import SampledLog
 
 
@@ -190,6 +191,8 @@ NO_ORDER = {"key": ["x", "main", 1], "token": [1, 1], "work": ["process"], "fire
         msgspec.msgpack.encode([0, [[3, {"type": "dispatch", "order": NO_ORDER}]]]),
         frames.batch_of([frames.encode_item(ShardId(SHARDS), numbered(1))]),
         frames.batch_of([frames.encode_item(ShardId(-1), numbered(1))]),
+        frames.batch_of([frames.encode_item(None, numbered(1))]),
+        frames.batch_of([frames.encode_item(SHARD, CoordinationLost(generation=1))]),
         frames.encode(frames.Chunk(lane=frames.Lane.BULK, is_last=True, piece=b"\xc1")),
         b"\x00" * (frames.FRAME_BYTES_MAX + 2_000),
     ],
@@ -202,6 +205,8 @@ NO_ORDER = {"key": ["x", "main", 1], "token": [1, 1], "work": ["process"], "fire
         "order",
         "shard",
         "negative",
+        "no shard",
+        "a shard",
         "chunk",
         "long",
     ],

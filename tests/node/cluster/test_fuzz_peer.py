@@ -31,7 +31,7 @@ from rota.node.links import frames, handshake
 from rota.node.links.frames import Garbage, Ping
 from rota.node.links.handshake_messages import NotWelcome
 from rota.node.links.identity_proof import PeerCredentials, draw_bytes
-from rota.node.peers.messages import CoordinationLost
+from rota.node.peers.messages import NODE_KINDS, CoordinationLost
 from rota.node.system.background import beside
 from rota.node.system.entropy import SystemEntropy
 from support.cluster import Cluster, answer
@@ -67,20 +67,28 @@ VALUES = SCALARS + LISTS + MAPS
 
 def mutated(chance: Random, *without: type) -> Iterator[bytes]:
     """Yield frames without end: sound ones, with one or two fields that are otherwise."""
-    sound = [fields_of(each) for each in SENT if not isinstance(each, without)]
+    sound = [
+        (type(each) in NODE_KINDS, fields_of(each))
+        for each in SENT
+        if not isinstance(each, without)
+    ]
     while True:
         items: list[Tree] = []
         for _ in range(chance.choice((1, 1, 3))):
-            message: Tree = chance.choice(sound)
+            is_of_node, message = chance.choice(sound)
             for _ in range(chance.choice((0, 1, 1, 2))):
                 message = grafted(message, chance.randrange(1, 1_000), chance.choice(VALUES))
-            items.append([chance.randrange(8), message])
+            number = chance.randrange(8)
+            items.append([None if is_of_node != (number == 7) else number, message])
         yield msgspec.msgpack.encode([0, items])
 
 
 def is_garbage(frame: bytes) -> bool:
     try:
-        frames.decode(frame)
+        decoded = frames.decode(frame)
+        if isinstance(decoded, frames.Batch):
+            for shard, message in decoded.items:
+                frames.check_envelope(shard, message)
     except Garbage:
         return True
     return False

@@ -280,7 +280,7 @@ def test_a_word_of_a_generation_that_cannot_be_is_refused_and_counted() -> None:
     async def story(nodes: Nodes) -> None:
         router = nodes[A].running.router
 
-        router.receive(SHARD, B, CoordinationLost(generation=1 << 20))
+        router.receive(None, B, CoordinationLost(generation=1 << 20))
 
         assert frozen(nodes, A) == [0]
         assert router.refused["coordination_lost"] == 1

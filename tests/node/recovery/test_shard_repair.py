@@ -86,7 +86,7 @@ async def forge(cluster: Cluster, *messages: Sent) -> None:
 class DeafReceiver:
     """Drops what links bring (`rota.node.links.link_connector.LinkReceiver`)."""
 
-    def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
+    def receive(self, number: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Drop a message."""
 
     def linked(self, node_id: NodeId) -> None:

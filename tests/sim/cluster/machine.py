@@ -62,7 +62,7 @@ class Surrounding(Protocol):
     observer: Observer
     placement: Placement
     machines: "dict[NodeId, Machine]"
-    sent: "deque[tuple[NodeId, NodeId, ShardId, Sent]]"
+    sent: "deque[tuple[NodeId, NodeId, ShardId | None, Sent]]"
     group: asyncio.TaskGroup
 
     def note(self, *what: object) -> None:
@@ -249,14 +249,14 @@ class Machine:
 
     # -- what its node meets --------------------------------------------------------------------
 
-    def hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+    def hear(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Take a message from another node."""
         life = self.life
         if life is not None:
             args = (shard, sender, message)
             self._world.loop.call_soon(life.hear, *args, context=life.gate.context)
 
-    def hear_forged(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+    def hear_forged(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Take a message that its sender has made up, or sends once more."""
         life = self.life
         if life is not None:
@@ -327,13 +327,13 @@ class Life:
         self.gate.open()  # Its tasks have to unwind.
         self._task.cancel()
 
-    def hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+    def hear(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Take a message from another node."""
         if isinstance(message, Dispatch):
             self._sent_here.add(message.order.key)
         self.take(shard, sender, message)
 
-    def take(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+    def take(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Give a message to the node, be it honest or not."""
         if self.wiring is not None:
             self.wiring.router.receive(shard, sender, message)
@@ -471,7 +471,7 @@ class Life:
             & {(self._machine.id, node_id), (node_id, self._machine.id)}
         )
 
-    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+    def send(self, receiver: NodeId, shard: ShardId | None, message: Sent) -> None:
         """Send a message (`rota.node.peers.network.Network`)."""
         if not self._is_dead:
             sender, target = self._machine.id, self._world.machines[receiver]

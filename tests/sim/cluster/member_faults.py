@@ -11,6 +11,7 @@ from rota.core.timing.instants import Instant
 from rota.core.vocabulary.commands import FinishAttempt
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration
 from rota.node.peers.messages import (
+    NODE_KINDS,
     AskDigest,
     AskLease,
     AskList,
@@ -70,8 +71,11 @@ def replay(world: World, machine: Machine) -> bool:
     return True
 
 
-def _carry(world: World, machine: Machine, other: Machine, number: ShardId, message: Sent) -> None:
-    world.links.carry(machine.id, other.id, lambda: other.hear_forged(number, machine.id, message))
+def _carry(
+    world: World, machine: Machine, other: Machine, number: ShardId | None, message: Sent
+) -> None:
+    about = None if type(message) in NODE_KINDS else number  # A link checks this.
+    world.links.carry(machine.id, other.id, lambda: other.hear_forged(about, machine.id, message))
 
 
 def _party(machine: Machine, wiring: NodeWiring, number: ShardId) -> Party:

@@ -64,7 +64,7 @@ class World:
         self.chance = chance
         self.plan = plan
         self.counts: Counter[str] = Counter()
-        self.sent: deque[tuple[NodeId, NodeId, ShardId, Sent]] = deque(maxlen=SENT_KEPT)
+        self.sent: deque[tuple[NodeId, NodeId, ShardId | None, Sent]] = deque(maxlen=SENT_KEPT)
         self.is_healing = False
         self.is_quiet = False
         self.is_rolling = False
