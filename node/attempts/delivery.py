@@ -14,16 +14,32 @@ from functools import partial
 from itertools import count
 
 from rota.core.errors import Kind, Refused
-from rota.core.model.fallback_ids import is_fallback_shard
 from rota.core.model.ids import NodeId
 from rota.node.peers.messages import Deliver, DeliveredCommand, DeliveryReceipt
 from rota.node.peers.network import Network
-from rota.node.shards.fallback_shards import FallbackShards, inward_commands
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Answer, Shard
 
 OnDelivered = Callable[[str], None]
 """Called with the reason why the commands were refused for good, or an empty text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The shard that decides delivered commands.
+
+    Attributes:
+        shards: Those of this node among which *shard* is.
+        commands: In the form for *shard*.
+    """
+
+    shards: Shards
+    shard: Shard
+    commands: tuple[DeliveredCommand, ...]
+
+
+RouteOutcome = Callable[[Shard, tuple[DeliveredCommand, ...]], Route | None]
+"""Returns the route of commands for a shard that another decides; None if the shard decides."""
 
 
 @dataclass(slots=True)
@@ -35,8 +51,7 @@ class _Pending:
     """
 
     number: int
-    shard: Shard
-    commands: tuple[DeliveredCommand, ...]
+    route: Route
     on_delivered: OnDelivered
     is_submitted: bool = False
 
@@ -54,10 +69,9 @@ class Delivery:
 
     Args:
         shards: The shards of this node.
-        fallback_shards: Its fallback shards; commands about their attempts are submitted to them,
-            and never leave the node.
         network: To the other nodes.
         node_id: This node.
+        route_outcome: Called once for each delivery, before its commands are submitted or sent.
         first_number: Of a delivery; random, so that a receipt for an earlier process of this node
             confirms no delivery of this one.
     """
@@ -65,16 +79,16 @@ class Delivery:
     def __init__(
         self,
         shards: Shards,
-        fallback_shards: FallbackShards,
         network: Network,
         node_id: NodeId,
         *,
+        route_outcome: RouteOutcome,
         first_number: int,
     ) -> None:
         self._shards = shards
-        self._fallback_shards = fallback_shards
         self._network = network
         self._node_id = node_id
+        self._route_outcome = route_outcome
         self._numbers = count(first_number)
         self._pending: dict[int, _Pending] = {}
         self._deciding: set[tuple[NodeId, int]] = set()
@@ -91,9 +105,8 @@ class Delivery:
         Returns:
             The number of the delivery, for `cancel`.
         """
-        if inward := inward_commands(commands):
-            shard, commands = self._fallback_shards.of(shard), inward
-        pending = _Pending(next(self._numbers), shard, commands, on_delivered)
+        route = self._route_outcome(shard, commands) or Route(self._shards, shard, commands)
+        pending = _Pending(next(self._numbers), route, on_delivered)
         self._pending[pending.number] = pending
         self._try(pending)
         return pending.number
@@ -109,14 +122,15 @@ class Delivery:
                 self._try(pending)
 
     def _try(self, pending: _Pending) -> None:
-        shard, primary = pending.shard, pending.shard.primary_node
+        route, shard = pending.route, pending.route.shard
         if shard.is_open:
             pending.begin_submission()
-            owner = self._fallback_shards if is_fallback_shard(shard.id) else self._shards
-            owner.submit_together(shard, pending.commands, partial(self._decided_here, pending))
-        elif primary is not None and primary != self._node_id:
-            message = Deliver(number=pending.number, commands=pending.commands)
-            self._network.send(primary, shard.id, message)
+            route.shards.submit_together(
+                shard, route.commands, partial(self._decided_here, pending)
+            )
+        elif shard.primary_node is not None and shard.primary_node != self._node_id:
+            message = Deliver(number=pending.number, commands=route.commands)
+            self._network.send(shard.primary_node, shard.id, message)
 
     def _decided_here(self, pending: _Pending, answer: Answer) -> None:
         pending.end_submission()
@@ -133,7 +147,7 @@ class Delivery:
     def confirm(self, shard: Shard, receipt: DeliveryReceipt) -> None:
         """End a delivery of this node, which the primary of *shard* has confirmed."""
         pending = self._pending.get(receipt.number)
-        if pending is not None and pending.shard is shard:
+        if pending is not None and pending.route.shard is shard:
             self._end(receipt.number, receipt.refusal)
 
     def accept(self, shard: Shard, sender: NodeId, message: Deliver) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rota.core.replication.authority.lease_deadlines import NEVER, outlasting
 from rota.core.timing.instants import Instant, later
 from rota.node.attempts.attempt_leases import AttemptLeases
-from rota.node.attempts.delivery import Delivery
+from rota.node.attempts.delivery import Delivery, RouteOutcome
 from rota.node.attempts.inbound_attempts import InboundAttempts
 from rota.node.attempts.lease_book import LeaseBook
 from rota.node.attempts.local_attempts import LocalAttempts
@@ -15,7 +15,6 @@ from rota.node.attempts.slot_lending import SlotLending
 from rota.node.cluster.membership import Membership
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.foundation import NodeFoundation
-from rota.node.shards.fallback_shards import FallbackShards
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 
@@ -34,23 +33,23 @@ class AttemptParts:
 
 
 def wire_attempts(
-    base: NodeFoundation, shards: Shards, fallback_shards: FallbackShards, membership: Membership
+    base: NodeFoundation, shards: Shards, membership: Membership, *, route_outcome: RouteOutcome
 ) -> AttemptParts:
     """Return the parts for the attempts of a node.
 
     Args:
         base: The foundation of the node.
         shards: Its shards.
-        fallback_shards: Its fallback shards.
         membership: Its membership in the cluster.
+        route_outcome: Returns the route of outcomes that fallback shards decide.
     """
     environment, clock, timing = base.environment, base.clock, base.environment.timing
     network, warden = environment.network, environment.warden
     delivery = Delivery(
         shards,
-        fallback_shards,
         network,
         base.config.node_id,
+        route_outcome=route_outcome,
         first_number=base.entropy.draw(),
     )
     lending = SlotLending(

@@ -6,13 +6,16 @@ from rota.core.model.fallback_ids import is_fallback_shard
 from rota.core.model.ids import ShardId
 from rota.core.vocabulary.commands import TimerCommand
 from rota.core.vocabulary.effects import SetTimer
+from rota.node.attempts.delivery import Route, RouteOutcome
 from rota.node.fallback.fallback_effects import FallbackEffects
 from rota.node.fallback.reconciliation import Reconciliation
 from rota.node.fallback.stand_ins import StandIns
+from rota.node.peers.messages import DeliveredCommand
 from rota.node.runtime.attempt_wiring import AttemptParts
 from rota.node.runtime.foundation import NodeFoundation
-from rota.node.shards.fallback_shards import FallbackShards
+from rota.node.shards.fallback_shards import FallbackShards, inward_commands
 from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
 from rota.node.shards.timers import Alarm, Timers
 from rota.storage.history import History
 
@@ -65,6 +68,19 @@ def wire_fallback_effects(
         timers=timers,
         clock=base.clock,
     )
+
+
+def route_outcome_of(fallback_shards: FallbackShards) -> RouteOutcome:
+    """Return the function that routes outcomes of fallback shards' attempts to those shards.
+
+    Fallback shards have no copy on other nodes, so such commands never leave this node.
+    """
+
+    def route_outcome(shard: Shard, commands: tuple[DeliveredCommand, ...]) -> Route | None:
+        inward = inward_commands(commands)
+        return Route(fallback_shards, fallback_shards.of(shard), inward) if inward else None
+
+    return route_outcome
 
 
 def alarm_of(shards: Shards, stand_ins: StandIns) -> Alarm:

@@ -17,6 +17,7 @@ from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.fallback_wiring import (
     FallbackParts,
     alarm_of,
+    route_outcome_of,
     wire_fallback_effects,
     wire_stand_ins,
 )
@@ -95,7 +96,9 @@ def wire(
     shards = wire_shards(base)
     fallback_shards = wire_fallback_shards(base)
     cluster = wire_cluster(base, shards)
-    attempts = wire_attempts(base, shards, fallback_shards, cluster.membership)
+    attempts = wire_attempts(
+        base, shards, cluster.membership, route_outcome=route_outcome_of(fallback_shards)
+    )
     stand_ins = wire_stand_ins(base, shards, fallback_shards, attempts)
     timers = Timers(
         environment.store,
