@@ -20,7 +20,7 @@ from rota.node.system.config import NodeConfig
 from rota.node.system.metrics import Metrics
 from rota.storage.memory import MemoryStore
 from support.in_process import running_works, save, serving, until
-from support.raw_http import connection
+from support.raw_http import all_of, connection
 from support.rotad import Rotad
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -225,3 +225,25 @@ def test_jobs_fire_while_hundreds_of_requests_are_half_sent(node: Rotad) -> None
         before = len(node.ledger("fires-on"))
         node.wait_until(lambda: len(node.ledger("fires-on")) >= before + 10)
     node.call("DELETE", "/api/v1/jobs/fires-on")
+
+
+def test_a_node_limits_connections_and_unread_responses_without_errors(tmp_path: Path) -> None:
+    """A node uses uvloop, whose transports are no subclass of asyncio's."""
+    with Rotad(tmp_path / "n", "--connections-per-address-max", "100").start() as node:
+        node.create(name="long", command=["x" * 100_000] * 30)
+        request = b"GET /api/v1/jobs/long HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+        def is_closed(reason: str, count: str) -> bool:
+            with connection(node, "127.0.0.2") as other:
+                other.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                text = all_of(other).decode()
+            return f'connections_closed_total{{reason="{reason}"}} {count}' in text
+
+        with ExitStack() as connections:
+            callers = [connections.enter_context(connection(node)) for _ in range(120)]
+            node.wait_until(lambda: is_closed("address", "20.0"))
+            for caller in callers[:100]:
+                caller.sendall(request)
+            node.wait_until(lambda: is_closed("unread", ""))
+
+        assert '"level": "error"' not in node.log()
