@@ -19,7 +19,7 @@ import uvloop
 import rota
 from rota.core.errors import Refused, RotaError
 from rota.node.cluster.joining import WrongCluster
-from rota.node.coordination.coordinator import CoordinatorRefused
+from rota.node.coordination.coordinator_errors import CoordinatorRefused
 from rota.node.runtime.node import Node
 from rota.node.system.advertised_address import NoOwnAddress
 from rota.node.system.config import SETTINGS, NodeConfig, Setting, load_config

@@ -17,14 +17,8 @@ from msgspec.structs import replace
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Duration, Instant
 from rota.node.cluster.membership import Membership
-from rota.node.coordination.coordinator import (
-    ACTIVE,
-    AWAY,
-    Coordinator,
-    CoordinatorUnavailable,
-    Member,
-    OutcomeUnknown,
-)
+from rota.node.coordination.coordinator import ACTIVE, AWAY, Coordinator, Member
+from rota.node.coordination.coordinator_errors import CoordinatorUnavailable, OutcomeUnknown
 from rota.node.system.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -19,13 +19,10 @@ from rota.node.cluster.loss_notices import LossNotices
 from rota.node.cluster.own_record import OwnRecord
 from rota.node.cluster.swap_gate import SwapGate
 from rota.node.cluster.swap_queue import SwapQueue
-from rota.node.coordination.coordinator import (
-    Coordinator,
+from rota.node.coordination.coordinator import Coordinator, Member, News, View
+from rota.node.coordination.coordinator_errors import (
     CoordinatorUnavailable,
-    Member,
-    News,
     OutcomeUnknown,
-    View,
     WatchLost,
 )
 from rota.node.peers.network import Network

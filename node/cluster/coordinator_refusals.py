@@ -4,7 +4,11 @@ import logging
 from collections.abc import Callable
 
 from rota.core.timing.instants import Instant
-from rota.node.coordination.coordinator import CoordinatorError, CoordinatorRefused, OutOfSpace
+from rota.node.coordination.coordinator_errors import (
+    CoordinatorError,
+    CoordinatorRefused,
+    OutOfSpace,
+)
 from rota.node.system.sampled_log import SampledLog
 
 log = logging.getLogger(__name__)

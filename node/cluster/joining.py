@@ -13,7 +13,8 @@ import msgspec
 from rota.core.model.ids import NodeId
 from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import MILLISECOND, Duration, format_duration
-from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, Member
+from rota.node.coordination.coordinator import Cluster, Coordinator, Member
+from rota.node.coordination.coordinator_errors import CoordinatorError
 from rota.node.shards.local_shards import Shards
 from rota.node.system.config import NodeConfig
 from rota.storage.directory import Identity

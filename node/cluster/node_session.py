@@ -16,9 +16,8 @@ from rota.node.cluster.coordinator_refusals import CoordinatorRefusals
 from rota.node.cluster.own_record import OwnRecord
 from rota.node.cluster.swap_gate import SwapGate
 from rota.node.cluster.swap_queue import SwapQueue
-from rota.node.coordination.coordinator import (
-    Claim,
-    Coordinator,
+from rota.node.coordination.coordinator import Claim, Coordinator
+from rota.node.coordination.coordinator_errors import (
     CoordinatorUnavailable,
     OutcomeUnknown,
     SessionTaken,

@@ -8,7 +8,8 @@ from rota.node.cluster.coordinator_refusals import CoordinatorRefusals
 from rota.node.cluster.loss_notices import LossNotices
 from rota.node.cluster.swap_gate import SwapGate
 from rota.node.cluster.swap_queue import SwapQueue
-from rota.node.coordination.coordinator import Coordinator, CoordinatorUnavailable, OutcomeUnknown
+from rota.node.coordination.coordinator import Coordinator
+from rota.node.coordination.coordinator_errors import CoordinatorUnavailable, OutcomeUnknown
 from rota.node.shards.local_shards import Shards
 
 RETRY_S = 0.5

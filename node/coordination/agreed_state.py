@@ -14,19 +14,9 @@ import msgspec
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
-from rota.node.coordination.coordinator import (
-    Claim,
-    Cluster,
-    Grant,
-    Life,
-    Member,
-    News,
-    View,
-    WatchLost,
-    check_format,
-    check_swaps,
-    predecessor,
-)
+from rota.node.coordination.coordinator import Claim, Cluster, Grant, Life, Member, News, View
+from rota.node.coordination.coordinator_errors import WatchLost
+from rota.node.coordination.coordinator_rules import check_format, check_swaps, predecessor
 
 STEPS_MAX = 1_000
 """Steps remembered for watches; one that is further behind is lost."""
@@ -116,7 +106,7 @@ class CoordinationState:
         """Return the session that has to be ended before the node can begin another.
 
         Raises:
-            NodeIdTaken: See `predecessor` of the seam.
+            NodeIdTaken: See `rota.node.coordination.coordinator_rules.predecessor`.
             StoreIdTaken: Likewise.
         """
         return predecessor(self._lives, claim)

@@ -14,6 +14,8 @@ It is small and changes seldom. The rules that every implementation keeps:
   is never tried again blindly.
 - `view` returns the state of some instant after its call, never an older one. A watch from a
   view's revision misses nothing, or ends with `WatchLost`.
+
+Errors are in `rota.node.coordination.coordinator_errors`.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -21,16 +23,9 @@ from typing import Protocol
 
 import msgspec
 
-from rota.core.errors import RotaError
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.timing.instants import SECOND, Duration
-from rota.core.vocabulary.shard_configuration import (
-    Configuration,
-    Swap,
-    Swapped,
-    first_epoch,
-    generation_of,
-)
+from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,151 +152,6 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
     members: Mapping[NodeId, Member | None] = {}
 
 
-def check_swaps(swaps: Sequence[Swap]) -> None:
-    """Check the conditions that swaps must meet.
-
-    Raises:
-        ValueError: A fresh epoch is not the expected one plus 1, or the first of a generation for
-            the first (PROTOCOL R1, I6), or, of a repair, not higher; or a shard is there twice, and
-            it would depend on the order which swap is done.
-    """
-    seen: set[ShardId] = set()
-    for swap in swaps:
-        before = swap.expected.epoch if swap.expected else 0
-        follows = swap.fresh.epoch == before + 1 or (
-            not before and swap.fresh.epoch == first_epoch(generation_of(swap.fresh.epoch))
-        )
-        if not (follows or (swap.is_repair and swap.fresh.epoch > before)):
-            raise ValueError(f"epoch {swap.fresh.epoch} does not follow {before}")
-        if swap.shard in seen:
-            raise ValueError(f"shard {swap.shard} is to be swapped twice at once")
-        seen.add(swap.shard)
-
-
-class CoordinatorError(RotaError):
-    """The coordinator did not do what was asked; ``str`` says why and what to do."""
-
-    code = "coordinator_error"
-
-
-class CoordinatorUnavailable(CoordinatorError):
-    """It cannot be reached or has no majority; what was asked was certainly not done."""
-
-    code = "coordinator_unavailable"
-
-
-class CoordinatorRefused(CoordinatorUnavailable):
-    """It answers and does not do it: credentials, too many requests; nothing was done.
-
-    For a node that runs the same as a coordinator that is away, but an operator has to act.
-
-    Attributes:
-        is_passing: Whether the same call may be done later, with the settings of now.
-    """
-
-    code = "coordinator_refused"
-    is_passing = False
-
-
-class OutcomeUnknown(CoordinatorError):
-    """No answer came: what was asked may have been done, or may still be."""
-
-    code = "outcome_unknown"
-
-
-class OutOfSpace(OutcomeUnknown):
-    """It refuses what takes space, and may have done it all the same; an operator has to act."""
-
-    code = "coordinator_out_of_space"
-
-
-class SessionTaken(CoordinatorError):
-    """A process that may still run has the session that is asked for."""
-
-    code = "taken"
-
-
-class NodeIdTaken(SessionTaken):
-    """This node has a session already, and its process is not proven to have ended."""
-
-    code = "node_id_taken"
-
-
-class StoreIdTaken(SessionTaken):
-    """Another node has a session with this data directory, or a copy of it."""
-
-    code = "store_id_taken"
-
-
-def predecessor(lives: Mapping[NodeId, Life], claim: Claim) -> Session | None:
-    """Return the session that ends when *claim* begins one; None if there is none.
-
-    The process of that session has ended, for *claim* holds the lock that it held. Any other
-    process may still run: on another machine, on a copy of the directory, or on this directory by
-    way of a file system that does not tell other machines of locks. No sign from outside proves
-    more: machines made from one image share their id, and their names.
-
-    Raises:
-        NodeIdTaken: The node has a session under another lock.
-        StoreIdTaken: Another node has a session with that data directory.
-    """
-    for node_id, other in lives.items():
-        if other.store_id == claim.store_id and node_id != claim.node_id:
-            raise StoreIdTaken(
-                f'node "{node_id}" is alive with this data directory or a copy of it: start this '
-                f"node with an empty data directory (--data-dir). If it is that node, stop the "
-                f"other process, and start this one with --node-id {node_id}"
-            )
-    life = lives.get(claim.node_id)
-    if life is None:
-        return None
-    if life.store_id != claim.store_id:
-        raise NodeIdTaken(
-            f'another data directory is alive as node "{claim.node_id}": give each node an id of '
-            "its own, or stop that one and wait until its session has run out"
-        )
-    if not claim.lock or life.lock != claim.lock:
-        raise NodeIdTaken(
-            f'node "{claim.node_id}" is alive with this data directory or a copy of it: stop the '
-            "other process. If it has ended with its machine, this node starts when its session "
-            "has run out"
-        )
-    return life.session
-
-
-def still_taken(claim: Claim) -> NodeIdTaken:
-    """Return what to raise when other processes began sessions as often as *claim* asked."""
-    return NodeIdTaken(
-        f'other processes begin sessions as node "{claim.node_id}", or with its data directory: '
-        "give each node an id and a data directory of its own"
-    )
-
-
-class OtherCluster(CoordinatorError):
-    """The coordinator was replaced, or this version of rota cannot share it."""
-
-    code = "other_cluster"
-
-
-class WatchLost(CoordinatorError):
-    """A watch cannot continue without a gap: read a view, and watch from there."""
-
-    code = "watch_lost"
-
-
-def check_format(found: Cluster, wanted: Cluster) -> None:
-    """Check that a cluster can be shared by who would have founded it as *wanted*.
-
-    Raises:
-        OtherCluster: It cannot.
-    """
-    if found.format != wanted.format:
-        raise OtherCluster(
-            f"the cluster was founded in format {found.format}, and this version of rota reads "
-            f"{wanted.format}: use the version that the other nodes run"
-        )
-
-
 class Coordinator(Protocol):
     """The seam; every implementation passes tests/contract/coordination/test_coordinator.py.
 
@@ -351,7 +201,7 @@ class Coordinator(Protocol):
         """Begin a session; the one under which the process of the same lock ran ends.
 
         Raises:
-            NodeIdTaken: See `predecessor`.
+            NodeIdTaken: See `rota.node.coordination.coordinator_rules.predecessor`.
             StoreIdTaken: Likewise.
         """
         ...
@@ -383,7 +233,7 @@ class Coordinator(Protocol):
         """Carry out each of *swaps* whose conditions hold, independently of one another.
 
         Raises:
-            ValueError: They break a rule of `check_swaps`.
+            ValueError: They break a rule of `rota.node.coordination.coordinator_rules.check_swaps`.
             OutcomeUnknown: Any of them may have been done or may still be.
         """
         ...

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.node.coordination.coordinator import CoordinatorRefused
+from rota.node.coordination.coordinator_errors import CoordinatorRefused
 from rota.node.coordination.prepared_request import CertificatePaths
 
 PASSWORD_BYTES_MAX = 4096

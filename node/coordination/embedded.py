@@ -19,15 +19,8 @@ from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.coordination.agreed_state import CoordinationState
-from rota.node.coordination.coordinator import (
-    Claim,
-    Cluster,
-    CoordinatorError,
-    Grant,
-    Member,
-    News,
-    View,
-)
+from rota.node.coordination.coordinator import Claim, Cluster, Grant, Member, News, View
+from rota.node.coordination.coordinator_errors import CoordinatorError
 from rota.node.system.entropy import Entropy
 
 T = TypeVar("T")

@@ -11,16 +11,9 @@ from collections.abc import AsyncGenerator, Sequence
 
 from rota.core.model.ids import NodeId, Session
 from rota.core.vocabulary.shard_configuration import Swap, Swapped
-from rota.node.coordination.coordinator import (
-    Claim,
-    Cluster,
-    CoordinatorUnavailable,
-    Grant,
-    Life,
-    Member,
-    News,
-    OutcomeUnknown,
-    View,
+from rota.node.coordination.coordinator import Claim, Cluster, Grant, Life, Member, News, View
+from rota.node.coordination.coordinator_errors import CoordinatorUnavailable, OutcomeUnknown
+from rota.node.coordination.coordinator_rules import (
     check_format,
     check_swaps,
     predecessor,

@@ -26,7 +26,7 @@ import aiohttp
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.node.coordination.coordinator import (
+from rota.node.coordination.coordinator_errors import (
     CoordinatorRefused,
     CoordinatorUnavailable,
     OtherCluster,

@@ -15,7 +15,8 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId, Session, ShardId, is_name
 from rota.core.vocabulary.shard_configuration import Configuration
-from rota.node.coordination.coordinator import CoordinatorError, Life, Member
+from rota.node.coordination.coordinator import Life, Member
+from rota.node.coordination.coordinator_errors import CoordinatorError
 
 T = TypeVar("T")
 

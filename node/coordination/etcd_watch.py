@@ -14,10 +14,10 @@ from contextlib import aclosing
 from itertools import groupby
 
 from rota.core.decoding import UNDECODABLE
-from rota.node.coordination.coordinator import (
+from rota.node.coordination.coordinator import News
+from rota.node.coordination.coordinator_errors import (
     CoordinatorRefused,
     CoordinatorUnavailable,
-    News,
     WatchLost,
 )
 from rota.node.coordination.etcd_gateway import Gateway

@@ -39,7 +39,8 @@ from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, Sha
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.timing.instants import Instant, format_instant, parse_instant
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy, Swap
-from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, View
+from rota.node.coordination.coordinator import Cluster, Coordinator, View
+from rota.node.coordination.coordinator_errors import CoordinatorError
 from rota.node.recovery.configuration_lineage import EntryOf, Hashes
 from rota.node.recovery.inventory import HeldCopy, Inventory
 from rota.node.recovery.plan import Finding, RecoveryPlan, ShardPlan, plan_from, plan_of

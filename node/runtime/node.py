@@ -30,18 +30,15 @@ from rota.node.cluster.copy_placement import CopyPlacement
 from rota.node.cluster.death_notice import DeathNotice
 from rota.node.cluster.joining import check_owner, join, timing_of
 from rota.node.context import NodeContext
-from rota.node.coordination.coordinator import (
-    Claim,
-    Cluster,
-    Coordinator,
+from rota.node.coordination.coordinator import Claim, Cluster, Coordinator, Member
+from rota.node.coordination.coordinator_errors import (
     CoordinatorRefused,
     CoordinatorUnavailable,
-    Member,
     OutcomeUnknown,
     OutOfSpace,
     SessionTaken,
-    predecessor,
 )
+from rota.node.coordination.coordinator_rules import predecessor
 from rota.node.coordination.credentials import Credentials
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.coordination.etcd import EtcdCoordinator

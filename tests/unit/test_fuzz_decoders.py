@@ -49,7 +49,8 @@ from rota.core.vocabulary.journal import (
 from rota.executor.python import worker_protocol
 from rota.executor.warden import messages as warden
 from rota.node.coordination import etcd_messages as etcd
-from rota.node.coordination.coordinator import Cluster, CoordinatorError, Life, Member
+from rota.node.coordination.coordinator import Cluster, Life, Member
+from rota.node.coordination.coordinator_errors import CoordinatorError
 from rota.node.coordination.etcd_keys import Keys, read
 from rota.node.links import frames, handshake_messages
 from rota.node.peers import death_proof

@@ -19,7 +19,7 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.node.cluster.node_admin import forget, hold_again, hold_nothing
 from rota.node.context import NodeContext
-from rota.node.coordination.coordinator import (
+from rota.node.coordination.coordinator_errors import (
     CoordinatorError,
     CoordinatorRefused,
     CoordinatorUnavailable,

@@ -19,19 +19,13 @@ from rota.core.model.ids import NodeId, Session
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.shard_configuration import Swap, Swapped
 from rota.node.coordination.agreed_state import CoordinationState
-from rota.node.coordination.coordinator import (
-    Claim,
-    Cluster,
+from rota.node.coordination.coordinator import Claim, Cluster, Grant, Member, News, View
+from rota.node.coordination.coordinator_errors import (
     CoordinatorRefused,
     CoordinatorUnavailable,
-    Grant,
-    Member,
-    News,
     OutcomeUnknown,
-    View,
-    check_swaps,
-    still_taken,
 )
+from rota.node.coordination.coordinator_rules import check_swaps, still_taken
 from rota.node.system.clock import Clock
 from rota.node.system.entropy import Entropy
 

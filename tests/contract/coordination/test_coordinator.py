@@ -10,13 +10,8 @@ import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy, Swap
-from rota.node.coordination.coordinator import (
-    Claim,
-    Cluster,
-    Coordinator,
-    Life,
-    Member,
-    News,
+from rota.node.coordination.coordinator import Claim, Cluster, Coordinator, Life, Member, News
+from rota.node.coordination.coordinator_errors import (
     NodeIdTaken,
     OtherCluster,
     StoreIdTaken,

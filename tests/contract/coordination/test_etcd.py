@@ -16,14 +16,10 @@ from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.vocabulary.shard_configuration import Configuration, Copy, Swap, Swapped
 from rota.executor.warden.on_death_requests import post_all
 from rota.node.cluster.death_notice import as_on_death_request
-from rota.node.coordination.coordinator import (
-    Claim,
-    Cluster,
+from rota.node.coordination.coordinator import Claim, Cluster, Life, Member, News
+from rota.node.coordination.coordinator_errors import (
     CoordinatorError,
     CoordinatorUnavailable,
-    Life,
-    Member,
-    News,
     OtherCluster,
     OutcomeUnknown,
     OutOfSpace,

@@ -11,10 +11,9 @@ import pytest
 from rota.core.model.ids import Epoch, NodeId, Session, ShardId
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
-from rota.node.coordination.coordinator import (
-    Claim,
+from rota.node.coordination.coordinator import Claim, News
+from rota.node.coordination.coordinator_errors import (
     CoordinatorUnavailable,
-    News,
     OutcomeUnknown,
     WatchLost,
 )

@@ -20,13 +20,8 @@ from rota.core.vocabulary.shard_configuration import (
     Swapped,
     first_epoch,
 )
-from rota.node.coordination.coordinator import (
-    Claim,
-    Cluster,
-    Coordinator,
-    Member,
-    OutcomeUnknown,
-)
+from rota.node.coordination.coordinator import Claim, Cluster, Coordinator, Member
+from rota.node.coordination.coordinator_errors import OutcomeUnknown
 from rota.node.coordination.testing.simulated_coordinator import (
     PerfectLink,
     SimulatedCoordinator,

@@ -10,7 +10,8 @@ import pytest
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.node.api.handlers.recovery import recover_coordination
-from rota.node.coordination.coordinator import CoordinatorUnavailable, View
+from rota.node.coordination.coordinator import View
+from rota.node.coordination.coordinator_errors import CoordinatorUnavailable
 from rota.node.peers.peer_apis import PeerApis
 from rota.storage.memory import MemoryStore
 from support.in_process import running_works

@@ -4,8 +4,8 @@ import asyncio
 
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.shard_configuration import NO_SESSION
-from rota.node.coordination.coordinator import (
-    Claim,
+from rota.node.coordination.coordinator import Claim
+from rota.node.coordination.coordinator_errors import (
     CoordinatorUnavailable,
     OutcomeUnknown,
     SessionTaken,

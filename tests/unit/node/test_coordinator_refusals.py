@@ -4,7 +4,7 @@ import pytest
 
 from rota.core.timing.instants import Instant
 from rota.node.cluster.coordinator_refusals import CoordinatorRefusals
-from rota.node.coordination.coordinator import (
+from rota.node.coordination.coordinator_errors import (
     CoordinatorError,
     CoordinatorRefused,
     CoordinatorUnavailable,
