@@ -27,6 +27,7 @@ from rota.core.model.ids import ExecutionId, JobId
 from rota.core.timing.instants import SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.effects import JobEvent, Publish, PublishJob, TaskEvent
 from rota.node.system.clock import Clock
+from rota.node.system.pacing import Pace
 from rota.wire.documents import EventView
 
 KEPT = 10_000
@@ -240,7 +241,7 @@ class Reader:
         reader has been too slow, or the node stops.
         """
         yield self._opening()
-        loop = asyncio.get_running_loop()
+        loop, pace = asyncio.get_running_loop(), Pace()
         silent_until = loop.time() + KEEP_ALIVE_S
         while not self._is_lost():
             batch = self._take()
@@ -255,6 +256,8 @@ class Reader:
                 try:
                     async with asyncio.timeout_at(silent_until):
                         await self._events.wait_news()
+                    # One event wakes all readers: only some of them proceed in a turn of the loop.
+                    await pace.next_slice()
                     continue
                 except TimeoutError:
                     yield []

@@ -24,7 +24,7 @@ from rota.core.model.retry import Backoff, Explicit, Exponential, Fixed, RetryPo
 from rota.core.timing.schedule import Schedule
 from rota.node.api.documents.field_reader import Hints, Reader
 from rota.node.api.documents.task_bodies import given, work_of
-from rota.node.api.requests.pacing import finished
+from rota.node.system.pacing import finished
 from rota.wire.documents import JobBody, Json, RetryBody, ScheduleBody, TaskBody
 
 MAIN_TASK = "main"

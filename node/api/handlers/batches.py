@@ -20,7 +20,6 @@ from rota.node.api.requests.error_codes import DECIDING
 from rota.node.api.requests.job_decoding import decoded_job
 from rota.node.api.requests.json_decoding import decode
 from rota.node.api.requests.operations import IDEMPOTENCY_KEY, Body, Operations, Success
-from rota.node.api.requests.pacing import Pace, paced
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.problems import problem_of
 from rota.node.api.requests.request_context import RequestContext
@@ -28,6 +27,7 @@ from rota.node.api.requests.request_reader import checked_key, document, idempot
 from rota.node.api.requests.targets import JobName, shard_named
 from rota.node.api.requests.tracing import TRACEPARENT
 from rota.node.shards.shard import Answer, Shard
+from rota.node.system.pacing import Pace, paced
 from rota.wire.documents import (
     CreatedItem,
     CreatedManyView,

@@ -29,7 +29,6 @@ from rota.node.api.forwarding.writes import write
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, READING, WAITING
 from rota.node.api.requests.operations import Body, Operations, Success
-from rota.node.api.requests.pacing import Pace
 from rota.node.api.requests.parameters import (
     DRY_RUN,
     FROM,
@@ -51,6 +50,7 @@ from rota.node.api.requests.targets import (
 from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
+from rota.node.system.pacing import Pace
 from rota.storage.history import NEWEST, UnreadableExecution, past_before
 from rota.wire.documents import (
     ExecutionList,

@@ -33,7 +33,6 @@ from rota.node.api.requests.operations import (
     Operations,
     Success,
 )
-from rota.node.api.requests.pacing import paced
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import (
@@ -43,6 +42,7 @@ from rota.node.api.requests.request_reader import (
     read_object,
 )
 from rota.node.api.requests.targets import find_job, shard_of_job, shard_of_job_name
+from rota.node.system.pacing import paced
 from rota.wire.documents import JobBody, JobView, Json, PauseBody
 
 operations = Operations("Jobs")

@@ -22,11 +22,11 @@ from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Operations, Success
-from rota.node.api.requests.pacing import Pace
 from rota.node.api.requests.parameters import LIMIT, Parameter, Repeatable, choice, text
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.node.shards.shard import Shard
+from rota.node.system.pacing import Pace
 from rota.wire.documents import JobList, JobView
 
 operations = Operations("Jobs")

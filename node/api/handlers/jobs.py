@@ -31,7 +31,6 @@ from rota.node.api.requests.operations import (
     Operations,
     Success,
 )
-from rota.node.api.requests.pacing import Pace, paced
 from rota.node.api.requests.parameters import (
     DRY_RUN,
     FROM,
@@ -58,6 +57,7 @@ from rota.node.api.requests.targets import (
 )
 from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
 from rota.node.shards.shard import Shard
+from rota.node.system.pacing import Pace, paced
 from rota.wire.documents import (
     JobBody,
     JobView,

@@ -13,8 +13,8 @@ from rota.core.quoting import in_quotes
 from rota.node.api.requests.body_memory import BodyMemory
 from rota.node.api.requests.job_decoding import decoded_job, decoded_object
 from rota.node.api.requests.json_decoding import decode
-from rota.node.api.requests.pacing import paced
 from rota.node.api.requests.request_context import RequestContext
+from rota.node.system.pacing import paced
 from rota.wire.documents import ITEMS_MAX, JobBody, Json
 
 T = TypeVar("T", bound=msgspec.Struct)

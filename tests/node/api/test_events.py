@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import socket
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -407,6 +408,31 @@ async def test_a_reader_may_be_far_behind_only_for_a_while() -> None:
         assert [told.type for told in last] == ["stream.dropped"]
         assert last[0].id == behind[-1][-1].id
         assert [batch async for batch in batches] == []
+
+
+async def test_readers_that_one_event_wakes_proceed_in_different_turns_of_the_loop() -> None:
+    events, turns = Events("0000abcd", SystemClock()), Counter[int]()
+    turn = 0
+
+    async def read_one() -> None:
+        with events.reader(Filter()) as reader:
+            batches = reader.batches()
+            await anext(batches)
+            await anext(batches)
+            turns[turn] += 1
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(read_one())
+        await until(lambda: events.reader_count == 20)
+        await asyncio.sleep(0)
+        publish(events, 1)
+        while events.reader_count:
+            turn += 1
+            await asyncio.sleep(0)
+
+    assert turns.total() == 20
+    assert max(turns.values()) == 1
 
 
 async def test_a_reader_that_has_caught_up_may_fall_behind_again() -> None:

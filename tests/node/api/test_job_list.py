@@ -14,11 +14,11 @@ from rota.core.vocabulary.commands import DeleteJob, PauseJob
 from rota.node.api.app import OPERATIONS
 from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.handlers import job_list
-from rota.node.api.requests import pacing
 from rota.node.api.requests.access import OPERATOR
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.context import NodeContext
 from rota.node.shards.shard import NotPrimary
+from rota.node.system import pacing
 from support.authority import lose_authority
 from support.in_process import Client, HeldStore, running_works, save, serving, trigger
 from support.request_contexts import without_node

@@ -10,7 +10,7 @@ from rota.core.model.job import TASKS_MAX
 from rota.node.api.requests import job_decoding
 from rota.node.api.requests.job_decoding import AT_ONCE_BYTES, decoded_job, decoded_object
 from rota.node.api.requests.json_decoding import decode
-from rota.node.api.requests.pacing import finished
+from rota.node.system.pacing import finished
 from rota.wire.documents import JobBody, Json
 
 PADDING = "x" * AT_ONCE_BYTES

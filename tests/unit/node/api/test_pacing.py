@@ -4,7 +4,7 @@ import asyncio
 from itertools import count
 
 from rota.node.api.documents.job_bodies import job_spec, reading
-from rota.node.api.requests.pacing import SLICE_S, Pace, paced
+from rota.node.system.pacing import SLICE_S, Pace, paced
 from rota.wire.documents import JobBody, TaskBody
 
 
