@@ -27,19 +27,16 @@ STRANGER_S = 8.0
 Refused = Callable[[str, str], None]
 """Called with the limit that was reached, one of `LIMITS`, and the address."""
 LIMITS = ("connections", "bytes", "time")
+Serve = Callable[[], asyncio.Protocol]
+"""Makes the protocol of the server for a connection that is not refused at once."""
 
 
 class Door:
-    """A protocol factory that accepts connections for a server within the limits of this module.
+    """Accepts connections for a server within the limits of this module.
 
     Args:
         refused: Called for each connection that is aborted.
-
-    Attributes:
-        serve: Makes the protocol of the server itself; set before anything connects.
     """
-
-    serve: Callable[[], asyncio.Protocol]
 
     def __init__(self, refused: Refused) -> None:
         self._refused = refused
@@ -48,9 +45,9 @@ class Door:
         self._received_from: Counter[str] = Counter()
         self._received = 0
 
-    def __call__(self) -> asyncio.Protocol:
-        """Return the protocol of a new connection."""
-        return _Stranger(self)
+    def protocol(self, serve: Serve) -> asyncio.Protocol:
+        """Return the protocol of a new connection; *serve* makes that of the server itself."""
+        return _Stranger(self, serve)
 
     @property
     def stranger_count(self) -> int:
@@ -125,8 +122,9 @@ class _Stranger(asyncio.Protocol):
     transport: asyncio.Transport
     timer: asyncio.TimerHandle
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, serve: Serve) -> None:
         self._door = door
+        self._serve = serve
         self.server: asyncio.Protocol | None = None
         self.address = ""
         self.received = 0
@@ -139,7 +137,7 @@ class _Stranger(asyncio.Protocol):
         self.address = str(peer[0]) if peer else ""
         if self._door.enter(self):
             self.timer = asyncio.get_running_loop().call_later(STRANGER_S, self._door.expire, self)
-            self.server = self._door.serve()
+            self.server = self._serve()
             self.server.connection_made(transport)
         else:
             self.transport.abort()

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from aiohttp import web
 
@@ -72,8 +73,8 @@ class PeerPort:
             http = runner.server
             assert http is not None, "set up"
             http.request_handler = self._without_expectations(http.request_handler)
-            self._door.serve = lambda: _Connection(http, self.refused)
-            server = await asyncio.get_running_loop().create_server(self._door, host, port)
+            protocol = partial(self._door.protocol, lambda: _Connection(http, self.refused))
+            server = await asyncio.get_running_loop().create_server(protocol, host, port)
             try:
                 yield int(server.sockets[0].getsockname()[1])
             finally:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
 import msgspec
 import pytest
@@ -198,8 +199,8 @@ async def test_the_room_of_a_connection_is_narrowed_and_never_widened() -> None:
             made.append(transport)
 
     keeper = connection_limits.Door(lambda limit, address: refused.append(limit))
-    keeper.serve = Taking
-    async with await asyncio.get_running_loop().create_server(keeper, "127.0.0.1", 0) as server:
+    protocol = partial(keeper.protocol, Taking)
+    async with await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0) as server:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         await until(lambda: bool(made))
 
