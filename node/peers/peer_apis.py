@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 import aiohttp
 from yarl import URL
@@ -63,28 +63,30 @@ class PeerApis:
 
     Args:
         reach: Has the nodes that can be reached.
+        session: Makes the requests; see `PeerApis.open`.
     """
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: Reach, session: aiohttp.ClientSession) -> None:
         self._reach = reach
+        self._session = session
         self._members: Mapping[NodeId, Member] = {}
-        self._session: aiohttp.ClientSession
 
-    def set_members(self, members: Mapping[NodeId, Member]) -> None:
-        """Set the nodes and their addresses."""
-        self._members = dict(members)
-
+    @classmethod
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        """Keep connections while the body runs."""
+    async def open(cls, reach: Reach) -> AsyncGenerator[Self]:
+        """Give the APIs of the nodes that *reach* has; keep connections while the body runs."""
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             auto_decompress=False,
             # No header is added to those of the client.
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-        ) as self._session:
-            yield
+        ) as session:
+            yield cls(reach, session)
+
+    def set_members(self, members: Mapping[NodeId, Member]) -> None:
+        """Set the nodes and their addresses."""
+        self._members = dict(members)
 
     @property
     def reached(self) -> tuple[NodeId, ...]:

@@ -199,7 +199,7 @@ class Node:
             entropy=self.entropy,
             metrics=metrics.links,
         )
-        others = PeerApis(links)
+        others = await stack.enter_async_context(PeerApis.open(links))
         notice = DeathNotice(
             warden,
             coordinator.end_of,
@@ -275,8 +275,6 @@ class Node:
         if placed.links is not None:
             host, port = self.config.peer_listen
             await stack.enter_async_context(placed.links.running(host, port, wiring.router))
-        if environment.others is not None:
-            await stack.enter_async_context(environment.others.running())
         await stack.enter_async_context(lifecycle.running())
         await stack.enter_async_context(self._serving(wiring.context))
         # The present objects stay: a full collection without them takes less than 5 ms of the

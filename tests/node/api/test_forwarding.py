@@ -555,8 +555,11 @@ def test_what_may_have_been_done_by_a_node_that_was_lost_is_not_done_again(
 async def test_a_request_for_which_something_was_decided_is_not_answered_elsewhere(
     tmp_path: Path, headers: dict[str, str]
 ) -> None:
-    async with running_works(MemoryStore(), tmp_path) as wiring:
-        context = replace(wiring.context, others=PeerApis(Nowhere()))
+    async with (
+        running_works(MemoryStore(), tmp_path) as wiring,
+        PeerApis.open(Nowhere()) as others,
+    ):
+        context = replace(wiring.context, others=others)
 
         async def write_and_lose_the_shard(request: RequestContext) -> web.Response:
             shard = context.shards.of_name("default", "job")

@@ -127,10 +127,9 @@ class Reached:
 @asynccontextmanager
 async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[PeerApis]:
     """Give the node *node_id* at *url* as all the others."""
-    found = PeerApis(Reached(node_id))
     address = url.removeprefix("http://")
-    found.set_members({node_id: Member(node_id=node_id, store_id="s", address=address)})
-    async with found.running():
+    async with PeerApis.open(Reached(node_id)) as found:
+        found.set_members({node_id: Member(node_id=node_id, store_id="s", address=address)})
         yield found
 
 

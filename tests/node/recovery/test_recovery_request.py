@@ -39,9 +39,12 @@ async def test_a_recovery_reads_etcd_before_it_asks_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A configuration that changes between the two is then noticed when it is replaced.
-    async with running_works(MemoryStore(), tmp_path) as wiring:
-        reach = CountingReach()
-        context = replace(wiring.context, others=PeerApis(reach))
+    reach = CountingReach()
+    async with (
+        running_works(MemoryStore(), tmp_path) as wiring,
+        PeerApis.open(reach) as others,
+    ):
+        context = replace(wiring.context, others=others)
         counts: list[int] = []
 
         async def be_away() -> View:
