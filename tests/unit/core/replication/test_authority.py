@@ -162,6 +162,7 @@ def test_a_configuration_below_the_promised_epoch_makes_no_primary() -> None:
     before, heir = cluster.configuration, cluster.member("b").liveness.session
     cluster.force(replace(before, epoch=Epoch(5), primary=B, primary_session=heir))
     cluster.hand(Letter(B, A, Query(epoch=Epoch(5), sent_at=cluster.now)))
+    cluster.member("a").disk.durable.seen = before  # Else it refuses what is older than that.
     cluster.restart("a")
     session = cluster.member("a").liveness.session
     cluster.coordination.current = replace(before, epoch=Epoch(2), primary_session=session)
