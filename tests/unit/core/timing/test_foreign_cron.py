@@ -21,6 +21,7 @@ from rota.core.timing.schedule import Schedule, next_fire, parse_schedule
 TABLES = Path(__file__).parent / "foreign_cron"
 REFUSED = "-"
 FIRES = 3
+DAYS_FROM_MONDAY = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
 class Reason(Enum):
@@ -28,12 +29,13 @@ class Reason(Enum):
 
     MORE_FORMS = "a form that the other library does not have"
     NO_SUCH_DATE = "refused here, because no year has such a date"
-    LONG_STEP = "refused here, because the step is longer than the field"
     CLOCK_CHANGE = "a clock changes between the fires"
+    LONG_STEP = "refused here, because the step is longer than the field"
     STARRED_DAY = "a day field that begins with a star is no condition by itself, as in Vixie cron"
     SHORT_MONTH = "31W is in months of 31 days only, as in Quartz"
     WEEKDAY_STEP = "a step through the weekdays ends on Saturday"
     OTHER_WEEKDAYS = "APScheduler counts weekdays from Monday, and demands both day fields"
+    EVERY_WEEK = "APScheduler ignores the number after a weekday's name"
 
 
 class Case(NamedTuple):
@@ -58,9 +60,9 @@ def fires_of(schedule: Schedule, after: Instant) -> Iterator[Instant]:
         fire = next_fire(schedule, fire)
 
 
-def ours(case: Case) -> str:
+def ours(case: Case, *, day_or: bool = True) -> str:
     try:
-        schedule = parse_schedule(case.expression, case.zone)
+        schedule = parse_schedule(case.expression, case.zone, day_or)
     except Refused:
         return REFUSED
     after = Instant(case.after_s * SECOND)
@@ -70,22 +72,42 @@ def ours(case: Case) -> str:
 
 def reason_of(source: str, case: Case, found: str) -> Reason | None:
     """Return why a case differs; None if there is no known reason."""
-    day, month, weekday = (*case.expression.split(), *"*****")[2:5]
-    if found == REFUSED:
-        if month != "*" and not case.told:
-            return Reason.NO_SUCH_DATE
-        return Reason.LONG_STEP if "/61" in case.expression else None
+    if found == REFUSED and not case.told:
+        return Reason.NO_SUCH_DATE
     if case.told == REFUSED:
         return Reason.MORE_FORMS
+    if rule := _rule_of(source, case.expression):
+        reason, expression = rule
+        there = case._replace(expression=expression)
+        restated = ours(there, day_or=source != "apscheduler")
+        if restated == case.told:
+            return reason
+        return Reason.CLOCK_CHANGE if _changes_clock(case, restated) else None
+    return Reason.CLOCK_CHANGE if found != REFUSED and _changes_clock(case, found) else None
+
+
+def _rule_of(source: str, expression: str) -> tuple[Reason, str] | None:
+    """Return the other library's rule and the expression of rota that says the same, if any."""
+    minute, hour, day, month, weekday = expression.split()
+    if minute == "*/61":
+        return Reason.LONG_STEP, f"0 {hour} {day} {month} {weekday}"
+    if source == "apscheduler" and weekday == "MON#2":
+        return Reason.EVERY_WEEK, f"{minute} {hour} {day} {month} MON"
     if source == "apscheduler" and weekday != "*":
-        return Reason.OTHER_WEEKDAYS
+        return Reason.OTHER_WEEKDAYS, f"{minute} {hour} {day} {month} {_from_monday(weekday)}"
     if day.startswith("*/") and weekday != "*":
-        return Reason.STARRED_DAY
+        return Reason.STARRED_DAY, f"{minute} {hour} {day.replace('*', '1-31')} {month} {weekday}"
     if day == "31W":
-        return Reason.SHORT_MONTH
+        return Reason.SHORT_MONTH, f"{minute} {hour} LW {month} {weekday}"
     if weekday == "1/2":
-        return Reason.WEEKDAY_STEP
-    return Reason.CLOCK_CHANGE if _changes_clock(case, found) else None
+        return Reason.WEEKDAY_STEP, f"{minute} {hour} {day} {month} 1-7/2"
+    return None
+
+
+def _from_monday(weekday: str) -> str:
+    """Return a weekday field that counts from Monday with the names of the days."""
+    field = {"*/2": "0,2,4,6", "1/2": "1,3,5"}.get(weekday, weekday)
+    return field.translate({ord("0") + at: name for at, name in enumerate(DAYS_FROM_MONDAY)})
 
 
 def _changes_clock(case: Case, found: str) -> bool:
@@ -130,9 +152,10 @@ def _changes_clock(case: Case, found: str) -> bool:
             "apscheduler",
             2201,
             {
-                Reason.CLOCK_CHANGE: 86,
+                Reason.CLOCK_CHANGE: 114,
                 Reason.MORE_FORMS: 722,
-                Reason.OTHER_WEEKDAYS: 316,
+                Reason.OTHER_WEEKDAYS: 269,
+                Reason.EVERY_WEEK: 19,
                 Reason.NO_SUCH_DATE: 38,
             },
         ),
