@@ -20,10 +20,11 @@ class LoopStopped(RuntimeError):
 
 
 class LoopThread:
-    """Runs coroutines for callers in other threads; `stop` it.
+    """Event loop in a thread of its own, for callers in other threads; its owner stops it.
 
     Args:
-        at_end: Awaited in the loop when it stops; then the remaining tasks are cancelled.
+        at_end: Function whose result the loop awaits when it stops, before it cancels the other
+            tasks.
     """
 
     def __init__(self, at_end: Callable[[], Awaitable[None]]) -> None:

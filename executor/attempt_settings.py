@@ -22,11 +22,11 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 USUAL = AttemptSettings()
-"""The terms of a node with default settings."""
+"""The settings of a node that configures none."""
 
 
 def settings_text(terms: AttemptSettings) -> str:
-    """Return *terms* as text, for an argument of a program."""
+    """Return *terms* as JSON, for an argument of a program."""
     return msgspec.json.encode(terms).decode()
 
 

@@ -37,7 +37,7 @@ class UnreadableExecution:
 
     @property
     def job_id(self) -> JobId:
-        """Its job."""
+        """Id of the job of this execution."""
         return job_of(self.id)
 
 

@@ -78,7 +78,7 @@ class Connection:
             repeats_max: Replaces the limit of this connection.
 
         Raises:
-            RequestFailed: It does not begin.
+            RequestFailed: The stream does not begin.
         """
 
         async def stream(url: str, limit_s: float) -> ByteStream:

@@ -86,7 +86,8 @@ def _create(draft: Draft, spec: JobSpec) -> Job:
         raise Refused(
             Kind.TOO_MANY,
             "too_many_jobs",
-            f"this shard already holds {draft.limits.jobs} jobs, which is its limit",
+            f"this shard already holds {draft.limits.jobs} jobs, which is its limit; "
+            "delete jobs that are not needed, or choose another name: it may be in another shard",
             retry_after_s=60,
         )
     job_id = _new_job_id(draft, spec)

@@ -26,8 +26,9 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
         raise Refused(
             Kind.CONFLICT,
             "overlap",
-            f"execution {admission.blocked_by} of job {job.spec.full_name!r} has not finished and "
-            f"its overlap policy is {job.spec.overlap.value}",
+            f"execution {admission.blocked_by} of job {job.spec.full_name!r} has not finished, "
+            f"and the job's overlap policy is {job.spec.overlap.value}; wait for its end, or "
+            "cancel it",
         )
     execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
     birth = Birth(

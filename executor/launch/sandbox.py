@@ -79,11 +79,12 @@ class NoSandboxError(Exception):
 
 
 class Rooms(NamedTuple):
-    """What of this machine concerns the sandboxes of a node.
+    """The paths of this machine that the sandboxes of a node depend on.
 
     Attributes:
-        hidden: Folders that no sandbox sees into, absolute, without links: the data directory.
-        resolver: Where ``/etc/resolv.conf`` leads to; it is seen though its folder is hidden.
+        hidden: Folders that are empty in every sandbox, such as the data directory; absolute paths
+            without symbolic links.
+        resolver: The target of ``/etc/resolv.conf``, which is visible even in a hidden folder.
     """
 
     hidden: tuple[str, ...]

@@ -33,9 +33,9 @@ class LaunchEnvironment(NamedTuple):
     """The settings that all attempts of a node share.
 
     Attributes:
-        environment: See `base_environment`.
-        folders: Where private folders are.
-        terms: What the node's settings say of attempts.
+        environment: The variables of every attempt (`base_environment`).
+        folders: The private folders of attempts.
+        terms: The node's settings for attempts.
     """
 
     environment: dict[str, str]

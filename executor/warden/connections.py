@@ -44,12 +44,12 @@ class Writer:
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin (asyncio)."""
+        """Keep the transport of the new connection (called by asyncio)."""
         # asyncio and uvloop have the same interface here, but no common class.
         self._transport = cast("asyncio.Transport", transport)
 
     def pause_writing(self) -> None:
-        """Record that the other end reads too slowly (asyncio)."""
+        """Record that the other end reads too slowly (called by asyncio)."""
         self.is_full = True
 
     def write(self, messages: Sequence[ToWarden] | Sequence[ToNode]) -> None:
@@ -106,7 +106,7 @@ class FromNode(Writer, asyncio.Protocol):
         self._is_aborted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin (asyncio)."""
+        """Keep the transport of the new connection (called by asyncio)."""
         super().connection_made(transport)
         self.pid = peer_of(transport.get_extra_info("socket"))
 

@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class EtcdHeader(msgspec.Struct, frozen=True):
-    """Who answered, and as of when.
+    """The cluster and the revision of a response of etcd.
 
     Attributes:
-        revision: Of the whole store; 0 where the answer has none.
+        revision: Of the whole store; 0 where the response has none.
     """
 
     cluster_id: int = 0
@@ -26,13 +26,13 @@ class EtcdHeader(msgspec.Struct, frozen=True):
 
 
 class EtcdResponse(msgspec.Struct, frozen=True):
-    """What all answers have."""
+    """The fields that all responses have."""
 
     header: EtcdHeader = EtcdHeader()
 
 
 class KeyValue(msgspec.Struct, frozen=True):
-    """A key as it is; *lease* is 0 if it has none."""
+    """A key with its value; *lease* is 0 if the key has none."""
 
     key: bytes = b""
     value: bytes = b""

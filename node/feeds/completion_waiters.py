@@ -53,7 +53,8 @@ class CompletionWaiters:
             raise Refused(
                 Kind.UNAVAILABLE,
                 "too_many_waiters",
-                f"requests wait for {self.count} ends of executions, which is this node's limit",
+                f"requests wait for {self.count} ends of executions, which is this node's limit; "
+                "try again later, or wait at another node",
                 retry_after_s=5,
             )
         all_ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

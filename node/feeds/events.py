@@ -86,7 +86,7 @@ def parse_seen(text: str) -> Seen:
 
 
 def format_seen(seen: Seen) -> str:
-    """Return the ids of *seen*, joined."""
+    """Return the ids of *seen* with commas between them."""
     return ",".join(str(EventId(life, number)) for life, number in seen.items())
 
 
@@ -177,7 +177,8 @@ class Events:
             raise Refused(
                 Kind.UNAVAILABLE,
                 "too_many_readers",
-                f"{len(self._readers)} requests follow events, which is this node's limit",
+                f"{len(self._readers)} requests follow events, which is this node's limit; "
+                "try again later, or follow events at another node",
                 retry_after_s=5,
             )
         reader = Reader(self, wanted, after)

@@ -65,7 +65,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
 
 
 class HelloResponse(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
-    """First word of the answerer, which says nothing of who it is."""
+    """First word of the answerer, without its identity."""
 
     versions: Versions
     life: _Id
@@ -73,7 +73,7 @@ class HelloResponse(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True, tag="proof"):
-    """Second word of either (`rota.node.links.identity_proof`)."""
+    """Second word of both ends: the proof of identity (`rota.node.links.identity_proof`)."""
 
     mac: Annotated[bytes, msgspec.Meta(max_length=64)]
 

@@ -131,7 +131,7 @@ class EffectRunner:
             self.all_open.set()
 
     def closed(self, shard: Shard) -> None:
-        """Cease to act for a shard."""
+        """Stop the timers, deliveries and attempts of a shard that has another primary now."""
         self._metrics.role_changes.labels(BACKUP).inc()
         self._open_count -= 1
         self._timers.forget(shard.id)

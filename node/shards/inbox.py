@@ -71,7 +71,8 @@ class Inbox:
             raise Refused(
                 Kind.UNAVAILABLE,
                 "busy",
-                f"{waiting} requests wait to be decided by this node, which is its limit",
+                f"{waiting} requests wait to be decided by this node, which is its limit; "
+                "try again, and send many changes in one batch",
                 retry_after_s=1,
             )
 

@@ -306,6 +306,6 @@ class Shard:
             Kind.UNAVAILABLE,
             "primary_lost",
             f"this node ceased to be the primary of shard {self.id} meanwhile; whether the request "
-            "took effect is not known",
+            "took effect is not known: read its result, or repeat it with its idempotency key",
             retry_after_s=1,
         )

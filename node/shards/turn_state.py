@@ -243,7 +243,10 @@ class TurnState:
     def stop(self) -> None:
         """Refuse commands from now on."""
         self.over = self.over or Refused(
-            Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
+            Kind.UNAVAILABLE,
+            "stopping",
+            "this node is stopping; send the request again, to another node if there is one",
+            retry_after_s=1,
         )
 
     def fail(self, error: Exception) -> None:
@@ -255,7 +258,8 @@ class TurnState:
         refusal = Refused(
             Kind.UNAVAILABLE,
             "storage_unavailable",
-            "this node's storage failed; whether the request took effect is not known",
+            "this node's storage failed; whether the request took effect is not known: read its "
+            "result at another node, or repeat it with its idempotency key",
             retry_after_s=5,
         )
         self.over = refusal

@@ -8,7 +8,7 @@ from rota.core.timing.instants import MILLISECOND, Instant
 
 
 class Clock(Protocol):
-    """A seam: the system's clocks, or a simulation's."""
+    """The clocks of a node: those of the system, or of a simulation."""
 
     def now(self) -> Instant:
         """Return the time of the wall clock, which may be set forward and back."""

@@ -100,7 +100,8 @@ def _stopped() -> Refused:
     return Refused(
         Kind.UNAVAILABLE,
         "primary_lost",
-        "this node stopped meanwhile; whether the request took effect is not known",
+        "this node stopped meanwhile; whether the request took effect is not known: read its "
+        "result, or repeat it with its idempotency key",
         retry_after_s=1,
     )
 
