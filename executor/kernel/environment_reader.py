@@ -33,7 +33,7 @@ class EnvironmentReader:
         self._hung: dict[int, threading.Thread] = {}
 
     def read(self, pid: int) -> dict[str, str] | None:
-        """Return the environment of *pid*; None if it cannot be read in time.
+        """Return the environment of *pid*; None if it cannot be read in time, or no thread begun.
 
         Blocks for 0.4 s at most in all while the same reads hang.
         """
@@ -44,7 +44,10 @@ class EnvironmentReader:
         thread = threading.Thread(
             target=lambda: results.append(self._read(pid)), name="rota-environment", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # The user has as many threads as the limit allows.
+            return None
         thread.join(WITHIN_S_BESIDE_HUNG if self._hung else WITHIN_S)
         if not results:
             if thread.is_alive():

@@ -84,6 +84,7 @@ class Journal:
         """The encoded records of attempts that are not forgotten."""
         self._live_size = 0
         self._unwritten = bytearray()
+        self._rewrite_above = REWRITE_BYTES
         self._since_rewriting: bytearray | None = None
         self._new_fd = -1
         """The file that is about to replace the other; written like that one. -1: there is none."""
@@ -132,7 +133,7 @@ class Journal:
             self._since_rewriting += self._unwritten
         elif self._new_fd >= 0:
             self._new_size += len(self._unwritten)
-        elif self._size > max(REWRITE_BYTES, 4 * self._live_size):
+        elif self._size > max(self._rewrite_above, 4 * self._live_size):
             self._rewrite()
         self._unwritten.clear()
         if not self._is_sync_planned:
@@ -173,8 +174,8 @@ class Journal:
         if not self._is_closed:
             time.sleep(GATHER_S)
         self._is_sync_planned = False  # Before the sync: later writes may not be covered by it.
-        fds = (self._fd, self._new_fd)  # The loop replaces both at once, and closes none.
-        for fd in fds:
+        new = self._new_fd  # Read first: the loop may make it the journal's before the next line.
+        for fd in (new, self._fd):
             if fd >= 0:
                 os.fdatasync(fd)
 
@@ -203,6 +204,11 @@ class Journal:
 
     def _not_rewritten(self) -> None:
         self._since_rewriting = None
+        self._rewrite_later()
+
+    def _rewrite_later(self) -> None:
+        """Wait until the journal has grown: a full disk would refuse each of many attempts."""
+        self._rewrite_above = self._size + REWRITE_BYTES
 
     def _rewritten(self, fd: int, size: int) -> None:
         assert self._since_rewriting is not None, "the journal is not being rewritten"
@@ -215,6 +221,7 @@ class Journal:
         except OSError as error:
             os.close(fd)
             self._failed(error)
+            self._rewrite_later()
             return
         self._new_fd, self._new_size = fd, size + len(since)
         self._submit(self._replace)
@@ -233,12 +240,13 @@ class Journal:
 
     def _not_replaced(self) -> None:
         fd, self._new_fd = self._new_fd, -1
+        self._rewrite_later()
         if not self._is_closed:
             self._submit(lambda: os.close(fd))
 
     def _replaced(self) -> None:
         old, self._fd, self._size = self._fd, self._new_fd, self._new_size
-        self._new_fd = -1
+        self._new_fd, self._rewrite_above = -1, REWRITE_BYTES
         if not self._is_closed:
             self._submit(lambda: os.close(old))
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import TypeVar
 
 import pytest
@@ -239,3 +239,18 @@ def test_an_orphan_that_cannot_be_read_does_not_stop_the_loop() -> None:
     assert waited_for == []
     assert sorted(found) == sorted(each.pid for each in orphans)
     assert [each.wait(LIMIT_S) for each in orphans] == [-9] * 10
+
+
+def test_an_environment_is_not_read_while_no_thread_can_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(thread: Thread) -> None:
+        raise RuntimeError(f"can't start {thread.name}")
+
+    reader = EnvironmentReader(lambda pid: {"PID": str(pid)})
+    with monkeypatch.context() as patch:
+        patch.setattr(Thread, "start", refuse)
+        refused = reader.read(7)
+
+    assert refused is None
+    assert reader.read(7) == {"PID": "7"}

@@ -1,6 +1,7 @@
 """What a warden finds in its journal, whatever became of the machine that wrote it."""
 
 import asyncio
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -271,3 +272,40 @@ async def test_what_a_full_disk_refused_is_written_when_it_has_room(small_disk: 
 
     assert [each.order for each in kept] == orders
     assert kept[0].ending == ENDING
+
+
+@pytest.mark.parametrize("step", ["write", "rename"])
+async def test_a_rewrite_that_fails_is_tried_again_when_the_journal_has_grown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    path, tries = tmp_path / "journal", list[str]()
+
+    def refused(*arguments: object) -> int:
+        del arguments
+        tries.append(step)
+        raise OSError(errno.ENOSPC, "no space")
+
+    journal = Journal(path)
+    with monkeypatch.context() as patch:
+        if step == "write":
+            patch.setattr("rota.executor.warden.journal._write_file", refused)
+        else:
+            patch.setattr(Path, "rename", refused)
+        order = order_of("forgotten", stdin="x" * REWRITE_BYTES)
+        journal.started(GROUP, order)
+        journal.forgotten(order.key)
+        journal.write()
+        await wait_until(lambda: len(tries) == 1)
+        for number in range(20):
+            journal.started(GROUP, order_of(f"kept-{number}"))
+            journal.write()
+            await asyncio.sleep(0.01)
+        assert len(tries) == 1
+
+    journal.started(GROUP, order)
+    journal.forgotten(order.key)
+    journal.write()
+    await wait_until(lambda: path.stat().st_size < REWRITE_BYTES)
+    journal.close()
+
+    assert [each.order.key.task for each in kept_in(path)] == [f"kept-{n}" for n in range(20)]
