@@ -15,6 +15,7 @@ share the next sync. With one copy an entry is committed when it is durable here
 the backups have confirmed it, too. The turn is the same.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 
 FLIGHT_BYTES_MAX = 32 << 20
 """Bytes written but not yet durable, beyond which deciding waits for the disk."""
+DISK_LOOK_S = 0.01
+"""How often a loop that stops looks whether the disk has caught up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,9 @@ class ShardLoop:
             while self._inbox.items or state.has_unreleased or state.extra_writes:
                 state.guarded(self._turn)
                 await state.all_committed()
+                if state.flight_bytes >= FLIGHT_BYTES_MAX:
+                    # Of other nodes' shards: no entry is waited for, and nothing can be decided.
+                    await asyncio.sleep(DISK_LOOK_S)
         state.stop()
         self._holding.close()
         self._ownership_log.write_all()

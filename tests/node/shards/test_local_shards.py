@@ -7,9 +7,10 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rota.core.errors import Refused
-from rota.core.model.ids import JobId, ShardId
+from rota.core.model.ids import Epoch, JobId, NodeId, ShardId
 from rota.core.vocabulary.changes import Subscribe
 from rota.core.vocabulary.commands import Cancel, ConfirmDelivery, ReceiveMessage, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved
@@ -452,6 +453,31 @@ async def test_stopping_commits_what_has_come_in_and_takes_nothing_more(tmp_path
     async with running_works(store, tmp_path, life=2) as wiring:
         dependents = wiring.context.shards.of_name("default", "upstream").state.dependents
         assert dependents == {"default/upstream": {"default/job": None}}
+
+
+async def test_stopping_waits_for_a_disk_that_is_far_behind_with_what_is_not_its_own_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.node.shards.shard_loop.FLIGHT_BYTES_MAX", 1)
+    store = HeldStore()
+    async with running_works(store, tmp_path) as wiring:
+        shards = wiring.context.shards
+        shard = shards.of_name("default", "upstream")
+        lost = next(each for each in shards if each is not shard)
+        newest = lost.replica.newest
+        assert newest is not None
+        await shards.settled(*shards)
+        store.hold()
+        message = Subscribe(upstream="default/upstream", dependent="default/job")
+        shards.submit(lost, ReceiveMessage(message=message))
+        await until(lambda: store.held_count == 1)
+        taken_over = replace(newest, epoch=Epoch(newest.epoch + 1), primary=NodeId("other"))
+        shards.learn(lost.id, taken_over)
+        await until(lambda: not lost.is_open)
+        shards.submit(shard, ReceiveMessage(message=message))
+        asyncio.get_running_loop().call_later(0.5, store.let_go)
+
+    assert shards.inbox_length == 0
 
 
 async def test_what_was_acknowledged_survives_a_loss_of_power(tmp_path: Path) -> None:
