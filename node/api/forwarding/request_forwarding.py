@@ -58,9 +58,11 @@ async def respond(request: RequestContext, operation: Operation) -> web.StreamRe
     refused: Refused
     while True:
         began_at = loop.time()
+        request.forget_reads()
         try:
             return await _handled(request, operation)
         except NotPrimary as refusal:
+            request.forget_reads()
             response = await _forwarded(request, others, request.node.shards[refusal.shard])
             if response is not None:
                 return response

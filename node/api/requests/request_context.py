@@ -141,6 +141,10 @@ class RequestContext:
         """Count *shard* as read: a decision about it is part of the response."""
         self._unsettled.add(shard)
 
+    def forget_reads(self) -> None:
+        """Count nothing as read: the request is handled again, or by another node."""
+        self._unsettled.clear()
+
     async def wait_committed(self) -> None:
         """Wait for the commit of everything read so far, without a check of this node's authority.
 

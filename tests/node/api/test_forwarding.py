@@ -13,10 +13,11 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from msgspec.structs import replace as changed
 
 from rota.client import Client
 from rota.core.errors import Kind, Refused
-from rota.core.model.ids import NodeId
+from rota.core.model.ids import Epoch, NodeId
 from rota.core.vocabulary.commands import SaveJob
 from rota.node.api.forwarding.peer_requests import OF_ITEMS, OF_SHARDS
 from rota.node.api.forwarding.request_forwarding import respond
@@ -35,6 +36,7 @@ from support.request_contexts import request_to
 from support.rotad import Refusal, Rotad
 
 pytestmark = needs_etcd
+OTHER = NodeId("n2")
 Json = Any  # Any: what nodes answer, looked into by the test that knows it.
 
 
@@ -587,6 +589,34 @@ async def test_a_request_for_which_a_stopping_node_decided_something_is_not_repe
             await respond(request, operation_of(write_and_meet_the_stop))
 
 
+async def test_a_stream_of_the_new_primary_does_not_wait_for_what_was_read_here_before(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running_works(MemoryStore(), tmp_path) as wiring,
+        streaming() as address,
+        PeerApis.open(Linked()) as others,
+    ):
+        member = wiring.foundation.environment.member
+        others.set_members({OTHER: changed(member, node_id=OTHER, address=address)})
+        shards = wiring.context.shards
+        shard = shards.of_name("default", "job")
+        newest = shard.replica.newest
+        assert newest is not None
+        given_up = changed(newest, epoch=Epoch(newest.epoch + 1), primary=OTHER)
+
+        async def read_and_lose_the_shard(request: RequestContext) -> web.Response:
+            request.state(shard)
+            shards.learn(shard.id, given_up)
+            await until(lambda: not shard.is_open)
+            raise shard.elsewhere()
+
+        request = request_to(replace(wiring.context, others=others))
+        response = await respond(request, operation_of(read_and_lose_the_shard))
+
+    assert (response.status, response.headers[PRIMARY]) == (200, OTHER)
+
+
 async def test_no_handler_runs_for_a_shard_that_has_another_primary(tmp_path: Path) -> None:
     async with running_works(MemoryStore(), tmp_path) as wiring:
         context, shard = wiring.context, wiring.context.shards.of_name("default", "job")
@@ -648,6 +678,30 @@ class Nowhere:
     def watched(self, node_id: NodeId, on_lost: Callable[[], None]) -> Generator[None]:
         """Never call *on_lost*."""
         yield
+
+
+class Linked(Nowhere):
+    """There is a link to one other node."""
+
+    peers = (OTHER,)
+
+
+@asynccontextmanager
+async def streaming() -> AsyncGenerator[str]:
+    """Answer every request by a body of unknown length; gives the address."""
+
+    async def answer_in_parts(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"part")
+        await response.write_eof()
+        return response
+
+    server = await asyncio.get_running_loop().create_server(
+        web.Server(answer_in_parts), "127.0.0.1", 0
+    )
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 # -- helpers --------------------------------------------------------------------------------------
