@@ -86,7 +86,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arr
 
     Attributes:
         profile: ``none``, ``default`` or ``strict``; see docs/reference/sandbox.md.
-        has_network: Whether it has access to the machine's network, loopback included.
+        has_network: Whether it has network access: with ``strict`` to other machines only,
+            otherwise to the machine's network, loopback included.
         binds: Additional files and folders visible to it.
     """
 

@@ -146,7 +146,7 @@ class Replica:
 
     @property
     def is_candidate(self) -> bool:
-        """Whether it has proposed to take over, and the outcome is unknown (R17)."""
+        """Whether this copy has proposed to take over, and the outcome is unknown (R17)."""
         return bool(self._takeovers)
 
     def has_authority(self, now: Instant) -> bool:

@@ -31,7 +31,7 @@ def has_ended(pidfd: int) -> bool:
 
 
 def wait_ends(pidfds: Iterable[int]) -> None:
-    """Wait until all have ended, or none has ended for half a second."""
+    """Wait until all processes of *pidfds* have ended, or none has ended for half a second."""
     poll = select.poll()
     waiting = set(pidfds)
     for pidfd in waiting:

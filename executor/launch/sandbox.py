@@ -82,9 +82,9 @@ class Rooms(NamedTuple):
     """The paths of this machine that the sandboxes of a node depend on.
 
     Attributes:
-        hidden: Folders that are empty in every sandbox, such as the data directory; absolute paths
-            without symbolic links.
-        resolver: The target of ``/etc/resolv.conf``, which is visible even in a hidden folder.
+        hidden: Folders whose content the profile ``default`` hides, such as the data directory;
+            absolute paths without symbolic links.
+        resolver: The target of ``/etc/resolv.conf``; ``default`` shows it even in a hidden folder.
     """
 
     hidden: tuple[str, ...]

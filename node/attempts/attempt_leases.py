@@ -36,14 +36,15 @@ class AttemptLeases:
 
     Args:
         attempts: The attempts of this node.
-        book: Their leases.
+        book: The leases of these attempts.
         shards: The shards of this node.
-        network: To the other nodes.
+        network: The network to the other nodes.
         liveness: The session of this node.
         timing: The timeouts of the cluster.
-        clock: Measures leases.
-        incarnation: Of this node.
-        new_until: Until then a warden of an earlier data directory of this node may run attempts.
+        clock: The clock that measures leases.
+        incarnation: The incarnation of this node.
+        new_until: End of the time in which a warden of an earlier data directory of this node may
+            still run attempts, by `clock.elapsed`.
         allow: Called with the deadline of each group of attempts.
     """
 

@@ -128,12 +128,13 @@ class OutboundAttempts:
     Args:
         attempts: The attempts of this node.
         shards: The shards of this node.
-        network: To the other nodes.
+        network: The network to the other nodes.
         liveness: The session of this node.
         timing: The timeouts of the cluster.
-        clock: Measures leases.
+        clock: The clock that measures leases.
         store_of: Returns the id of a node's data directory, from its member record.
-        new_until: Until then a warden of an earlier data directory of this node may run attempts.
+        new_until: End of the time in which a warden of an earlier data directory of this node may
+            still run attempts, by `clock.elapsed`.
     """
 
     def __init__(

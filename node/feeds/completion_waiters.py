@@ -53,8 +53,9 @@ class CompletionWaiters:
             raise Refused(
                 Kind.UNAVAILABLE,
                 "too_many_waiters",
-                f"requests wait for {self.count} ends of executions, which is this node's limit; "
-                "try again later, or wait at another node",
+                f"requests already wait for {self.count} ends of executions, and this one for "
+                f"{len(open_ones)} more; this node's limit is {WAITED_MAX:,}: try again later, or "
+                "wait for fewer executions",
                 retry_after_s=5,
             )
         all_ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

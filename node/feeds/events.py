@@ -178,7 +178,7 @@ class Events:
                 Kind.UNAVAILABLE,
                 "too_many_readers",
                 f"{len(self._readers)} requests follow events, which is this node's limit; "
-                "try again later, or follow events at another node",
+                "end streams that are not needed, or try again later",
                 retry_after_s=5,
             )
         reader = Reader(self, wanted, after)

@@ -131,7 +131,10 @@ class EffectRunner:
             self.all_open.set()
 
     def closed(self, shard: Shard) -> None:
-        """Stop the timers, deliveries and attempts of a shard that has another primary now."""
+        """Stop the timers and deliveries of a closed shard, and start no more of its tasks.
+
+        Attempts that run here continue and keep their slots.
+        """
         self._metrics.role_changes.labels(BACKUP).inc()
         self._open_count -= 1
         self._timers.forget(shard.id)

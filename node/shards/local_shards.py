@@ -397,8 +397,8 @@ class Shards:
             read: The shards whose memory or rows were read.
 
         Raises:
-            Refused: They never will be: the storage failed, or another node is primary now, so the
-                memory that was read is invalid.
+            Refused: This node can no longer commit the decisions: its storage failed; or another
+                node is primary now, so the memory that was read is invalid.
             NotPrimary: This node may not answer for one of *read*.
             NotCommitted: A decision is not committed after `COMMIT_WAIT_MAX`.
         """

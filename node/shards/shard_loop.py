@@ -251,7 +251,7 @@ class ShardLoop:
         return _Written(ready.number, size)
 
     def made_durable(self, ticket: Ticket) -> None:
-        """Report durable writes to the replicas, and settle."""
+        """Report durable writes to the replicas, then carry out the work that follows from them."""
         if self._state.over is None:
             self._state.guarded(partial(self._made_durable, ticket))
 
