@@ -144,9 +144,9 @@ class Draft:
         before = self.execution(execution.id)
         if before is None:
             assert execution.status is ExecutionStatus.QUEUED, execution
-        else:
+        elif execution.status is not before.status:
             check_execution_move(before, execution)
-        assert execution.status not in FINAL_EXECUTION_STATES, execution
+            assert execution.status not in FINAL_EXECUTION_STATES, execution
         if execution.id not in self.state.executions:
             self._created.setdefault(execution.id, execution)
         self._records[Table.EXECUTION, execution.id] = execution

@@ -13,8 +13,6 @@ from rota.core.model.execution import (
     Execution,
     Task,
     TaskStatus,
-    check_execution_move,
-    check_task_move,
     in_place,
     standing,
 )
@@ -211,19 +209,14 @@ class State:
                 del self.outbox_counts[route]
 
     def _put_execution(self, execution: Execution) -> None:
-        before = self.executions.get(execution.id)
-        if before is None:
+        if execution.id not in self.executions:
             self.live.setdefault(execution.job_id, {})[execution.id] = None
-        else:
-            check_execution_move(before, execution)
         self.executions[execution.id] = execution
 
     def _put_task(self, key: str, task: Task) -> None:
         execution_id = ExecutionId(key.partition("/")[0])
         tasks = self.tasks.setdefault(execution_id, {})
         before = tasks.get(task.name)
-        if before is not None:
-            check_task_move(before, task)
         tasks[task.name] = task
         if before is not None and execution_id in self._censuses:
             self._count(execution_id, before, task)

@@ -169,9 +169,9 @@ class ShardLoop:
             if on_answer is not None:
                 answers.append((on_answer, answer))
         self._state.touched[shard] = None
+        self._state.count_decisions(len(commands), int(deciding.is_worth_an_entry))
         if deciding.is_worth_an_entry:
             deciding.propose(answers, self._clock.elapsed())
-            self._state.count_entry()
         elif shard.unreleased is not None:
             # Nothing to write, but the answers may depend on an entry that is not committed yet.
             shard.unreleased.answers += answers
@@ -181,7 +181,6 @@ class ShardLoop:
     def _decide_one(self, deciding: EntryBuilder, command: Command) -> Answer:
         shard = deciding.shard
         situation = self._situation(shard, deciding.at, self._effects.slots_for(command))
-        self._state.count_decision()
         try:
             decision = decide(shard.state, command, situation)
         except Refused as refusal:

@@ -138,13 +138,10 @@ class TurnState:
         extra_writes, self.extra_writes = self.extra_writes, []
         return extra_writes
 
-    def count_entry(self) -> None:
-        """Count an entry."""
-        self.entry_count += 1
-
-    def count_decision(self) -> None:
-        """Count the decision of a command."""
-        self.decision_count += 1
+    def count_decisions(self, decisions: int, entries: int) -> None:
+        """Count the decisions of a shard in a turn, and the entries made of them."""
+        self.decision_count += decisions
+        self.entry_count += entries
 
     def opened(self, took: Duration) -> None:
         """Add the time that the opening of a shard took."""
