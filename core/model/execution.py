@@ -216,6 +216,10 @@ def check_attempts(before: Task, after: Task) -> None:
     Attempts start one at a time, each after the end of the one before; an attempt that has ended
     stays ended; a task runs exactly while its last attempt has not ended.
     """
+    if not after.attempts:
+        assert not before.attempts, (before, after)
+        assert after.status is not TaskStatus.RUNNING, (before, after)
+        return
     added = len(after.attempts) - len(before.attempts)
     is_open = [attempt.ending is None for attempt in after.attempts[-2:]]
     assert added in (0, 1), (before, after)

@@ -239,19 +239,23 @@ def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
         )
     if not 0 <= policy.jitter <= 1:
         problems.append(Problem(f"{pointer}/jitter", "must be between 0 and 1"))
-    delays: tuple[Duration, ...] = ()
+    delays: dict[str, Duration] = {}
     match policy.backoff:
         case Fixed(delay=delay):
-            delays = (delay,)
+            delays = {"delay": delay}
         case Exponential(first=first, delay_max=delay_max, factor=factor):
-            delays = (first, delay_max)
+            delays = {"delay": first, "maxDelay": delay_max}
             if not 1 <= factor <= 1000:
                 problems.append(Problem(f"{pointer}/factor", "must be between 1 and 1000"))
-        case Explicit(delays=delays):
-            if not delays:
+        case Explicit(delays=given):
+            delays = {f"delays/{number}": delay for number, delay in enumerate(given)}
+            if not given:
                 problems.append(Problem(f"{pointer}/delays", "needs at least one delay"))
-    if any(not 0 <= delay <= DELAY_MAX for delay in delays):
-        problems.append(Problem(f"{pointer}/delay", "must be between 0 and 365 days"))
+    problems += [
+        Problem(f"{pointer}/{field}", "must be between 0 and 365 days")
+        for field, delay in delays.items()
+        if not 0 <= delay <= DELAY_MAX
+    ]
     for field, names in (
         ("onExceptions", policy.on_exceptions),
         ("neverOnExceptions", policy.never_on_exceptions),
@@ -265,7 +269,13 @@ def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
             for number, name in enumerate(names)
             if not all(part.isidentifier() for part in name.split("."))
         ]
-    codes = (*policy.on_exit_codes, *policy.never_on_exit_codes)
-    if any(not 0 <= code <= 255 for code in codes):
-        problems.append(Problem(f"{pointer}/onExitCodes", "exit codes go from 0 to 255"))
+    problems += [
+        Problem(f"{pointer}/{field}/{number}", f"{code} is no exit code; these go from 0 to 255")
+        for field, codes in (
+            ("onExitCodes", policy.on_exit_codes),
+            ("neverOnExitCodes", policy.never_on_exit_codes),
+        )
+        for number, code in enumerate(codes)
+        if not 0 <= code <= 255
+    ]
     return problems

@@ -21,6 +21,7 @@ from rota.core.replication.messages import (
     Query,
     ReplicaResponse,
 )
+from rota.core.replication.role import Role
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import SECOND, Duration, Instant, later
@@ -75,7 +76,7 @@ class _Filling:
     at: Instant
 
 
-class Backup:
+class Backup(Role):
     """The role of every copy that is not the primary's.
 
     Args:
@@ -84,9 +85,6 @@ class Backup:
         timing: Of the cluster.
         transfers: Of this node.
         since: When the node started.
-
-    Attributes:
-        outbox: Messages to be sent.
     """
 
     def __init__(
@@ -98,12 +96,12 @@ class Backup:
         *,
         since: Instant,
     ) -> None:
+        super().__init__()
         self.copy = copy
         self.promises = promises
         self.timing = timing
         self.transfers = transfers
         self._may_promise = True
-        self.outbox: list[tuple[NodeId, Message]] = []
         self._answers: deque[_Answer] = deque()
         self._filling: _Filling | None = None
         self._since = since
@@ -137,20 +135,6 @@ class Backup:
                 self._send_holding(sender, message, now)
             case _:
                 pass
-
-    def send(self, to: NodeId, message: Message) -> None:
-        """Add a message to the outbox."""
-        self.outbox.append((to, message))
-
-    def send_first(self, messages: tuple[tuple[NodeId, Message], ...]) -> None:
-        """Put messages of the role before this one at the beginning of the outbox."""
-        self.outbox[:0] = messages
-
-    def take_outbox(self) -> tuple[tuple[NodeId, Message], ...]:
-        """Return the messages to be sent, and empty the outbox."""
-        messages = tuple(self.outbox)
-        self.outbox.clear()
-        return messages
 
     def made_durable(self) -> None:
         """Send the answers that waited for durability, except those of a lower epoch (R2)."""

@@ -29,6 +29,7 @@ from rota.core.replication.messages import (
     ReplicaResponse,
 )
 from rota.core.replication.peer_copy import NEVER, Asked, Outgoing, PeerCopy
+from rota.core.replication.role import Role
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import MICROSECOND, SECOND, Duration, Instant, later
@@ -69,7 +70,7 @@ class Handover:
     deadline: Instant
 
 
-class Primary:
+class Primary(Role):
     """The role of the primary, from one takeover to its end.
 
     Args:
@@ -94,7 +95,6 @@ class Primary:
         joining: The node of a learner that is about to count. Nothing is committed that this
             learner lacks, so that it catches up (R23) however busy the shard is.
         wants_bump: Whether a new configuration is needed, even if only the epoch changes.
-        outbox: Messages to be sent.
         wants_view: Whether another node has promised a higher epoch.
     """
 
@@ -110,6 +110,7 @@ class Primary:
         copies: Copies,
         now: Instant,
     ) -> None:
+        super().__init__()
         self.copy = copy
         self.configuration = configuration
         self.changes: list[Swap] = []
@@ -122,7 +123,6 @@ class Primary:
         self.has_stepped_down = False
         self.wants_bump = False
         self.wants_view = False
-        self.outbox: list[tuple[NodeId, Message]] = []
         self.liveness = liveness
         self.continuity = continuity
         self.timing = timing
@@ -664,20 +664,6 @@ class Primary:
                 self.outbox.append((node_id, Query(epoch=self.copy.epoch, sent_at=now)))
 
     # -- sending --------------------------------------------------------------------------------
-
-    def send(self, to: NodeId, message: Message) -> None:
-        """Add a message to the outbox."""
-        self.outbox.append((to, message))
-
-    def send_first(self, messages: tuple[tuple[NodeId, Message], ...]) -> None:
-        """Put messages of the role before this one at the beginning of the outbox."""
-        self.outbox[:0] = messages
-
-    def take_outbox(self) -> tuple[tuple[NodeId, Message], ...]:
-        """Return the messages to be sent, and empty the outbox."""
-        messages = tuple(self.outbox)
-        self.outbox.clear()
-        return messages
 
     def take_wants_view(self) -> bool:
         """Return `wants_view`, and set it to False."""

@@ -92,8 +92,12 @@ class Draft:
 
     def task(self, execution_id: ExecutionId, name: str) -> Task | None:
         """Return a task of an unfinished execution, or None."""
-        key = (Table.TASK, task_key(execution_id, name))
-        found = self._records.get(key, self.state.tasks.get(execution_id, {}).get(name))
+        return self._task_at((Table.TASK, task_key(execution_id, name)), execution_id, name)
+
+    def _task_at(self, key: tuple[Table, str], execution_id: ExecutionId, name: str) -> Task | None:
+        found = self._records.get(key)
+        if found is None and key not in self._records:
+            found = self.state.tasks.get(execution_id, {}).get(name)
         assert found is None or isinstance(found, Task)
         return found
 
@@ -153,13 +157,15 @@ class Draft:
 
     def put_task(self, execution_id: ExecutionId, task: Task) -> None:
         """Write a task of an unfinished execution; a new one is blocked and has no attempts."""
-        before = self.task(execution_id, task.name)
+        key = (Table.TASK, task_key(execution_id, task.name))
+        before = self._task_at(key, execution_id, task.name)
         if before is None:
-            assert (task.status, task.attempts) == (TaskStatus.BLOCKED, ()), task
+            assert task.status is TaskStatus.BLOCKED, task
+            assert not task.attempts, task
         else:
             check_task_move(before, task)
             check_attempts(before, task)
-        self._records[Table.TASK, task_key(execution_id, task.name)] = task
+        self._records[key] = task
 
     def put_checkpoint(self, execution_id: ExecutionId, task: str, data: bytes) -> None:
         """Save *data* as checkpoint for the next attempt of a task."""

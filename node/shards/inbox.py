@@ -125,6 +125,19 @@ class Inbox:
         self._held_count -= len(commands)
         return commands
 
+    def drop_requests(self) -> list[Caller]:
+        """Drop the commands of requests, and return their callers; the node's own commands stay."""
+        # A request's commands precede the one with its caller, which is the last of them.
+        requests = [each for each in self.items if isinstance(each[-1][2], Caller)]
+        callers = [each for together in requests for _, _, each in together]
+        self.items = deque(each for each in self.items if not isinstance(each[-1][2], Caller))
+        self.length = sum(map(len, self.items))
+        for shard, commands in self.held.items():
+            callers += [each for _, each in commands]
+            self.held[shard] = [each for each in commands if not isinstance(each[1], Caller)]
+        self._held_count = sum(map(len, self.held.values()))
+        return [each for each in callers if isinstance(each, Caller)]
+
     def drop(self) -> list[OnAnswer]:
         """Drop all commands, and return the functions that wait for their answers."""
         waiting = [each for commands in self.held.values() for _, each in commands if each]

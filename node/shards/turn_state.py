@@ -227,6 +227,9 @@ class TurnState:
         The entries, their effects and the answers to the node's own commands wait on.
         """
         now = self._clock.elapsed()
+        if self.sync_time >= COMMIT_WAIT_MAX:
+            # Where too much is not durable, nothing is decided.
+            give([(caller, _stuck()) for caller in self.inbox.drop_requests()])
         for shard in self._shards:
             for entry in shard.unreleased_until(Instant(now - COMMIT_WAIT_MAX)):
                 callers = entry.take_answers(lambda on_answer: isinstance(on_answer, Caller))
@@ -271,6 +274,16 @@ class TurnState:
         refuse(readers, refusal)
         if not self._failure.done():
             self._failure.set_exception(error)
+
+
+def _stuck() -> Refused:
+    return Refused(
+        Kind.UNAVAILABLE,
+        "busy",
+        f"the disk of this node has not finished a write for {COMMIT_WAIT_MAX // SECOND} s; "
+        "nothing was changed: send the request again, to another node if there is one",
+        retry_after_s=5,
+    )
 
 
 def give(answers: list[tuple[OnAnswer, Answer]]) -> None:

@@ -62,6 +62,20 @@ def test_a_node_without_authority_refuses_reads_beside_an_uncommitted_write() ->
     run(story)
 
 
+def test_a_read_that_waits_while_its_node_loses_authority_is_refused_as_elsewhere() -> None:
+    async def story(nodes: Nodes) -> None:
+        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+            shards = nodes[A].shards
+            write = await uncommitted_write(nodes, group)
+            read = group.create_task(_refusal_of_read(shards))
+            nodes[A].is_cut_off = True
+
+            assert isinstance(await write, OutcomeUnknown)
+            assert isinstance(await read, NotPrimary)
+
+    run(story)
+
+
 def test_what_is_committed_after_its_caller_was_refused_can_be_read() -> None:
     async def story(nodes: Nodes) -> None:
         async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
@@ -89,6 +103,14 @@ async def uncommitted_write(
     if ends:
         await asyncio.gather(nodes[B].end(), nodes[C].end())
     return write
+
+
+async def _refusal_of_read(shards: Shards) -> Refused | None:
+    try:
+        await shards.settled(shards[SHARD])
+    except Refused as refusal:
+        return refusal
+    return None
 
 
 async def _refusal_of_save(shards: Shards) -> Refused | None:

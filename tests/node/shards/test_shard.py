@@ -68,6 +68,14 @@ class Disk:
         return self.shard.file.rows(None, 1 << 20).rows
 
 
+def test_entries_that_are_committed_and_not_released_wait_like_the_others() -> None:
+    shard = Disk().shard
+    for index, entries in ((1, shard.committed), (2, shard.entries), (3, shard.entries)):
+        entries.append(Entry(Index(index), Instant(index), (), ()))
+
+    assert [each.index for each in shard.unreleased_until(Instant(2))] == [1, 2]
+
+
 def test_an_entry_that_another_primary_put_in_the_place_of_ours_is_the_one_applied() -> None:
     disk = Disk()
     shard, copy = disk.shard, disk.shard.replica.copy

@@ -50,6 +50,22 @@ def test_the_first_problems_are_answered_and_that_there_may_be_more(wrong: Field
     assert refusal.detail.endswith(last.detail)
 
 
+@pytest.mark.parametrize(
+    ("retries", "pointer"),
+    [
+        ({"onExitCodes": [1, 300]}, "/retries/onExitCodes/1"),
+        ({"neverOnExitCodes": [300]}, "/retries/neverOnExitCodes/0"),
+        ({"delay": "400d"}, "/retries/delay"),
+        ({"maxDelay": "400d"}, "/retries/maxDelay"),
+        ({"backoff": "explicit", "delays": [1, "400d"]}, "/retries/delays/1"),
+    ],
+)
+def test_a_mistake_in_retries_is_found_where_it_is(retries: Fields, pointer: str) -> None:
+    refusal = refusal_of({"command": "true", "retries": {"limit": 1, **retries}})
+
+    assert [problem.pointer for problem in refusal.problems] == [pointer]
+
+
 def test_as_many_problems_as_are_shown_are_all() -> None:
     refusal = refusal_of({"tasks": tasks(PROBLEMS_MAX, timeout="nonsense")})
 
