@@ -48,6 +48,8 @@ class Subreaper:
         self._running: dict[int, AttemptKey] = {}
         self._owners: dict[int, frozenset[AttemptKey]] = {}
         self._killer = ThreadPoolExecutor(1, thread_name_prefix="rota-killer")
+        # Its thread is started now: orphans may use up all threads.
+        self._killer.submit(int).result()
 
     def tree(self, leader: int, key: AttemptKey) -> "Descendants":
         """Return the tree of *leader*, which has just been started."""

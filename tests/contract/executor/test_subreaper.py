@@ -254,3 +254,22 @@ def test_an_environment_is_not_read_while_no_thread_can_begin(
 
     assert refused is None
     assert reader.read(7) == {"PID": "7"}
+
+
+def test_an_attempt_whose_orphans_use_up_all_threads_ends_with_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def scenario(host: Host) -> bool:
+        await host.run(Work(shell="true"))  # Of most threads the first use starts them.
+        key = host.launch(Work(shell=WAYS_OUT["no parent"]))
+        pid = int(await host.output(key, containing=b"\n"))
+        monkeypatch.setattr(Thread, "start", refuse)
+        host.stop(key, grace=Duration(0))
+        await host.ending(key)
+        monkeypatch.undo()
+        return is_running(pid)
+
+    assert not bench.run(scenario)
