@@ -16,13 +16,14 @@ starts processes in another thread.
 import os
 import signal
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 
 from rota.core.model.attempt import AttemptKey
 from rota.core.timing.instants import Duration
 from rota.executor.kernel.env_marker import STORE_VARIABLE, key_in
 from rota.executor.kernel.environment_reader import EnvironmentReader
+from rota.executor.kernel.one_thread import one_thread
 from rota.executor.kernel.pidfd_signals import hold, send, wait_ends
 from rota.executor.kernel.prctl import set_subreaper
 from rota.executor.kernel.process_trees import Group
@@ -47,9 +48,7 @@ class Subreaper:
         self._spared = set(self._listed())
         self._running: dict[int, AttemptKey] = {}
         self._owners: dict[int, frozenset[AttemptKey]] = {}
-        self._killer = ThreadPoolExecutor(1, thread_name_prefix="rota-killer")
-        # Its thread is started now: orphans may use up all threads.
-        self._killer.submit(int).result()
+        self._killer = one_thread("killer")
 
     def tree(self, leader: int, key: AttemptKey) -> "Descendants":
         """Return the tree of *leader*, which has just been started."""

@@ -5,12 +5,12 @@ each kind of sandbox once on this machine; if it does not work, an attempt that 
 fails: it is never run without one.
 
 Every sandbox has its own namespaces for users, processes, IPC and the host's name, and one for the
-network if the attempt has no access to it. The attempt runs as ``nobody``, without capabilities and
-without a way to gain any (bubblewrap sets no_new_privs), except in user namespaces that it makes
-itself; ``strict`` forbids these where bubblewrap supports it. The attempt ends with bubblewrap, and
-bubblewrap with the thread that started it (``--die-with-parent``). The attempt's private folder is
-its ``/tmp``, home and working directory: memory of limited size, like ``/dev/shm``. It can write
-nowhere else.
+network if the attempt has no access to it. The attempt runs as the user ``nobody``, without
+capabilities and without a way to gain any (bubblewrap sets no_new_privs), except in user namespaces
+that it makes itself; ``strict`` forbids these where bubblewrap supports it. The attempt ends with
+bubblewrap, and bubblewrap with the thread that started it (``--die-with-parent``). The attempt's
+private folder is its ``/tmp``, home and working directory: memory of limited size, like
+``/dev/shm``. It can write nowhere else.
 
 Options, including the task's environment, are passed to bubblewrap in a file in memory, so ``ps``
 shows neither. Bubblewrap itself runs outside the sandbox and must not get that environment: its

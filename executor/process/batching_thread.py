@@ -9,9 +9,10 @@ in one batch it is 11, 9 and 0.34 ms.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
+
+from rota.executor.kernel.one_thread import one_thread
 
 PART = 16
 """The largest batch. In a larger one the first results would wait longer for the last."""
@@ -30,7 +31,7 @@ class BatchingThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"rota-{name}")
+        self._thread = one_thread(name)
         # Any: each call's result has the type that its own callback takes, see `ask`.
         self._asked: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self._done: deque[Callable[[], None]] = deque()

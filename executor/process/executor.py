@@ -20,7 +20,7 @@ for a thread from one turn of the loop is passed on together
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
 from rota.executor.kernel.fd_watch import FdWatch
 from rota.executor.kernel.limits import Limiter
+from rota.executor.kernel.one_thread import one_thread
 from rota.executor.kernel.orphans import Orphans, end_attempts
 from rota.executor.kernel.subreaper import Subreaper
 from rota.executor.launch.binds import kept_from_binds
@@ -124,7 +125,7 @@ class ProcessExecutor:
         self._spawner = BatchingThread("spawner")
         self._confining = BatchingThread("confiner")
         self._reader = BatchingThread("reader")
-        self._sweeper = ThreadPoolExecutor(1, thread_name_prefix="rota-sweeper")
+        self._sweeper = one_thread("sweeper")
         self._attempts: dict[AttemptKey, ProcessAttempt] = {}
         self._remains: dict[AttemptKey, Order] = {}
         self._look_timer: asyncio.TimerHandle | None = None

@@ -28,7 +28,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Raised, Report, Usage
@@ -37,6 +37,7 @@ from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported, merged
 from rota.executor.kernel.limits import Limiter
+from rota.executor.kernel.one_thread import one_thread
 from rota.executor.launch.spawn import NotStartedError, base_environment
 from rota.executor.output import Capture, OutputFiles
 from rota.executor.python import worker_protocol
@@ -112,9 +113,9 @@ class PythonExecutor:
             limiter=Limiter(f"{store_id} python"),
             umask=terms.umask,
         )
-        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="rota-python-spawner")
-        self._sweeper = ThreadPoolExecutor(1, thread_name_prefix="rota-python-sweeper")
-        self._killer = ThreadPoolExecutor(1, thread_name_prefix="rota-python-killer")
+        self._spawner = one_thread("python-spawner")
+        self._sweeper = one_thread("python-sweeper")
+        self._killer = one_thread("python-killer")
         self.pools = Pools(
             start=self._start_worker,
             remove=self._remove_folder,

@@ -6,7 +6,8 @@ attempts too, together with the last records.
 
 The loop writes, which costs no more than a copy into the page cache; a thread syncs within 50 ms.
 If the disk refuses a write, no attempt is affected: the records stay in memory and are written
-later.
+later. After a failed sync a file may lack records that were written to it, so all records that are
+not forgotten are then written to a new one.
 """
 
 import asyncio
@@ -15,13 +16,13 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.attempt import AttemptKey, Ending, Order
+from rota.executor.kernel.one_thread import one_thread
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Journal:
         self._path = path
         self._new_path = path.with_suffix(".new")
         self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rota-journal")
+        self._thread = one_thread("journal")
         self._live: dict[AttemptKey, list[bytes]] = {}
         """The encoded records of attempts that are not forgotten."""
         self._live_size = 0
@@ -90,6 +91,8 @@ class Journal:
         """The file that is about to replace the other; written like that one. -1: there is none."""
         self._new_size = 0
         self._is_sync_planned = False
+        self._has_unsynced = False
+        """A sync of the journal's file has failed."""
         self._is_failing = False
         self._is_closed = False
         self.kept = list(_replay(path).values())
@@ -133,7 +136,7 @@ class Journal:
             self._since_rewriting += self._unwritten
         elif self._new_fd >= 0:
             self._new_size += len(self._unwritten)
-        elif self._size > max(self._rewrite_above, 4 * self._live_size):
+        elif self._has_unsynced or self._size > max(self._rewrite_above, 4 * self._live_size):
             self._rewrite()
         self._unwritten.clear()
         if not self._is_sync_planned:
@@ -175,9 +178,13 @@ class Journal:
             time.sleep(GATHER_S)
         self._is_sync_planned = False  # Before the sync: later writes may not be covered by it.
         new = self._new_fd  # Read first: the loop may make it the journal's before the next line.
-        for fd in (new, self._fd):
-            if fd >= 0:
-                os.fdatasync(fd)
+        try:
+            for fd in (new, self._fd):
+                if fd >= 0:
+                    os.fdatasync(fd)
+        except OSError:
+            self._has_unsynced = True
+            raise
 
     # -- rewriting ------------------------------------------------------------------------------
     #
@@ -189,7 +196,7 @@ class Journal:
     # 5. The loop writes to the new file alone; the thread closes the old one.
 
     def _rewrite(self) -> None:
-        self._since_rewriting = bytearray()
+        self._since_rewriting, self._has_unsynced = bytearray(), False
         live = b"".join(part for parts in self._live.values() for part in parts)
 
         def work() -> None:

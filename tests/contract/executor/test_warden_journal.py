@@ -243,6 +243,62 @@ async def test_a_rewritten_journal_has_its_name_only_when_all_of_it_is_synced(
     assert [each.order.key.task for each in kept_in(path)] == ["a", "b", "c"]
 
 
+async def test_the_file_before_a_rewritten_journal_gets_all_records_until_the_name_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other_name = tmp_path / "journal", tmp_path / "other-name"
+    journal = Journal(path)
+    other_name.hardlink_to(path)
+    sync, begun, gate = os.fsync, Event(), Event()
+
+    def held_fsync(descriptor: int) -> None:
+        begun.set()
+        assert gate.wait(LIMIT_S), "the test never opened the gate"
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", held_fsync)
+    order = order_of("forgotten", stdin="x" * REWRITE_BYTES)
+    journal.started(GROUP, order)
+    journal.forgotten(order.key)
+    journal.write()
+    await wait_until(begun.is_set)
+
+    journal.started(GROUP, order_of("a"))
+    journal.write()
+    before, after = (copied.read_bytes() for copied in (other_name, path))
+    gate.set()
+    journal.close()
+
+    assert not path.samefile(other_name)
+    assert len(before) > len(after)
+    assert before.endswith(after)
+
+
+async def test_after_a_failed_sync_all_records_are_written_to_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    first_file = path.stat().st_ino
+
+    def refused(descriptor: int) -> None:
+        del descriptor
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", refused)
+        journal.started(GROUP, order_of("a"))
+        journal.write()
+        await wait_until(lambda: "journal not written" in caplog.text)
+
+    journal.started(GROUP, order_of("b"))
+    journal.write()
+    await wait_until(lambda: path.stat().st_ino != first_file)
+    journal.close()
+
+    assert [each.order.key.task for each in kept_in(path)] == ["a", "b"]
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
