@@ -1,0 +1,70 @@
+"""``rota dev``: one node for trials, its data and its errors."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rota.client import Client
+from rota.client.errors import NotFound
+from support.rota_program import PROGRAM, Rota
+
+
+def test_dev_runs_a_node_and_stops_it(tmp_path: Path) -> None:
+    argv = [*PROGRAM, "dev", "--port", "0", "--data-dir", str(tmp_path / "data"), "--slots", "2"]
+
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dev:
+        assert dev.stdout is not None
+        assert dev.stderr is not None
+        try:
+            greeting = [*iter(dev.stdout.readline, "  rota executions\n")]
+            url = next(line.split()[1] for line in greeting if line.startswith("  API"))
+            with Client(url, repeats_max=0) as client:
+                assert client.ready()
+                with pytest.raises(NotFound):
+                    client.job("nobody")
+                dev.send_signal(signal.SIGINT)
+                status = dev.wait(20)
+                assert not client.ready()
+        finally:
+            dev.terminate()
+        told = dev.stderr.read()
+
+    assert (status, told) == (0, "")
+    assert f"  data  {tmp_path / 'data'} (kept; delete it for a fresh start)\n" in greeting
+    assert f"  export ROTA_URL={url}\n" in greeting
+
+
+def test_dev_says_that_its_port_is_taken(rota: Rota, url: str, tmp_path: Path) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    refused = rota("dev", "--port", url.rpartition(":")[2], "--data-dir", str(tmp_path))
+
+    assert refused.status == 6
+    assert (
+        refused.err == "error: the node did not start: its address is in use; choose another port\n"
+    )
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_dev_says_what_to_install(
+    rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.client.dev.local_node.NEEDS", ("no_such_module",))
+
+    refused = rota("dev", "--data-dir", str(tmp_path))
+
+    assert refused.status == 2
+    assert "no_such_module, not installed here: pip install 'rota[node]'" in refused.err
+
+
+def test_dev_keeps_its_data_among_the_users_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rota.client.cli.setup.dev import default_data_dir
+
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+
+    assert default_data_dir() == Path("/home/someone/.local/state/rota-data")
+    monkeypatch.setenv("XDG_STATE_HOME", "/var/state")
+    assert default_data_dir() == Path("/var/state/rota-data")

@@ -1,0 +1,218 @@
+"""Executions, output, fire times and the ledger on the command line, against a node."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.rota_program import PROGRAM, Rota, until
+
+# -- executions ------------------------------------------------------------------------------------
+
+
+def test_a_trigger_tells_the_execution(rota: Rota) -> None:
+    rota("jobs", "create", "told", "--", "true")
+
+    table = rota("trigger", "told")
+    name = rota("trigger", "told", "-o", "name")
+
+    assert table.out.splitlines()[0].split() == ["EXECUTION", "STATUS"]
+    assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]{14}-[0-9a-f]{4}\n", name.out)
+
+
+def test_a_trigger_that_is_waited_for_follows_the_tasks(rota: Rota) -> None:
+    rota("jobs", "create", "followed", "--", "echo", "hello")
+
+    ran = rota("trigger", "followed", "--wait")
+
+    assert ran.status == 0
+    assert re.search(r"status +success", ran.out)
+    assert "main: succeeded after" in ran.err
+
+
+def test_a_failed_execution_shows_its_output_and_exits_with_1(rota: Rota) -> None:
+    rota("jobs", "create", "fails", "--", "echo oh dear >&2; exit 3")
+
+    ran = rota("trigger", "fails", "--wait")
+
+    assert ran.status == 1
+    assert "exited with code 3" in ran.out
+    assert "main: failed with exit code 3" in ran.err
+    assert "--- output of main, attempt 1 ---\noh dear" in ran.err
+
+
+def test_parameters_are_json_or_a_file(rota: Rota, tmp_path: Path) -> None:
+    rota("jobs", "create", "with-parameters", "--", 'echo "$ROTA_PARAMETERS"')
+    file = tmp_path / "parameters.json"
+    file.write_text('{"day": 2}')
+
+    given = rota("trigger", "with-parameters", "--wait", "--parameters", '{"day":1}', "-o", "name")
+    read = rota("trigger", "with-parameters", "--wait", "--parameters", f"@{file}", "-o", "name")
+    wrong = rota("trigger", "with-parameters", "--parameters", "{day: 1}")
+
+    assert rota("output", given.out.strip()).out == '{"day":1}\n'
+    assert rota("output", read.out.strip()).out == '{"day":2}\n'
+    assert wrong.status == 2
+    assert "is not JSON" in wrong.err
+
+
+def test_a_wait_that_times_out_exits_with_7(rota: Rota) -> None:
+    rota("jobs", "create", "slow", "--", "sleep", "60")
+
+    triggered = rota("trigger", "slow", "--wait", "--timeout", "50ms")
+    waited = rota("executions", "wait", "slow@latest", "--timeout", "0.05")
+    cancelled = rota("executions", "cancel", "slow@latest", "-o", "name")
+    ended = rota("executions", "wait", "slow@latest", "-o", "json")
+
+    assert (triggered.status, waited.status) == (7, 7)
+    assert "continue" in waited.err
+    assert cancelled.status == 0
+    assert ended.status == 1
+    assert ended.json[0]["status"] == "cancelled"
+
+
+def test_executions_are_listed_shown_and_named_by_their_job(rota: Rota) -> None:
+    rota("jobs", "create", "seen", "--", "true")
+    first = rota("trigger", "seen", "--wait", "-o", "name").out.strip()
+    latest = rota("trigger", "seen", "--wait", "-o", "name").out.strip()
+
+    listed = rota("executions", "list", "seen")
+    shown = rota("executions", "show", "seen@latest")
+
+    titles, *rows = listed.out.splitlines()
+    assert titles.split() == [
+        "EXECUTION",
+        "JOB",
+        "STATUS",
+        "TRIGGER",
+        "FIRE",
+        "TIME",
+        "LATE",
+        "TOOK",
+    ]
+    assert [row.split()[0] for row in rows] == [latest, first]
+    assert rota("executions", "list", "seen", "--limit", "1", "-o", "name").out == f"{latest}\n"
+    assert rota("executions", "show", "@latest").status == 0
+    assert re.search(rf"execution +{latest}\n", shown.out)
+    assert re.search(r"main +success +1 +succeeded", shown.out)
+    since = rota("executions", "list", "seen", "--since", "1h", "--status", "success", "-o", "name")
+    assert since.out.split() == [latest, first]
+    assert rota("executions", "list", "seen", "--until", "1h").err == "no such executions\n"
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "jsonl", "yaml", "name"])
+def test_every_form_shows_the_execution(rota: Rota, form: str) -> None:
+    rota("jobs", "create", "formed", "--", "true")
+    execution = rota("trigger", "formed", "--wait", "-o", "name").out.strip()
+
+    listed = rota("executions", "list", "formed", "--limit", "1", "-o", form)
+    shown = rota("executions", "show", execution, "-o", form)
+
+    assert execution in listed.out
+    assert execution in shown.out
+    readers: dict[str, Callable[[str], Any]] = {"json": json.loads, "yaml": yaml.safe_load}
+    if form in readers:
+        assert readers[form](listed.out)[0]["executionId"] == execution
+        assert readers[form](shown.out)["tasks"]["main"]["attempts"][0]["number"] == 1
+    if form == "jsonl":
+        assert json.loads(listed.out)["executionId"] == json.loads(shown.out)["executionId"]
+
+
+def test_output_comes_from_each_task_and_attempt(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "name: chatty\n"
+        "tasks:\n"
+        "- {name: first, command: echo $ROTA_ATTEMPT; test $ROTA_ATTEMPT = 2,\n"
+        "   retries: {limit: 1, delay: 10ms}}\n"
+        "- {name: second, needs: [first], command: [echo, second]}\n"
+    )
+    rota("jobs", "create", "-f", str(file))
+    execution = rota("trigger", "chatty", "--wait", "-o", "name").out.strip()
+
+    everything = rota("output", execution)
+
+    assert (everything.out, everything.err) == ("2\nsecond\n", "==> first <==\n==> second <==\n")
+    assert rota("output", "chatty@latest", "first", "--attempt", "1").out == "1\n"
+    followed = rota("output", execution, "first", "--follow")
+    assert (followed.out, followed.err) == ("1\n2\n", "==> attempt 2 <==\n")
+    assert rota("output", execution, "--follow").status == 2
+    assert rota("output", execution, "third").status == 3
+    assert rota("output", execution, "third", "--follow").status == 3
+
+
+def test_output_is_followed_while_it_is_written(url: str, rota: Rota, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    command = f"echo first; while [ ! -e {gate} ]; do sleep 0.02; done; echo last"
+    rota("jobs", "create", "live", "--", command)
+    execution = rota("trigger", "live", "-o", "name").out.strip()
+
+    with subprocess.Popen(
+        [*PROGRAM, "--url", url, "output", execution, "-f"], stdout=subprocess.PIPE, text=True
+    ) as following:
+        assert following.stdout is not None
+        first = following.stdout.readline()
+        gate.touch()
+        rest = following.stdout.read()
+
+    assert (first, rest, following.returncode) == ("first\n", "last\n", 0)
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+def test_next_shows_fire_times_of_a_job(rota: Rota) -> None:
+    rota("jobs", "create", "coming", "--schedule", "@every 1h", "--", "true")
+
+    table = rota("next", "coming", "--count", "3")
+    data = rota("next", "coming", "--count", "2", "--from", "2027-01-01T00:30:00Z", "-o", "json")
+
+    assert len(table.out.splitlines()) == 4
+    assert [fire["at"][:16] for fire in data.json] == ["2027-01-01T01:00", "2027-01-01T02:00"]
+
+
+def test_next_needs_no_node_for_a_schedule_and_shows_what_the_clock_does(rota: Rota) -> None:
+    shown = rota(
+        *("next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--count", "3"),
+        *("--from", "2027-03-26T12:00:00Z"),
+    )
+
+    lines = [re.split(r"  +", line) for line in shown.out.splitlines()]
+    assert [line[:2] for line in lines] == [
+        ["FIRE TIME (UTC)", "LOCAL"],
+        ["2027-03-27 01:30:00", "2027-03-27 02:30:00+01:00"],
+        ["2027-03-28 01:00:00", "2027-03-28 03:00:00+02:00"],
+        ["2027-03-29 00:30:00", "2027-03-29 02:30:00+02:00"],
+    ]
+    assert lines[2][-1] == "shifted out of a DST gap"
+    assert rota("next", "--schedule", "30 25 * * *").status == 9
+
+
+def test_next_of_a_job_without_a_schedule_says_so(rota: Rota) -> None:
+    rota("jobs", "create", "unscheduled", "--", "true")
+
+    shown = rota("next", "unscheduled")
+
+    assert (shown.out, shown.err) == ("", "unscheduled does not fire by itself again\n")
+
+
+def test_the_ledger_shows_the_newest_entries_oldest_first(rota: Rota) -> None:
+    rota("jobs", "create", "noted", "--schedule", "@every 250ms", "--", "true")
+
+    entries = until(lambda: (found := rota("ledger", "noted", "-o", "json").json)[3:] and found)
+    table = rota("ledger", "noted", "--limit", "2")
+
+    times = [entry["fireTime"] for entry in entries]
+    assert times == sorted(times)
+    assert {entry["outcome"] for entry in entries} == {"fired"}
+    titles, *rows = table.out.splitlines()
+    assert titles.split() == ["FIRE", "TIME", "(UTC)", "FIRES", "OUTCOME", "EXECUTION"]
+    assert len(rows) == 2
+    backwards = rota("ledger", "noted", "--reverse", "--until", times[2], "-o", "name")
+    assert backwards.out.split() == [times[1], times[0]]
+    rota("jobs", "delete", "noted")

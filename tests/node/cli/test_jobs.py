@@ -1,0 +1,320 @@
+"""``rota jobs`` against a node: printed text, documents, exit statuses."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.rota_program import Rota, on_terminal
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def test_a_created_job_is_listed_and_shown(rota: Rota) -> None:
+    created = rota(
+        *("jobs", "create", "listed", "--schedule", "0 6 * * 1-5", "--schedule", "@daily"),
+        *("--timezone", "Europe/Berlin", "--label", "team=core", "--env", "A=b=c"),
+        *("--retries", "2", "--timeout", "90", "--overlap", "skip", "--", "echo", "-n", "hi"),
+    )
+    listed = rota("jobs", "-q", "listed", "-o", "json")
+    shown = rota("jobs", "show", "listed")
+
+    assert created.status == 0
+    titles, row = created.out.splitlines()
+    assert titles.split() == ["JOB", "STATUS", "SCHEDULE", "NEXT", "TASKS"]
+    assert re.match(r"default/listed +scheduled +0 6 \* \* 1-5 \(Europe/Berlin\), @daily", row)
+    [job] = listed.json
+    assert job["labels"] == {"team": "core"}
+    assert job["overlap"] == "skip"
+    assert job["tasks"][0]["command"] == ["echo", "-n", "hi"]
+    assert (job["tasks"][0]["retries"], job["tasks"][0]["timeoutS"]) == (2, 90.0)
+    assert "team=core" in shown.out
+    assert "echo -n hi" in shown.out
+
+
+def test_a_single_word_of_command_is_a_line_for_the_shell(rota: Rota) -> None:
+    rota("jobs", "create", "shell", "--", "echo a | tr a b")
+
+    ran = rota("trigger", "shell", "--wait", "-o", "json")
+
+    assert ran.json["tasks"]["main"]["attempts"][0]["outcome"] == "succeeded"
+    assert rota("output", ran.json["executionId"]).out == "b\n"
+
+
+def test_creating_the_same_job_again_is_fine_and_another_is_a_conflict(rota: Rota) -> None:
+    rota("jobs", "create", "twice", "--", "true")
+
+    same = rota("jobs", "create", "twice", "--", "true")
+    other = rota("jobs", "create", "twice", "--", "false")
+
+    assert same.status == 0
+    assert other.status == 5
+    assert other.err.startswith("error: there is already a job 'default/twice'")
+
+
+def test_jobs_in_other_namespaces_are_named_with_them(rota: Rota) -> None:
+    rota("jobs", "create", "spaced", "-n", "billing", "--", "true")
+
+    assert rota("jobs", "show", "spaced").status == 3
+    assert rota("jobs", "show", "billing/spaced", "-o", "name").out == "billing/spaced\n"
+    assert rota("jobs", "show", "spaced", "-n", "billing", "-o", "name").out == "billing/spaced\n"
+    assert rota("jobs", "list", "-n", "billing", "-o", "name").out == "billing/spaced\n"
+
+
+def test_every_wrong_field_is_told_on_a_line_of_its_own(rota: Rota) -> None:
+    refused = rota(
+        "jobs", "create", "wrong", "--schedule", "61 * * * *", "--retries", "-1", "--", "true"
+    )
+
+    assert refused.status == 9
+    assert refused.out == ""
+    heading, *fields = refused.err.splitlines()
+    assert heading == "error: invalid input"
+    assert {field.split(":")[0].strip() for field in fields} == {"/schedules/0", "/retries"}
+
+
+def test_jobs_are_created_from_files(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text("name: from-file-1\ncommand: 'true'\n---\nname: from-file-2\ncommand: 'true'\n")
+
+    created = rota("jobs", "create", "-f", str(file), "-o", "name")
+
+    assert created.out.split() == ["default/from-file-1", "default/from-file-2"]
+
+
+def test_a_job_is_applied_again_and_again(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: applied\ncommand: echo one\n")
+    rota("jobs", "apply", "-f", str(file))
+    file.write_text("name: applied\ncommand: echo two\n")
+
+    changed = rota("jobs", "apply", "-f", str(file), "-o", "json")
+    same = rota("jobs", "apply", "-f", str(file), "-o", "json")
+
+    assert [json.loads(each.out)[0]["version"] for each in (changed, same)] == [2, 2]
+    assert "echo two" in rota("jobs", "show", "applied").out
+
+
+def test_a_job_is_paused_and_resumed(rota: Rota) -> None:
+    rota("jobs", "create", "restless", "--schedule", "@hourly", "--", "true")
+
+    paused = rota("jobs", "pause", "restless", "--reason", "moving house")
+    shown = rota("jobs", "show", "restless")
+    resumed = rota("jobs", "resume", "restless")
+
+    assert (paused.status, paused.err) == (0, "paused restless\n")
+    assert "by operator: moving house" in shown.out
+    assert resumed.err == "resumed restless\n"
+    assert "moving house" not in rota("jobs", "show", "restless").out
+    assert rota("jobs", "pause", "nobody").status == 3
+
+
+def test_of_several_jobs_the_refused_one_is_named_and_the_others_are_created(
+    rota: Rota, tmp_path: Path
+) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text(
+        '[{"name": "one-good", "command": "true"}, {"name": "one-bad"},'
+        ' {"name": "two-good", "command": "true"}]'
+    )
+
+    created = rota("jobs", "create", "-f", str(file), "-o", "name")
+
+    assert created.status == 9
+    assert created.err.startswith("job 'one-bad' is refused:\nerror: invalid input\n  /tasks: ")
+    assert created.out == "default/one-good\ndefault/two-good\n"
+
+
+def test_of_several_applied_jobs_the_refused_one_ends_it(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text('[{"name": "applied-one", "command": "true"}, {"name": "bad-one"}]')
+
+    applied = rota("jobs", "apply", "-f", str(file))
+
+    assert (applied.status, applied.out) == (9, "")
+    assert applied.err.startswith("after 1 taken, job 'bad-one' is refused:\nerror:")
+    assert rota("jobs", "show", "applied-one").status == 0
+
+
+def test_more_jobs_than_one_request_takes_are_created(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    jobs = [{"name": f"many-{n}", "namespace": "many", "command": "true"} for n in range(1_050)]
+    file.write_text(json.dumps(jobs))
+
+    created = rota("jobs", "create", "-f", str(file), "-o", "json")
+
+    assert [item["job"] for item in created.json] == [f"many/many-{n}" for n in range(1_050)]
+    assert {item["status"] for item in created.json} == {201}
+    assert created.err == ""
+    with on_terminal("jobs", "create", "-f", str(file)) as terminal:
+        assert "created 1000 of 1050\rcreated 1050 of 1050" in terminal.rest()
+
+
+def test_jobs_may_depend_on_those_before_them_in_the_file(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    jobs: list[dict[str, Any]] = [
+        {"name": f"chain-{n}", "namespace": "chain", "command": "true"} for n in range(4)
+    ]
+    jobs[2] |= {"dependencies": ["chain-1"]}
+    jobs[3] |= {"dependencies": ["chain/chain-2", "chain-0"]}
+    file.write_text(json.dumps(jobs))
+
+    created = rota("jobs", "create", "-f", str(file), "-o", "json")
+
+    assert created.status == 0
+    assert [item["status"] for item in created.json] == [201, 201, 201, 201]
+
+
+def test_a_file_without_a_name_for_its_job_is_refused(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("command: 'true'\n")
+
+    for command in ("apply", "diff", "create"):
+        refused = rota("jobs", command, "-f", str(file))
+        assert (refused.status, refused.out) == (9, "")
+        assert "name" in refused.err
+
+
+def test_applying_tells_what_it_does_to_each_job(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text("[{name: told-1, command: a}, {name: told-2, command: a}]")
+    rota("jobs", "apply", "-f", str(file))
+    file.write_text(
+        "[{name: told-1, command: a}, {name: told-2, command: b}, {name: told-3, command: a}]"
+    )
+
+    tried = rota("jobs", "apply", "-f", str(file), "--dry-run", "-o", "json")
+    applied = rota("jobs", "apply", "-f", str(file), "-o", "json")
+
+    assert [job["change"] for job in tried.json] == ["unchanged", "replaced", "created"]
+    assert tried.err == "dry run: nothing is changed\n"
+    assert [job["change"] for job in applied.json] == ["unchanged", "replaced", "created"]
+
+
+def test_a_diff_shows_what_applying_would_change(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text('name: differs\nschedule: "@daily"\ncommand: echo one\ntimezone: UTC\n')
+    rota("jobs", "create", "-f", str(file))
+    equal = rota("jobs", "diff", "-f", str(file))
+    file.write_text('name: differs\nschedule: "@daily"\ncommand: echo two\n')
+
+    different = rota("jobs", "diff", "-f", str(file))
+
+    assert (equal.status, equal.out) == (0, "")
+    assert different.status == 8
+    assert different.out == (
+        "--- default/differs (version 1)\n"
+        "+++ default/differs (as given)\n"
+        "@@ -1,3 +1,3 @@\n"
+        " name: differs\n"
+        " schedule: '@daily'\n"
+        "-command: echo one\n"
+        "+command: echo two\n"
+    )
+    assert "echo one" in rota("jobs", "show", "differs").out
+
+
+def test_a_diff_of_a_job_that_is_not_there_is_all_of_it(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: undiffered\ncommand: echo one\n")
+
+    different = rota("jobs", "diff", "-f", str(file))
+
+    assert different.status == 8
+    assert "--- default/undiffered (not there)\n" in different.out
+    assert "+command: echo one\n" in different.out
+    assert rota("jobs", "show", "undiffered").status == 3
+
+
+def test_a_dry_run_changes_nothing(rota: Rota) -> None:
+    rota("jobs", "create", "dry", "--schedule", "@daily", "--", "sleep", "60")
+    running = rota("trigger", "dry", "-o", "name").out.strip()
+    rota("jobs", "create", "dry-paused", "--", "true")
+    rota("jobs", "pause", "dry-paused")
+    before = rota("jobs", "-q", "dry", "-o", "json").json
+
+    tried = [
+        rota("jobs", "create", "dry-2", "--dry-run", "--", "true"),
+        rota("jobs", "pause", "dry", "--dry-run"),
+        rota("jobs", "resume", "dry-paused", "--dry-run"),
+        rota("jobs", "delete", "dry", "--dry-run"),
+        rota("trigger", "dry", "--dry-run"),
+        rota("executions", "cancel", running, "--dry-run"),
+    ]
+
+    assert {each.status for each in tried} == {0}
+    assert all("dry run: nothing is changed" in each.err for each in tried)
+    assert rota("jobs", "-q", "dry", "-o", "json").json == before
+    assert rota("executions", "list", "dry", "-o", "name").out == f"{running}\n"
+    assert rota("executions", "show", running, "-o", "json").json["status"] == "running"
+    rota("executions", "cancel", running)
+
+
+def test_a_dry_run_finds_what_is_wrong(rota: Rota) -> None:
+    refused = rota("jobs", "create", "dry-bad", "--schedule", "61 * * * *", "--dry-run", "--", "x")
+
+    assert refused.status == 9
+    assert rota("trigger", "nobody", "--dry-run").status == 3
+    assert rota("trigger", "nobody", "--dry-run", "--wait").status == 2
+
+
+def test_jobs_are_listed_by_status_and_labels(rota: Rota) -> None:
+    for name, *labels in (("l1", "team=a", "urgent="), ("l2", "team=a"), ("l3", "team=b")):
+        flags = [part for label in labels for part in ("--label", label)]
+        rota("jobs", "create", name, "-n", "labelled", *flags, "--", "true")
+    rota("jobs", "pause", "labelled/l2")
+    listed = ("jobs", "list", "-n", "labelled", "-o", "name")
+
+    assert rota(*listed, "--label", "team=a").out == "labelled/l1\nlabelled/l2\n"
+    assert rota(*listed, "--label", "team=a", "--label", "urgent").out == "labelled/l1\n"
+    assert rota(*listed, "--label", "team").out == "labelled/l1\nlabelled/l2\nlabelled/l3\n"
+    assert rota(*listed, "--status", "paused").out == "labelled/l2\n"
+
+
+def test_a_job_has_a_priority(rota: Rota) -> None:
+    rota("jobs", "create", "urgent", "--priority", "7", "--", "true")
+
+    assert rota("jobs", "show", "urgent", "-o", "json").json["priority"] == 7
+    assert re.search(r"priority +7\n", rota("jobs", "show", "urgent").out)
+
+
+def test_the_users_own_job_works_word_for_word(rota: Rota) -> None:
+    before = rota("jobs", "create", "-f", str(EXAMPLES / "daily-report.json"))
+    for name in ("job1", "job2"):
+        rota("jobs", "create", name, "--", "true")
+
+    created = rota("jobs", "create", "-f", str(EXAMPLES / "daily-report.json"), "-o", "json")
+
+    assert before.status == 9
+    assert "/dependencies/0: the job 'default/job1' does not exist; create it first" in before.err
+    [job] = created.json
+    assert job["status"] == "scheduled"
+    assert job["dependencies"] == ["default/job1", "default/job2"]
+
+
+@pytest.mark.parametrize("name", ["heartbeat", "report", "flaky"])
+def test_the_examples_are_jobs(rota: Rota, name: str) -> None:
+    assert rota("jobs", "create", "-f", str(EXAMPLES / f"{name}.yaml")).status == 0
+    assert rota("jobs", "delete", name).err == f"deleted {name}\n"
+
+
+def test_a_deleted_job_is_gone(rota: Rota) -> None:
+    rota("jobs", "create", "gone", "--", "true")
+
+    deleted = rota("jobs", "delete", "gone")
+    again = rota("jobs", "delete", "gone")
+
+    assert (deleted.status, deleted.out, deleted.err) == (0, "", "deleted gone\n")
+    assert again.status == 3
+    assert "there is no job 'gone'" in again.err
+    assert "hint: `rota jobs` lists the jobs" in again.err
+
+
+def test_no_jobs_are_told_beside_the_data(rota: Rota) -> None:
+    table = rota("jobs", "-n", "void")
+    data = rota("jobs", "-n", "void", "-o", "json")
+
+    assert (table.out, table.err) == ("", "no such jobs\n")
+    assert (data.json, data.err) == ([], "")
