@@ -1,4 +1,4 @@
-"""``rota bench slo``: what it measures is what happened, and it leaves nothing behind."""
+"""``rota bench slo``: its measurements match the fires, and its jobs are deleted."""
 
 import asyncio
 import json

@@ -6,7 +6,7 @@ from rota.client.cli.human import relative, size, span
 from rota.core.timing.instants import parse_instant
 from support.rota_program import NO_NODE, Rota, on_terminal
 
-# -- what every command has ------------------------------------------------------------------------
+# -- options of every command ----------------------------------------------------------------------
 
 
 def test_version_shows_client_and_node(rota: Rota, url: str) -> None:
@@ -20,7 +20,7 @@ def test_version_shows_client_and_node(rota: Rota, url: str) -> None:
 
 
 @pytest.mark.parametrize("argv", [["jobs"], ["trigger", "x"], ["executions"], ["ledger", "x"]])
-def test_no_node_is_told_with_what_to_do(rota: Rota, argv: list[str]) -> None:
+def test_an_unreachable_node_is_reported_with_a_hint(rota: Rota, argv: list[str]) -> None:
     ran = rota(*argv, "--url", NO_NODE)
 
     assert (ran.status, ran.out) == (6, "")
@@ -49,9 +49,7 @@ def test_no_node_is_told_with_what_to_do(rota: Rota, argv: list[str]) -> None:
         (["executions", "show", "x@first"], "after the @ stands 'latest'"),
     ],
 )
-def test_wrong_usage_exits_with_2_and_says_what_is_right(
-    rota: Rota, argv: list[str], said: str
-) -> None:
+def test_wrong_usage_exits_with_2_and_a_correction(rota: Rota, argv: list[str], said: str) -> None:
     ran = rota(*argv)
 
     assert (ran.status, ran.out) == (2, "")
@@ -91,7 +89,7 @@ def test_control_characters_of_users_do_not_reach_the_terminal(rota: Rota) -> No
     assert "\x1b" not in rota("jobs", "show", "sly").out
 
 
-# -- times as people say them ----------------------------------------------------------------------
+# -- formatted times and sizes ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -108,7 +106,7 @@ def test_control_characters_of_users_do_not_reach_the_terminal(rota: Rota) -> No
         (-2, "-2.0s"),
     ],
 )
-def test_a_duration_is_said_shortly(seconds: float, text: str) -> None:
+def test_a_duration_is_formatted_briefly(seconds: float, text: str) -> None:
     assert span(seconds) == text
 
 
@@ -123,7 +121,7 @@ def test_a_duration_is_said_shortly(seconds: float, text: str) -> None:
         (5 << 50, "5120TiB"),
     ],
 )
-def test_a_size_is_said_shortly(count: int, text: str) -> None:
+def test_a_size_is_formatted_briefly(count: int, text: str) -> None:
     assert size(count) == text
 
 
@@ -136,5 +134,5 @@ def test_a_size_is_said_shortly(count: int, text: str) -> None:
         (None, ""),
     ],
 )
-def test_a_time_is_said_as_seen_from_now(when: str | None, text: str) -> None:
+def test_a_time_is_formatted_relative_to_now(when: str | None, text: str) -> None:
     assert relative(when, parse_instant("2027-01-01T00:00:00Z")) == text

@@ -1,4 +1,4 @@
-"""``rota cluster`` and ``rota node``: what they print, and their exit statuses."""
+"""``rota cluster`` and ``rota node``: printed text and exit statuses."""
 
 import os
 import re
@@ -16,7 +16,7 @@ pytestmark = needs_etcd
 
 @pytest.fixture(scope="module")
 def roomy(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdCluster) -> Iterator[Cluster]:
-    """Three nodes for two copies of each shard, for tests that leave them as they were."""
+    """Three nodes for two copies of each shard, for tests that do not change them."""
     folder = tmp_path_factory.mktemp("roomy")
     with Cluster(folder, etcd, 3, "--replicas", "2", "--zone", "here") as cluster:
         for node in cluster:
@@ -28,13 +28,13 @@ def roomy(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdCluster) -> Iterat
 
 @pytest.fixture
 def rota_there(rota_alone: Rota, roomy: Cluster, monkeypatch: pytest.MonkeyPatch) -> Rota:
-    """The command, talking to all three."""
+    """The command with the addresses of all three nodes."""
     monkeypatch.setenv("ROTA_URL", ",".join(node.url for node in roomy))
     until(lambda: rota_alone("cluster", "status").status == 0)
     return rota_alone
 
 
-def test_the_status_of_a_whole_cluster_is_told_in_a_few_lines(rota_there: Rota) -> None:
+def test_the_status_of_a_whole_cluster_takes_five_lines(rota_there: Rota) -> None:
     ran = rota_there("cluster", "status")
 
     assert (ran.status, ran.err) == (0, "")
@@ -78,7 +78,7 @@ def test_shards_are_listed_all_or_those_of_a_node(rota_there: Rota) -> None:
     assert (unwell.status, unwell.out, unwell.err) == (0, "", "no such shards\n")
 
 
-def test_a_node_is_drained_while_somebody_waits_and_taken_back(rota_there: Rota) -> None:
+def test_a_node_is_drained_with_wait_and_undrained(rota_there: Rota) -> None:
     drained = rota_there("node", "drain", "n3", "--wait", "--timeout", "60s")
 
     assert drained.status == 0, drained.err
@@ -97,7 +97,7 @@ def test_a_node_is_drained_while_somebody_waits_and_taken_back(rota_there: Rota)
     until(lambda: rota_there("cluster", "shards", "--node", "n3", "-o", "name").out)
 
 
-def test_who_waits_for_a_drain_waits_for_what_runs_too_and_may_give_up(
+def test_drain_with_wait_includes_running_attempts_and_ends_at_its_timeout(
     rota_there: Rota, roomy: Cluster
 ) -> None:
     jobs = [f"long-{number}" for number in range(12)]

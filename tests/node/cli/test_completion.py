@@ -1,4 +1,4 @@
-"""``rota completion``: what shells are told."""
+"""``rota completion``: words and scripts for shells."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ Complete = Callable[..., list[str]]
 
 @pytest.fixture
 def complete(rota: Rota) -> Complete:
-    """Return what may follow, as the program tells bash."""
+    """Return a function that gives the completions for bash."""
     del rota
 
     def ask(*words: str, **environment: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where ``rota`` takes its values from, and the file of profiles."""
+"""Sources of the settings of ``rota``, and the file of profiles."""
 
 import os
 import socket
@@ -142,7 +142,7 @@ def test_one_of_several_urls_is_enough(rota: Rota, node: Rotad) -> None:
 
 @pytest.fixture
 def silent_url() -> Iterator[str]:
-    """Where connections are accepted, and nothing is ever said."""
+    """Address of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -272,7 +272,7 @@ def test_profiles_are_listed_with_the_one_in_use(rota_alone: Rota) -> None:
         ("\xff", "is not UTF-8 text"),
     ],
 )
-def test_a_damaged_file_says_where_and_why(
+def test_a_damaged_file_is_reported_with_place_and_reason(
     rota_alone: Rota, file: Path, text: str, said: str
 ) -> None:
     file.write_bytes(text.encode("latin-1"))
@@ -294,8 +294,8 @@ def test_a_damaged_file_says_where_and_why(
         (["set", "namespace", "a/b"], "'a/b' is not a namespace"),
         (["set", "colour", "red"], "is not one of 'url', 'namespace'"),
         (["set", "--profile", "a b", "url", "http://x:1"], "'a b' is not a name of a profile"),
-        (["use", "nobody"], "there is no profile 'nobody'; there are: default"),
-        (["show", "--profile", "nobody"], "there is no profile 'nobody' (--profile)"),
+        (["use", "absent"], "there is no profile 'absent'; there are: default"),
+        (["show", "--profile", "absent"], "there is no profile 'absent' (--profile)"),
     ],
 )
 def test_what_cannot_be_set_or_used_is_wrong_usage(

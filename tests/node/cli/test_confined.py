@@ -1,4 +1,4 @@
-"""``rota jobs`` and what a job runs in: flags, files, and back."""
+"""``rota jobs`` with sandboxes, containers and limits: flags and files."""
 
 import re
 from pathlib import Path

@@ -38,7 +38,7 @@ def test_json_may_be_indented_with_tabs() -> None:
         ("x: !!python/object/apply:os.system [true]", "could not determine a constructor"),
     ],
 )
-def test_a_file_that_cannot_be_understood_says_where_and_why(text: str, said: str) -> None:
+def test_an_invalid_file_is_reported_with_line_and_reason(text: str, said: str) -> None:
     with pytest.raises(InvalidFile) as caught:
         parse_definitions(text, "jobs.yaml")
 

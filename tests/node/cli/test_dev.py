@@ -29,14 +29,14 @@ def test_dev_runs_a_node_and_stops_it(tmp_path: Path) -> None:
                 assert not client.ready()
         finally:
             dev.terminate()
-        told = dev.stderr.read()
+        errors = dev.stderr.read()
 
-    assert (status, told) == (0, "")
+    assert (status, errors) == (0, "")
     assert f"  data  {tmp_path / 'data'} (kept; delete it for a fresh start)\n" in greeting
     assert f"  export ROTA_URL={url}\n" in greeting
 
 
-def test_dev_says_that_its_port_is_taken(rota: Rota, url: str, tmp_path: Path) -> None:
+def test_dev_reports_a_port_in_use(rota: Rota, url: str, tmp_path: Path) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     refused = rota("dev", "--port", url.rpartition(":")[2], "--data-dir", str(tmp_path))
@@ -48,7 +48,7 @@ def test_dev_says_that_its_port_is_taken(rota: Rota, url: str, tmp_path: Path) -
     assert {number: signal.getsignal(number) for number in before} == before
 
 
-def test_dev_says_what_to_install(
+def test_dev_reports_missing_packages(
     rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.client.dev.local_node.NEEDS", ("no_such_module",))
@@ -59,7 +59,9 @@ def test_dev_says_what_to_install(
     assert "no_such_module, not installed here: pip install 'rota[node]'" in refused.err
 
 
-def test_dev_keeps_its_data_among_the_users_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dev_keeps_its_data_in_the_state_directory_of_the_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from rota.client.cli.setup.dev import default_data_dir
 
     monkeypatch.setenv("HOME", "/home/someone")

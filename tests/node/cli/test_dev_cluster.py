@@ -1,4 +1,4 @@
-"""``rota dev --nodes``: a cluster of one's own, of which nothing is left."""
+"""``rota dev --nodes``: a local cluster that leaves nothing behind."""
 
 import os
 import re
@@ -24,7 +24,7 @@ from support.rota_program import Rota, running, until
 
 @contextmanager
 def dev(*flags: str) -> Generator[tuple["subprocess.Popen[str]", str]]:
-    """Run ``rota dev``; gives the process, and what it has said once all its nodes answer."""
+    """Run ``rota dev``; give the process, and its output once all its nodes answer."""
     with running("dev", *flags) as process:
         try:
             assert process.stdout is not None
@@ -55,7 +55,7 @@ def processes_that_name(folder: Path) -> list[str]:
 
 
 @needs_etcd
-def test_of_a_cluster_for_trying_things_out_nothing_is_left(
+def test_a_temporary_cluster_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -90,16 +90,16 @@ def test_a_node_that_is_killed_is_started_again(
         assert victim is not None
         os.kill(int(victim[1]), signal.SIGKILL)
         assert process.stderr is not None
-        told = [process.stderr.readline(), process.stderr.readline()]
+        lines = [process.stderr.readline(), process.stderr.readline()]
 
-    assert told[0] == "n2 was killed; it is started again in 5 s\n"
-    again = re.fullmatch(r"n2 is started again, process (\d+)\n", told[1])
+    assert lines[0] == "n2 was killed; it is started again in 5 s\n"
+    again = re.fullmatch(r"n2 is started again, process (\d+)\n", lines[1])
     assert again is not None
     assert again[1] != victim[1]
 
 
 @needs_etcd
-def test_in_a_directory_of_its_own_a_cluster_finds_its_jobs_again(tmp_path: Path) -> None:
+def test_a_cluster_with_a_data_directory_keeps_its_jobs(tmp_path: Path) -> None:
     flags = ("--nodes", "2", "--port", "0", "--data-dir", str(tmp_path / "kept"))
     names: list[list[str]] = []
 
@@ -115,7 +115,7 @@ def test_in_a_directory_of_its_own_a_cluster_finds_its_jobs_again(tmp_path: Path
     assert (tmp_path / "kept" / "n2.log").is_file()
 
 
-def test_without_etcd_it_is_told_how_to_get_it(
+def test_without_etcd_the_error_states_how_to_install_it(
     rota_alone: Rota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -131,7 +131,7 @@ def test_without_etcd_it_is_told_how_to_get_it(
 
 
 @needs_etcd
-def test_of_a_cluster_that_does_not_start_nothing_is_left(
+def test_a_cluster_that_does_not_start_leaves_nothing_behind(
     rota_alone: Rota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -148,7 +148,7 @@ def test_of_a_cluster_that_does_not_start_nothing_is_left(
 
 
 @needs_etcd
-def test_the_etcd_of_a_cluster_for_a_while_takes_nothing_without_its_password(
+def test_a_temporary_etcd_refuses_requests_without_its_password(
     tmp_path: Path,
 ) -> None:
     answers: list[int] = []
@@ -170,7 +170,7 @@ def test_the_etcd_of_a_cluster_for_a_while_takes_nothing_without_its_password(
 
 
 @needs_etcd
-def test_no_page_knows_where_the_etcd_of_a_cluster_for_a_while_is(tmp_path: Path) -> None:
+def test_web_pages_cannot_guess_the_address_of_a_temporary_etcd(tmp_path: Path) -> None:
     """Its password does not keep pages out of an etcd before 3.4.42 and 3.5.28."""
     first, second = LocalEtcd(tmp_path / "first"), LocalEtcd(tmp_path / "second")
     (tmp_path / "first").mkdir()

@@ -1,4 +1,4 @@
-"""``rota`` on a terminal, against tasks and a node that try to steer it."""
+"""``rota`` on a terminal: control sequences in the texts of tasks and nodes."""
 
 import asyncio
 import base64
@@ -32,7 +32,7 @@ STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2
 
 @pytest.fixture(scope="module")
 def execution_id(node: Rotad) -> Iterator[str]:
-    """An execution whose task wrote `EVIL` and failed, of a job described and paused with it."""
+    """A failed execution with `EVIL` in its output, its job's description and its pause reason."""
     with Client(node.url) as rota:
         rota.create_job(
             {
@@ -55,7 +55,7 @@ def _shown(*argv: str, is_coloured: bool = True) -> str:
 
 
 def _assert_shown(text: str) -> None:
-    """Check that `EVIL` can be seen in *text*, in which nothing steers."""
+    """Check that *text* shows `EVIL` and has no control characters."""
     assert STEERING.findall(text) == []
     assert r"\x1b]0;owned\x07" in text
     assert r"\x9b31m success" in text
@@ -74,7 +74,7 @@ def _assert_shown(text: str) -> None:
     ],
     ids=" ".join,
 )
-def test_what_people_and_tasks_wrote_is_shown_and_not_obeyed(
+def test_control_sequences_of_users_and_tasks_are_shown_and_not_executed(
     rota: Rota, execution_id: str, argv: tuple[str, ...], *, is_coloured: bool
 ) -> None:
     del rota, execution_id
@@ -105,7 +105,7 @@ def test_a_file_gets_the_bytes(rota: Rota, execution_id: str) -> None:
 
 
 @pytest.mark.parametrize("is_coloured", [True, False])
-async def test_a_node_that_lies_steers_no_terminal(
+async def test_a_hostile_node_cannot_control_the_terminal(
     node: Rotad, execution_id: str, *, is_coloured: bool
 ) -> None:
     del execution_id

@@ -15,11 +15,11 @@ from support.rota_program import PROGRAM, Rota, until
 # -- executions ------------------------------------------------------------------------------------
 
 
-def test_a_trigger_tells_the_execution(rota: Rota) -> None:
-    rota("jobs", "create", "told", "--", "true")
+def test_a_trigger_prints_the_execution(rota: Rota) -> None:
+    rota("jobs", "create", "printed", "--", "true")
 
-    table = rota("trigger", "told")
-    name = rota("trigger", "told", "-o", "name")
+    table = rota("trigger", "printed")
+    name = rota("trigger", "printed", "-o", "name")
 
     assert table.out.splitlines()[0].split() == ["EXECUTION", "STATUS"]
     assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]{14}-[0-9a-f]{4}\n", name.out)
@@ -193,7 +193,7 @@ def test_next_needs_no_node_for_a_schedule_and_shows_what_the_clock_does(rota: R
     assert rota("next", "--schedule", "30 25 * * *").status == 9
 
 
-def test_next_of_a_job_without_a_schedule_says_so(rota: Rota) -> None:
+def test_next_of_a_job_without_a_schedule_is_reported(rota: Rota) -> None:
     rota("jobs", "create", "unscheduled", "--", "true")
 
     shown = rota("next", "unscheduled")

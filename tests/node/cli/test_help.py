@@ -1,4 +1,4 @@
-"""The help texts of ``rota``: complete, and their examples do what they say."""
+"""Help texts of ``rota``: they are complete, and their examples work."""
 
 import os
 import re
@@ -34,7 +34,7 @@ retries: {limit: 3, delay: 10ms}
 JOBS = ("report", "flaky", "hello")
 EXIT_STATUSES = {
     "rota jobs diff -f report.yaml": 8,
-    # Of a node that is alone: there is no other.
+    # A single node: there is no other.
     "rota node drain n3": 3,
     "rota node drain n3 --wait": 3,
     "rota node drain n3 --wait --timeout 10m": 3,
@@ -47,13 +47,13 @@ EXIT_STATUSES = {
     "rota cluster recover-coordination --without n3": 5,
     "rota shard recover 17 --from n3 --without n1 --without n2 --dry-run": 5,
     "rota shard recover 17 --from n3 --without n1 --without n2 --accept-loss": 5,
-    # The directory is in use, or is none.
+    # The directory is in use, or does not exist.
     "rota shard export --data-dir rota-data --output shards.jsonl": 74,
     "rota shard export --data-dir rota-data --output 17.jsonl 17": 74,
 }
-"""Of examples that do not end with 0."""
-GOES_ON = re.compile(r"^rota (events|bench slo|.* (--watch|-w)$)")
-"""What ends with Ctrl-C, or later than a test may."""
+"""Exit statuses of the examples that do not exit with 0."""
+ENDLESS = re.compile(r"^rota (events|bench slo|.* (--watch|-w)$)")
+"""Examples that run until Ctrl-C, or for longer than a test."""
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -71,7 +71,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def examples_of(command: click.Command) -> list[str]:
-    """Return the commands that a help text offers to try."""
+    """Return the examples of a help text."""
     _, _, listed = (command.epilog or "").partition("Examples:\n")
     return [line.strip() for line in listed.splitlines()]
 
@@ -105,19 +105,19 @@ def test_every_help_text_has_an_example_and_explains_every_option(
 
 @pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in EVERY])
 def test_every_command_is_in_the_reference(name: str, command: click.Command) -> None:
-    told = re.findall(r"^\| `(rota[^`]*)`", DOCUMENTATION.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(rota[^`]*)`", DOCUMENTATION.read_text(), re.MULTILINE)
     of_groups = {
         f"{row.partition(' [')[0]} {word}".strip()
-        for row in told
+        for row in rows
         for word in (row.partition("[")[2].partition("]")[0]).split("\\|")
     }
 
-    names = {re.sub(r" [\[A-Z-].*", "", row) for row in told} | of_groups
+    names = {re.sub(r" [\[A-Z-].*", "", row) for row in rows} | of_groups
     assert name in names | {"rota"}
 
 
 @pytest.mark.parametrize("group", [each for _, each in EVERY if isinstance(each, LazyGroup)])
-def test_the_list_of_commands_says_what_they_say_of_themselves(group: LazyGroup) -> None:
+def test_each_entry_of_a_lazy_group_matches_its_command(group: LazyGroup) -> None:
     for name, entry in group.entries.items():
         command = group.get_command(click.Context(group), name)
 
@@ -127,7 +127,7 @@ def test_the_list_of_commands_says_what_they_say_of_themselves(group: LazyGroup)
         assert len(entry.about) < 60
 
 
-def test_each_exit_status_is_told_in_the_reference_and_the_code() -> None:
+def test_each_exit_status_is_documented_in_the_reference_and_the_code() -> None:
     from rota.client.cli import main as module
 
     documented = re.findall(r"^\| (\d+) \| ", DOCUMENTATION.read_text(), re.MULTILINE)
@@ -137,12 +137,12 @@ def test_each_exit_status_is_told_in_the_reference_and_the_code() -> None:
     assert sorted(map(int, in_code)) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 74, 130, 141]
 
 
-# -- running them ----------------------------------------------------------------------------------
+# -- examples are run ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with the program, and the files that examples name."""
+    """A home directory with the program and the files of the examples."""
     home = tmp_path_factory.mktemp("home")
     for folder in ("bin", ".config/fish/completions"):
         (home / folder).mkdir(parents=True)
@@ -161,7 +161,7 @@ NAMESPACES = (f"example-{number}" for number in count())
 
 @pytest.fixture
 def namespace(node: Rotad) -> str:
-    """A namespace with the jobs that examples name, each of which has run."""
+    """A namespace with the jobs of the examples, each with one execution."""
     namespace = next(NAMESPACES)
     with Client(node.url) as client:
         for within in (namespace, "billing"):
@@ -196,14 +196,14 @@ def test_every_example_works(
     if "--profile" in example or "config use" in example:
         seed_profile(environment)
 
-    status, told = run(line, home, environment)
+    status, output = run(line, home, environment)
 
-    expected = 130 if GOES_ON.search(example) else EXIT_STATUSES.get(example, 0)
-    assert status == expected, told
+    expected = 130 if ENDLESS.search(example) else EXIT_STATUSES.get(example, 0)
+    assert status == expected, output
 
 
 def seed_profile(environment: dict[str, str]) -> None:
-    """Make the profile that examples name."""
+    """Create the profile of the examples."""
     subprocess.run(
         ["rota", "config", "set", "--profile", "work", "url", environment["ROTA_URL"]],
         env=environment,
@@ -214,10 +214,10 @@ def seed_profile(environment: dict[str, str]) -> None:
 
 
 def run(line: str, home: Path, environment: dict[str, str]) -> tuple[int, str]:
-    """Run a line of bash; press Ctrl-C, once it has said something, if it does not end."""
-    goes_on = GOES_ON.search(line) is not None
+    """Run a line of bash; send Ctrl-C after the first line of output to an endless one."""
+    is_endless = ENDLESS.search(line) is not None
     with subprocess.Popen(
-        ["bash", "-c", f"exec {line}" if goes_on else line],
+        ["bash", "-c", f"exec {line}" if is_endless else line],
         cwd=home,
         env=environment,
         stdout=subprocess.PIPE,
@@ -226,14 +226,14 @@ def run(line: str, home: Path, environment: dict[str, str]) -> tuple[int, str]:
     ) as process:
         assert process.stdout is not None
         try:
-            told = ""
-            if goes_on:
-                told = process.stdout.readline()  # It has begun.
+            output = ""
+            if is_endless:
+                output = process.stdout.readline()  # The command has started.
                 process.send_signal(signal.SIGINT)
-            told += process.communicate(timeout=PATIENCE_S)[0]
+            output += process.communicate(timeout=PATIENCE_S)[0]
         finally:
             process.kill()
-    return process.returncode, told
+    return process.returncode, output
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -63,7 +63,7 @@ def test_jobs_in_other_namespaces_are_named_with_them(rota: Rota) -> None:
     assert rota("jobs", "list", "-n", "billing", "-o", "name").out == "billing/spaced\n"
 
 
-def test_every_wrong_field_is_told_on_a_line_of_its_own(rota: Rota) -> None:
+def test_each_invalid_field_is_reported_on_its_own_line(rota: Rota) -> None:
     refused = rota(
         "jobs", "create", "wrong", "--schedule", "61 * * * *", "--retries", "-1", "--", "true"
     )
@@ -177,12 +177,12 @@ def test_a_file_without_a_name_for_its_job_is_refused(rota: Rota, tmp_path: Path
         assert "name" in refused.err
 
 
-def test_applying_tells_what_it_does_to_each_job(rota: Rota, tmp_path: Path) -> None:
+def test_apply_reports_the_change_of_each_job(rota: Rota, tmp_path: Path) -> None:
     file = tmp_path / "jobs.yaml"
-    file.write_text("[{name: told-1, command: a}, {name: told-2, command: a}]")
+    file.write_text("[{name: change-1, command: a}, {name: change-2, command: a}]")
     rota("jobs", "apply", "-f", str(file))
     file.write_text(
-        "[{name: told-1, command: a}, {name: told-2, command: b}, {name: told-3, command: a}]"
+        "[{name: change-1, command: a}, {name: change-2, command: b}, {name: change-3, command: a}]"
     )
 
     tried = rota("jobs", "apply", "-f", str(file), "--dry-run", "-o", "json")
@@ -280,7 +280,7 @@ def test_a_job_has_a_priority(rota: Rota) -> None:
     assert re.search(r"priority +7\n", rota("jobs", "show", "urgent").out)
 
 
-def test_the_users_own_job_works_word_for_word(rota: Rota) -> None:
+def test_the_daily_report_example_works_unchanged(rota: Rota) -> None:
     before = rota("jobs", "create", "-f", str(EXAMPLES / "daily-report.json"))
     for name in ("job1", "job2"):
         rota("jobs", "create", name, "--", "true")
@@ -312,7 +312,7 @@ def test_a_deleted_job_is_gone(rota: Rota) -> None:
     assert "hint: `rota jobs` lists the jobs" in again.err
 
 
-def test_no_jobs_are_told_beside_the_data(rota: Rota) -> None:
+def test_an_empty_list_of_jobs_is_reported_on_standard_error_only_for_tables(rota: Rota) -> None:
     table = rota("jobs", "-n", "void")
     data = rota("jobs", "-n", "void", "-o", "json")
 

@@ -1,4 +1,4 @@
-"""Commands that go on: ``--watch`` and ``rota events``."""
+"""Commands that run until they are stopped: ``--watch`` and ``rota events``."""
 
 import json
 import re
@@ -93,7 +93,7 @@ def test_a_watch_leaves_out_what_a_terminal_has_no_room_for(rota: Rota) -> None:
     assert "tall-03" not in shown
 
 
-def test_a_watch_goes_on_when_the_node_is_back(rota_alone: Rota, tmp_path: Path) -> None:
+def test_a_watch_continues_after_a_restart_of_the_node(rota_alone: Rota, tmp_path: Path) -> None:
     rota = rota_alone
     with Rotad(tmp_path / "data", "--drain", "0s") as node:
         node.start()

@@ -1,4 +1,4 @@
-"""What ``rota cluster recover-coordination`` exits with, by what a node answers."""
+"""Exit statuses of ``rota cluster recover-coordination`` by the node's answer."""
 
 import threading
 from collections.abc import Generator
@@ -16,7 +16,7 @@ EX_CLOSED = 8
 
 @contextmanager
 def answering(outcome: str) -> Generator[str]:
-    """Yield where a server is that answers each request with the recovery of a shard."""
+    """Yield the address of a server that answers each request with the recovery of a shard."""
     shard = ShardRecoveryView(
         shard=3, outcome=outcome, epoch_before=5, epoch=None, primary=None, copies=[], missing=[]
     )

@@ -1,4 +1,4 @@
-"""``rota ring``: what it prints, and its exit status. It needs no node."""
+"""``rota ring``: printed text and exit statuses, without a node."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from rota.client.cli.main import main
 
 
 class Ran(NamedTuple):
-    """What a command did."""
+    """Result of a command."""
 
     status: int
     out: str
@@ -22,7 +22,7 @@ class Ran(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """What it printed, as JSON: Any, as JSON is."""
+        """Standard output as a JSON document."""
         return json.loads(self.out)
 
 
@@ -31,7 +31,7 @@ Ring = Callable[..., Ran]
 
 @pytest.fixture
 def ring(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ring:
-    """Run a command of ``rota ring`` in this process, where no node can be reached."""
+    """Run a command of ``rota ring`` in this process, without a reachable node."""
     monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:1")
 
     def run(*argv: str) -> Ran:
@@ -46,7 +46,7 @@ def ring(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 # -- plan ------------------------------------------------------------------------------------------
 
 
-def test_a_plan_tells_what_moves_and_the_loads_before_and_after(ring: Ring) -> None:
+def test_a_plan_states_the_moves_and_the_loads_before_and_after(ring: Ring) -> None:
     ran = ring("plan", "--nodes", "10", "--shards", "1024", "--add", "n11")
 
     assert (ran.status, ran.err) == (0, "")

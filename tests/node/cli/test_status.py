@@ -1,4 +1,4 @@
-"""What every command of ``rota`` keeps to: exit statuses, what goes where, colours."""
+"""Rules of every command of ``rota``: exit statuses, standard output and error, colours."""
 
 import json
 import os
@@ -28,7 +28,7 @@ PROBLEM = {
 
 @pytest.fixture(autouse=True)
 def jobs(rota: Rota, tmp_path: Path) -> Path:
-    """Jobs that end well, badly and late, and a file of one that is otherwise."""
+    """Jobs that succeed, fail and run long, and a file with another definition of one."""
     rota("jobs", "create", "good", "--", "true")
     rota("jobs", "create", "bad", "--", "false")
     rota("jobs", "create", "long", "--", "sleep 600")
@@ -39,7 +39,7 @@ def jobs(rota: Rota, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def refusing_url() -> Iterator[str]:
-    """Where a server is that lets nobody in, as a proxy before a node may."""
+    """Address of a server that refuses every request, as a proxy before a node may do."""
 
     class Refusing(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -72,7 +72,7 @@ def refusing_url() -> Iterator[str]:
         ("trigger bad --wait", 1),
         ("executions wait bad@latest", 1),
         ("jobs show", 2),
-        ("jobs show nobody", 3),
+        ("jobs show absent", 3),
         ("executions show nothing", 3),
         ("output good@latest nothing", 3),
         ("jobs --url REFUSING", 4),
@@ -114,7 +114,7 @@ def test_every_error_of_the_client_has_an_exit_status() -> None:
     assert raised - {kind for kind, _ in STATUSES} == set()
 
 
-def test_ctrl_c_exits_with_130_and_what_runs_goes_on(rota: Rota) -> None:
+def test_ctrl_c_exits_with_130_and_the_execution_continues(rota: Rota) -> None:
     with running("trigger", "long", "--wait") as waiting:
         assert waiting.stderr is not None
         execution = waiting.stderr.readline().split()[1]
@@ -128,7 +128,7 @@ def test_ctrl_c_exits_with_130_and_what_runs_goes_on(rota: Rota) -> None:
 
 @pytest.mark.parametrize("line", ["jobs", "output wordy@latest", "jobs -o yaml"])
 @pytest.mark.parametrize(("is_full", "status"), [(False, 141), (True, 74)])
-def test_output_that_cannot_be_written_is_told_by_the_exit_status(
+def test_output_that_cannot_be_written_gives_an_exit_status(
     rota: Rota, line: str, *, is_full: bool, status: int
 ) -> None:
     rota("jobs", "create", "wordy", "--", "echo something")
@@ -148,7 +148,7 @@ def test_output_that_cannot_be_written_is_told_by_the_exit_status(
     assert ran.stderr == ("error: [Errno 28] No space left on device\n" if is_full else "")
 
 
-def test_closed_output_is_no_mistake() -> None:
+def test_closed_output_is_not_an_error() -> None:
     ran = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", *PROGRAM, "jobs"],
         stderr=subprocess.PIPE,
