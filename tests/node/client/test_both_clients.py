@@ -17,13 +17,13 @@ def public_methods(kind: type) -> dict[str, inspect.Signature]:
 
 
 def signatures(kind: type, name: str) -> list[inspect.Signature]:
-    """Return those of a method's overloads, or its own."""
+    """Return the signatures of a method's overloads, or its own signature."""
     method = getattr(kind, name)
     return [inspect.signature(each) for each in get_overloads(method) or [method]]
 
 
 def blocking_form(annotation: str) -> str:
-    """Return how what is awaited is named where it is waited for."""
+    """Return the blocking form of an asynchronous return annotation."""
     waited_for = annotation.replace(
         "collections.abc.Coroutine[typing.Any, typing.Any, bytes]", "<class 'bytes'>"
     )
@@ -57,5 +57,5 @@ def test_both_clients_have_the_same_overloads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(public_methods(Client)) - {"__init__", "close"}))
-def test_both_clients_say_the_same_of_themselves(name: str) -> None:
+def test_both_clients_have_the_same_docstrings(name: str) -> None:
     assert getattr(Client, name).__doc__ == getattr(AsyncClient, name).__doc__

@@ -95,7 +95,7 @@ def test_more_triggers_than_one_request_takes_are_divided(client: Client) -> Non
     assert all(item.error for item in triggered)
 
 
-def test_what_a_call_is_given_may_come_from_other_calls(client: Client) -> None:
+def test_arguments_of_a_call_may_come_from_other_calls(client: Client) -> None:
     client.create_job({"name": "one-by-one", "command": "true"})
     bodies = (
         {"name": f"copy-{n}", "command": client.job(n).tasks[0].command} for n in ["one-by-one"]
@@ -246,7 +246,7 @@ def test_the_same_idempotency_key_gives_the_same_execution(client: Client) -> No
     assert client.trigger("keyed").execution_id != first.execution_id
 
 
-def test_a_wait_ends_in_time_and_the_execution_goes_on(client: Client) -> None:
+def test_a_wait_ends_at_its_timeout_and_the_execution_continues(client: Client) -> None:
     client.create_job({"name": "long", "command": "sleep 60"})
     execution_id = client.trigger("long").execution_id
 
@@ -322,16 +322,16 @@ def test_another_job_with_the_same_name_is_a_conflict(client: Client) -> None:
         client.create_job({"name": "taken", "command": "false"})
 
 
-def test_a_node_tells_its_version_and_that_it_is_ready(client: Client) -> None:
+def test_a_node_reports_its_version_and_readiness(client: Client) -> None:
     assert client.version().cluster == "default"
     assert client.ready()
 
 
 def until(found: Callable[[], T]) -> T:
-    """Return what *found* finds as soon as it is something."""
+    """Return the result of *found* as soon as it is true."""
     for _ in range(400):
         result = found()
         if result:
             return result
         threading.Event().wait(0.05)
-    raise AssertionError("it never came")
+    raise AssertionError("the condition was never met")

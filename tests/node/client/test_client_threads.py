@@ -35,7 +35,7 @@ def test_a_closed_client_leaves_no_thread(url: str) -> None:
     assert client_threads() == before
 
 
-def test_a_forgotten_client_leaves_no_thread(url: str) -> None:
+def test_an_unreferenced_client_leaves_no_thread(url: str) -> None:
     before = client_threads()
     client = Client(url)
     client.version()
@@ -46,7 +46,7 @@ def test_a_forgotten_client_leaves_no_thread(url: str) -> None:
     assert client_threads() == before
 
 
-def test_a_client_that_raised_is_forgotten_as_well(url: str) -> None:
+def test_an_unreferenced_client_after_an_error_leaves_no_thread(url: str) -> None:
     before = client_threads()
     client = Client(url)
     with pytest.raises(NotFound):
@@ -77,7 +77,7 @@ def test_threads_share_a_client(client: Client) -> None:
     assert len(names) == 8
 
 
-def test_a_closed_client_says_so(url: str) -> None:
+def test_calls_of_a_closed_client_are_refused(url: str) -> None:
     client = Client(url)
     client.close()
 
@@ -115,7 +115,7 @@ def test_a_client_with_another_timeout_keeps_the_first_alive(url: str) -> None:
 
 @contextmanager
 def interrupted() -> Generator[None]:
-    """Press Ctrl-C a moment after the beginning."""
+    """Raise `KeyboardInterrupt` in the main thread after 0.2 s."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -142,9 +142,7 @@ def test_an_interrupted_wait_leaves_the_client_usable(client: Client) -> None:
     assert client.cancel(execution_id).execution_id == execution_id
 
 
-def test_an_interrupted_iterator_is_left_when_it_can_be(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_iterator_is_closed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     has_left = threading.Event()
 
     async def slow_to_leave(*stream: object) -> AsyncGenerator[EventView, None]:

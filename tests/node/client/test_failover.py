@@ -1,4 +1,4 @@
-"""Clients with several endpoints, some of which are dead, killed, frozen, busy or lose answers."""
+"""Clients with several endpoints: some unreachable, killed, frozen, busy or without answers."""
 
 import signal
 from collections.abc import Iterator
@@ -111,7 +111,7 @@ def test_a_call_may_have_less_time_than_the_others() -> None:
         client.within(0.1).version()
 
 
-def test_no_time_at_all_is_not_taken_for_as_much_as_it_takes() -> None:
+def test_a_timeout_of_zero_is_not_unlimited() -> None:
     with silent() as url, Client(url) as client, pytest.raises(Unreachable, match="took too long"):
         client.within(0.0).version()
 
@@ -167,7 +167,7 @@ async def test_a_gateway_without_a_node_is_left_for_another(node: Rotad, failure
     assert len(strange.asked) == 1
 
 
-async def test_all_busy_is_told_with_everyone_who_is() -> None:
+async def test_the_error_for_busy_nodes_names_every_endpoint() -> None:
     async with (
         serving(Strange(refusing(503, "7"))) as one,
         serving(Strange(refusing(503, "5"))) as two,
@@ -232,7 +232,7 @@ async def test_many_executions_are_made_once_though_the_answer_was_lost(node: Ro
     assert sorted(executions) == sorted(each.execution_id or "" for each in made)
 
 
-async def test_a_deletion_whose_answer_was_lost_is_told_as_done(node: Rotad) -> None:
+async def test_a_deletion_with_a_lost_answer_is_reported_as_done(node: Rotad) -> None:
     node.create(name="deleted-once", command="true")
     proxy = Strange(losing_answers_of(node.url))
 
@@ -243,7 +243,7 @@ async def test_a_deletion_whose_answer_was_lost_is_told_as_done(node: Rotad) -> 
     assert left == []
 
 
-async def test_a_change_of_one_version_whose_answer_was_lost_is_told_as_done(node: Rotad) -> None:
+async def test_a_versioned_change_with_a_lost_answer_is_reported_as_done(node: Rotad) -> None:
     node.create(name="changed-once", command="true")
     proxy = Strange(losing_answers_of(node.url))
 
@@ -260,7 +260,7 @@ async def test_a_change_of_one_version_whose_answer_was_lost_is_told_as_done(nod
 async def test_a_copy_that_comes_late_undoes_nothing(
     node: Rotad, late: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client hears nothing of its first copy, asks elsewhere, and goes on."""
+    """The client gets no answer to its first request, repeats it at another node and continues."""
     monkeypatch.setattr("rota.client.transport.tries.SILENT_S", 0.2)
     job = {"name": f"late-{late}", "command": "true"}
     proxy = Strange(hold_up)

@@ -1,4 +1,4 @@
-"""The client is light: what it loads, and when."""
+"""Modules that the client imports, and the time of their import."""
 
 import json
 import subprocess

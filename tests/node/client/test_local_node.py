@@ -15,7 +15,7 @@ def test_a_second_node_on_a_data_directory_is_refused(tmp_path: Path) -> None:
             second.start()
 
 
-def test_a_taken_port_is_told(url: str, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(url: str, tmp_path: Path) -> None:
     taken = int(url.rpartition(":")[2])
 
     with pytest.raises(NodeNotStarted, match="address is in use"):

@@ -1,9 +1,9 @@
-"""What everybody does with rota, done by `Client`, by `AsyncClient` and by the ``rota`` command.
+"""Common uses of rota with `Client`, with `AsyncClient` and with the ``rota`` command.
 
-Each has an adapter, a `Way`; the scenarios are the same for all. What is refused comes as the
-client's errors; the command's exit statuses stand for them.
+Each has an adapter, a `Way`; the scenarios are the same for all. The adapter of the command
+maps its exit statuses to the errors of the clients.
 """
-# ruff: noqa: D102 - the methods of a way are what their names say
+# ruff: noqa: D102 - the names of the methods explain them
 
 import asyncio
 import json
@@ -359,7 +359,7 @@ def test_a_job_is_paused_and_resumed(way: Way, name: str) -> None:
     assert (resumed.status, resumed.paused_at) == ("scheduled", None)
 
 
-def test_the_coming_fire_times_are_told(way: Way, name: str) -> None:
+def test_coming_fire_times_are_listed(way: Way, name: str) -> None:
     way.create({"name": "coming", "namespace": name, "schedule": "0 6 * * *", "command": "true"})
 
     fires = way.next_fires(f"{name}/coming", 3)
@@ -367,7 +367,7 @@ def test_the_coming_fire_times_are_told(way: Way, name: str) -> None:
     assert [fire.at[10:16] for fire in fires] == ["T06:00"] * 3
 
 
-def test_the_ledger_tells_what_became_of_fire_times(way: Way, name: str) -> None:
+def test_the_ledger_has_the_outcomes_of_fire_times(way: Way, name: str) -> None:
     job = way.create(
         {"name": "ticking", "namespace": name, "schedule": "@every 1s", "command": "true"}
     )
@@ -418,7 +418,7 @@ def test_an_execution_succeeds(way: Way, name: str) -> None:
     assert way.followed_output(execution.execution_id) == b"well\ndone\n"
 
 
-def test_an_execution_fails_and_tells_how(way: Way, name: str) -> None:
+def test_a_failed_execution_has_exit_code_and_output(way: Way, name: str) -> None:
     way.create({"name": "bad", "namespace": name, "command": "echo sorry; exit 3"})
 
     execution = way.wait(way.trigger(f"{name}/bad"))
@@ -451,13 +451,13 @@ def test_an_execution_is_cancelled(way: Way, name: str) -> None:
     assert way.wait(execution_id).status == "cancelled"
 
 
-# -- what is refused -------------------------------------------------------------------------------
+# -- refused requests ------------------------------------------------------------------------------
 
 
 def test_what_is_not_there_is_not_found(way: Way, name: str) -> None:
     for ask in (way.show, way.trigger, way.ledger):
-        with pytest.raises(NotFound, match="nobody"):
-            ask(f"{name}/nobody")
+        with pytest.raises(NotFound, match="absent"):
+            ask(f"{name}/absent")
     with pytest.raises(NotFound, match="0000"):
         way.output("0000")
 
@@ -470,14 +470,18 @@ def test_what_is_not_there_is_not_found(way: Way, name: str) -> None:
         ({}, "command"),
     ],
 )
-def test_what_is_wrong_with_a_job_is_told(way: Way, name: str, wrong: Fields, where: str) -> None:
+def test_errors_of_an_invalid_job_are_reported(
+    way: Way, name: str, wrong: Fields, where: str
+) -> None:
     with pytest.raises(Invalid) as caught:
         way.create({"name": "wrong", "namespace": name, **wrong})
 
-    told = [caught.value.detail, *(error.pointer for error in caught.value.errors)]
-    assert any(where in text for text in told), told
+    texts = [caught.value.detail, *(error.pointer for error in caught.value.errors)]
+    assert any(where in text for text in texts), texts
 
 
-def test_no_node_is_told_with_its_address(name: str, request: pytest.FixtureRequest) -> None:
+def test_an_unreachable_node_is_reported_with_its_address(
+    name: str, request: pytest.FixtureRequest
+) -> None:
     with dead() as url, WAYS[name](url, request) as way, pytest.raises(Unreachable, match=url):
         way.show("job")

@@ -70,7 +70,7 @@ async def test_two_triggers_have_two_keys() -> None:
     assert len(set(strange.keys)) == 2
 
 
-async def test_a_node_that_stays_busy_is_given_up() -> None:
+async def test_a_node_that_stays_busy_is_an_error() -> None:
     strange = Strange(refusing(429))
 
     async with asking(strange, repeats_max=2) as client:
@@ -120,11 +120,11 @@ async def test_what_has_no_key_is_not_repeated_when_the_connection_breaks() -> N
             await client.forget_node("node")
 
     assert caught.value.may_have_arrived
-    # aiohttp would have, by itself: the second would not find the node.
+    # aiohttp repeats such a request by default: the second one would not find the node.
     assert len(strange.asked) == 1
 
 
-async def test_an_answer_that_makes_no_sense_is_the_nodes_failure() -> None:
+async def test_an_answer_that_is_not_json_is_a_failure_of_the_node() -> None:
     async with asking(Strange(not_json)) as client:
         with pytest.raises(NodeFailed, match="is there a rota node"):
             await client.version()
@@ -140,7 +140,7 @@ async def test_a_slow_node_is_given_up_in_time() -> None:
             await client.version()
 
 
-async def test_no_node_is_told_as_such() -> None:
+async def test_an_unreachable_node_is_reported() -> None:
     async with AsyncClient("http://127.0.0.1:1", repeats_max=0) as client:
         with pytest.raises(Unreachable, match="Connection refused") as caught:
             await client.version()
@@ -171,11 +171,11 @@ async def test_no_node_is_told_as_such() -> None:
     ],
 )
 def test_each_status_has_its_error(status: int, kind: type[RequestFailed]) -> None:
-    told = failure_of(Response(status, json.dumps(problem(status, "x")).encode()))
-    untold = failure_of(Response(status, b"<html>"))
+    explained = failure_of(Response(status, json.dumps(problem(status, "x")).encode()))
+    unexplained = failure_of(Response(status, b"<html>"))
 
-    assert type(told) is type(untold) is kind
-    assert (told.code, untold.code) == ("x", "unexplained")
+    assert type(explained) is type(unexplained) is kind
+    assert (explained.code, unexplained.code) == ("x", "unexplained")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_each_status_has_its_error(status: int, kind: type[RequestFailed]) -> No
         ["http://x", ""],
     ],
 )
-def test_a_url_that_is_none_is_refused_at_once(url: str | list[str]) -> None:
+def test_an_invalid_url_is_refused_at_once(url: str | list[str]) -> None:
     with pytest.raises(ValueError, match="is not the URL"):
         urls_of(url)
 
