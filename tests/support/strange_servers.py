@@ -101,8 +101,8 @@ def passing_on(url: str, *, cut_after: int | None = None) -> Handler:
     return answer
 
 
-def telling(*lines: str, is_over: bool = True) -> Handler:
-    """Return an answer of lines, after which it is over, or nothing comes any more."""
+def sending_lines(*lines: str, is_over: bool = True) -> Handler:
+    """Return an answer of lines that then ends, or stays open in silence."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -1,4 +1,4 @@
-"""The access log: a line for every answer that was asked for, and no secret in it."""
+"""The access log: one line for every answer that the setting selects, without secrets."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from support.raw_http import bare_request, exchange
 from support.rotad import Refusal, Rotad
 
-Json = Any  # Any: a line of the log, looked into by the test that knows it.
+Json = Any  # Any: a line of the log, examined by each test.
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -26,7 +26,7 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     ],
     ids=["default", "errors", "all", "off"],
 )
-def test_those_answers_are_logged_that_the_setting_names(
+def test_the_setting_selects_the_logged_answers(
     tmp_path: Path, flags: tuple[str, ...], logged: list[int]
 ) -> None:
     with Rotad(tmp_path / "data", "--drain", "0s", *flags) as node:
@@ -34,11 +34,11 @@ def test_those_answers_are_logged_that_the_setting_names(
 
         node.call("GET", "/version")
         with pytest.raises(Refusal):
-            node.call("GET", "/api/v1/jobs/nobody")
+            node.call("GET", "/api/v1/jobs/absent")
         node.stop()
 
-        told = [line["status"] for line in lines(node)]
-        assert told == logged
+        statuses = [line["status"] for line in lines(node)]
+        assert statuses == logged
 
 
 def test_another_level_of_the_log_leaves_the_access_log_alone() -> None:
@@ -59,7 +59,7 @@ logging.getLogger("rota.node").info("node started")
     assert [json.loads(line)["logger"] for line in ran.stderr.splitlines()] == ["rota.access"]
 
 
-def test_a_line_tells_who_asked_for_what_and_what_came_of_it(tmp_path: Path) -> None:
+def test_a_line_has_the_client_the_request_and_the_answer(tmp_path: Path) -> None:
     with Rotad(tmp_path / "data", "--drain", "0s", "--access-log", "all") as node:
         node.start()
 
@@ -90,7 +90,7 @@ def test_a_line_tells_who_asked_for_what_and_what_came_of_it(tmp_path: Path) -> 
         assert raised.value.problem["requestId"] == "r-1"
 
 
-def test_what_is_not_there_or_not_to_be_believed_is_left_out(tmp_path: Path) -> None:
+def test_absent_and_untrusted_values_are_left_out(tmp_path: Path) -> None:
     with Rotad(tmp_path / "data", "--drain", "0s", "--access-log", "all") as node:
         node.start()
 
@@ -124,9 +124,9 @@ def test_a_request_that_is_malformed_or_refused_has_a_line_of_its_own(tmp_path: 
 
         assert lines(node) == []
         found = [json.loads(line) for line in node.log().splitlines()]
-        told = {line["event"]: line for line in found if "refusal_log" in line["logger"]}
-        assert told["request malformed"]["remote"] == "127.0.0.1"
-        assert told["request refused"]["code"] == "host_not_allowed"
+        refusals = {line["event"]: line for line in found if "refusal_log" in line["logger"]}
+        assert refusals["request malformed"]["remote"] == "127.0.0.1"
+        assert refusals["request refused"]["code"] == "host_not_allowed"
 
 
 def lines(node: Rotad) -> list[Json]:

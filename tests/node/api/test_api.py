@@ -1,4 +1,4 @@
-"""The API of a running node: the user's literal bodies, and every kind of bad input."""
+"""The API of a running node: documented request bodies, and every kind of invalid input."""
 
 import json
 from pathlib import Path
@@ -63,8 +63,8 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"command": "true", "retries": -1}, "/retries", "retries go from 0 to 1000"),
         ({"command": "true", "timeout": "soon"}, "/timeout", "is not a duration"),
         ({"command": "true", "timeout": -1}, "/timeout", "must be between 0 (none) and 365 days"),
-        ({"command": "true", "dependencies": ["nobody"]}, "/dependencies/0",
-         "the job 'default/nobody' does not exist; create it first"),
+        ({"command": "true", "dependencies": ["absent"]}, "/dependencies/0",
+         "the job 'default/absent' does not exist; create it first"),
         ({"tasks": [{"name": "a", "command": "true", "needs": ["b"]},
                     {"name": "b", "command": "true", "needs": ["a"]}]}, "/tasks/0/needs",
          "a -> b -> a"),
@@ -148,7 +148,7 @@ def test_bad_input_is_refused_with_the_field_and_the_reason(
     assert said in errors[pointer]
 
 
-def test_every_problem_of_a_job_is_told_at_once(node: Rotad) -> None:
+def test_every_problem_of_a_job_is_reported_at_once(node: Rotad) -> None:
     refusal = refusal_of(
         node, name="no name", command="true", retries=-1, schedule="61 * * * *", timeout="x"
     )
@@ -157,7 +157,7 @@ def test_every_problem_of_a_job_is_told_at_once(node: Rotad) -> None:
     assert pointers == {"/name", "/retries", "/schedule", "/timeout"}
 
 
-def test_every_problem_of_a_sandbox_and_of_limits_is_told_at_once(node: Rotad) -> None:
+def test_every_problem_of_a_sandbox_and_of_limits_is_reported_at_once(node: Rotad) -> None:
     refusal = refusal_of(
         node,
         name="confined",
@@ -201,7 +201,7 @@ def test_unknown_paths_methods_and_parameters_are_refused(node: Rotad) -> None:
         ("PUT", "/api/v1/jobs", 405),
         ("GET", "/api/v1/jobs?namspace=x", 422),
         ("GET", "/api/v1/jobs?limit=0", 422),
-        ("GET", "/api/v1/jobs/nobody", 404),
+        ("GET", "/api/v1/jobs/absent", 404),
         ("GET", "/api/v1/executions/none", 404),
         ("GET", "/api/v1/executions?status=done", 422),
     ]:
@@ -340,7 +340,7 @@ def test_parameters_of_the_trigger_stand_before_the_jobs_and_those_before_the_ta
     assert tails == ["task", "job", "me"]
 
 
-def test_metrics_and_version_are_told(node: Rotad) -> None:
+def test_metrics_and_version_are_served(node: Rotad) -> None:
     node.run(name="measured", type="scripted")
 
     metrics = node.call("GET", "/metrics")
@@ -359,7 +359,7 @@ def test_listening_beyond_loopback_needs_the_word_insecure(tmp_path: Path) -> No
         assert "there is no authentication yet" in rotad.log()
 
 
-def test_every_wrong_setting_is_told_at_once(tmp_path: Path) -> None:
+def test_every_invalid_setting_is_reported_at_once(tmp_path: Path) -> None:
     file = tmp_path / "rota.toml"
     file.write_text('data_dri = "x"\nslots = 0\n')
     with Rotad(tmp_path / "data", "--config", str(file), "--shards", "7") as rotad:
@@ -401,24 +401,24 @@ def test_a_job_keeps_its_priority(node: Rotad) -> None:
 
 
 def test_a_job_shows_how_far_its_execution_is(node: Rotad, tmp_path: Path) -> None:
-    go_on = tmp_path / "go-on"
+    gate = tmp_path / "gate"
     node.create(
         name="half-done",
-        command=f"echo 50 > $ROTA_PROGRESS; until test -e {go_on}; do sleep 0.05; done",
+        command=f"echo 50 > $ROTA_PROGRESS; until test -e {gate}; do sleep 0.05; done",
     )
     with Client(node.url) as client:
         events = client.events(job="default/half-done", types=["task.progress"])
         assert next(events).type == "stream.opened"
         execution_id = node.trigger("half-done")
 
-        told = next(events)
+        event = next(events)
         events.close()
 
     job = node.call("GET", "/api/v1/jobs/half-done")
     execution = node.call("GET", f"/api/v1/executions/{execution_id}")
-    go_on.touch()
-    assert (told.execution_id, told.task, told.attempt) == (execution_id, "main", 1)
-    assert (told.status, told.progress, told.detail) == ("running", 50, "50%")
+    gate.touch()
+    assert (event.execution_id, event.task, event.attempt) == (execution_id, "main", 1)
+    assert (event.status, event.progress, event.detail) == ("running", 50, "50%")
     assert (job["status"], job["progress"]) == ("running", 50)
     assert (execution["progress"], execution["tasks"]["main"]["progress"]) == (50, 50)
     assert node.ended(execution_id)["progress"] == 100

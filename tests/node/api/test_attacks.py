@@ -167,7 +167,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_every_answer_keeps_browsers_out_and_tells_no_versions(node: Rotad, asked: str) -> None:
+def test_every_answer_keeps_browsers_out_and_reveals_no_versions(node: Rotad, asked: str) -> None:
     answer = exchange(node, ASKED[asked])
 
     headers = headers_of(answer)

@@ -1,4 +1,4 @@
-"""Many jobs created, or triggered, by one request: each item for itself, all in one turn."""
+"""Requests that create or trigger many jobs: one answer for each item, all in one turn."""
 
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ EXECUTIONS = "/api/v1/executions:batch"
 
 
 def create_many(node: Rotad, items: list[Any], **headers: str) -> list[Any]:
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
-    return list(node.call("POST", JOBS, {"items": items}, told)["items"])
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return list(node.call("POST", JOBS, {"items": items}, named)["items"])
 
 
 def test_each_item_has_the_answer_that_it_would_have_alone(node: Rotad) -> None:

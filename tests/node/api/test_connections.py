@@ -122,7 +122,7 @@ async def test_a_connection_on_which_nothing_comes_is_ended(
             assert await reader.read() == b""
 
 
-async def test_responses_that_nobody_reads_take_limited_memory(
+async def test_unread_responses_take_limited_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.node.api.http.server.UNREAD_MAX", 1 << 20)
@@ -148,7 +148,7 @@ async def test_responses_that_nobody_reads_take_limited_memory(
             assert (status, job["name"]) == (200, "long")
 
 
-def test_of_responses_that_nobody_reads_the_oldest_are_dropped() -> None:
+def test_the_oldest_unread_responses_are_dropped() -> None:
     closed: list[str] = []
     unread = UnreadResponses(limit=100)
 

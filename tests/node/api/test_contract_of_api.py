@@ -1,4 +1,4 @@
-"""The API is as it describes itself: whatever a client sends, each answer is one it declares."""
+"""Agreement of the API with its description: every answer, also to random requests, is declared."""
 
 # pyright: basic
 # schemathesis leaves its generics open, which strict checking takes for a fault of this file.
@@ -53,7 +53,7 @@ schema = schemathesis.openapi.from_dict(describe(OPERATIONS))
 
 @pytest.fixture(scope="module")
 def known(node: Rotad) -> dict[str, str]:
-    """What paths may name that is really there."""
+    """Ids and names of existing records, for the paths."""
     node.create(name="known", type="scripted", schedule="@daily", labels={"a": "b"})
     execution = node.trigger("known")
     node.ended(execution)
@@ -98,12 +98,12 @@ def test_every_answer_about_what_is_there_is_one_that_is_declared(
 
 
 def _answered(case: Case, node: Rotad) -> None:
-    """Send *case*, and raise whatever is wrong with the answer."""
+    """Send *case*; raise an error if the answer contradicts the description."""
     left_out = NOT_CHECKED.get(case.operation.definition.raw["operationId"], ())
     names = [each for each in CHECKED if each not in left_out]
-    checks: Any = CHECKS.get_by_names(names)  # Any: it may be told of more than a case takes.
+    checks: Any = CHECKS.get_by_names(names)  # Any: it may name more checks than a case takes.
     answer = case.call(base_url=node.url, timeout=30)
-    # A line that is longer than HTTP lines may be is refused before there is an operation.
+    # A line beyond the limit of HTTP lines is refused before the operation is determined.
     if answer.status_code != 400 or "Got more than 8190 bytes" not in answer.text:
         case.validate_response(answer, checks=checks)
 
@@ -112,7 +112,7 @@ def _answered(case: Case, node: Rotad) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "name", "told"),
+    ("path", "name", "detail"),
     [
         ("/api/v1/jobs?limit=1&limit=2", "limit", "is repeated; give it once"),
         ("/api/v1/jobs?limt=1", "limt", "takes: namespace"),
@@ -124,7 +124,7 @@ def _answered(case: Case, node: Rotad) -> None:
     ],
 )
 def test_a_parameter_that_cannot_be_is_refused_by_its_name(
-    node: Rotad, known: dict[str, str], path: str, name: str, told: str
+    node: Rotad, known: dict[str, str], path: str, name: str, detail: str
 ) -> None:
     with pytest.raises(Refusal) as refused:
         node.call("GET", path.format(**known))
@@ -132,7 +132,7 @@ def test_a_parameter_that_cannot_be_is_refused_by_its_name(
     [error] = refused.value.problem["errors"]
     assert refused.value.problem["code"] == "invalid_query"
     assert error["pointer"] == f"/query/{name}"
-    assert told in error["detail"]
+    assert detail in error["detail"]
 
 
 def test_the_offset_of_an_instant_may_be_sent_with_a_bare_plus(node: Rotad) -> None:
@@ -157,7 +157,7 @@ def test_the_offset_of_an_instant_may_be_sent_with_a_bare_plus(node: Rotad) -> N
         ),
     ],
 )
-def test_who_sends_another_media_type_is_told_what_would_do(
+def test_a_refused_media_type_is_answered_with_the_accepted_ones(
     node: Rotad, method: str, path: str, header: str, media_types: str
 ) -> None:
     with pytest.raises(Refusal) as refused:
@@ -180,7 +180,7 @@ def test_a_merge_patch_is_taken_by_its_name(node: Rotad, known: dict[str, str]) 
     assert job["description"] == "patched"
 
 
-def test_who_asks_for_a_method_that_is_not_there_is_told_which_are(node: Rotad) -> None:
+def test_a_refused_method_is_answered_with_the_allowed_ones(node: Rotad) -> None:
     with pytest.raises(Refusal) as refused:
         node.call("PUT", "/api/v1/jobs")
 

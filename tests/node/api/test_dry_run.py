@@ -1,4 +1,4 @@
-"""``?dryRun=true``: every check of the write and its answer, and nothing else."""
+"""``?dryRun=true``: the checks and the answer of the write, without its effect."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ TICK = {"name": "job", "schedule": "@daily", "command": "true"}
 
 @asynccontextmanager
 async def two_nodes(folder: Path) -> AsyncGenerator[tuple[tuple[NodeWiring, Client], Client]]:
-    """Two nodes: one to try things on, and one to do them on."""
+    """Two nodes: one for dry runs, and one for the writes."""
     async with (
         running_works(HeldStore(), folder / "tried") as tried,
         running_works(HeldStore(), folder / "done") as done,
@@ -41,7 +41,7 @@ WRITES: list[tuple[str, str, Any]] = [
     ("PATCH", "/jobs/job", {"schedule": "@hourly", "labels": {"a": "b"}}),
     ("PATCH", "/jobs/job", {"schedule": "61 * * * *"}),
     ("DELETE", "/jobs/job", None),
-    ("DELETE", "/jobs/nobody", None),
+    ("DELETE", "/jobs/absent", None),
     ("POST", "/jobs/job/pause", {"reason": "moving house"}),
     ("POST", "/jobs/paused/resume", None),
     ("POST", "/jobs/job/trigger", {"parameters": {"a": 1}}),
@@ -56,7 +56,7 @@ WRITES: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), WRITES, ids=[f"{m} {p}" for m, p, _ in WRITES])
-async def test_what_is_tried_is_answered_as_what_is_done_and_changes_nothing(
+async def test_a_dry_run_is_answered_like_the_write_and_changes_nothing(
     tmp_path: Path, method: str, path: str, body: Any
 ) -> None:
     async with two_nodes(tmp_path) as ((wiring, trying), doing):
@@ -73,10 +73,10 @@ async def test_what_is_tried_is_answered_as_what_is_done_and_changes_nothing(
         assert (attempts.slot_table.used, attempts.slot_table.waiting) == slot_table
 
 
-async def test_a_try_says_that_it_was_one_and_a_write_does_not(tmp_path: Path) -> None:
+async def test_the_answer_to_a_dry_run_has_a_header(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
         said = {
-            given: await header(client, f"/jobs/nobody/trigger?dryRun={given}")
+            given: await header(client, f"/jobs/absent/trigger?dryRun={given}")
             for given in ("true", "1", "false", "0")
         }
 
@@ -131,7 +131,7 @@ async def test_a_try_waits_for_what_it_saw_to_be_committed(tmp_path: Path) -> No
 
 
 async def furnish(client: Client) -> dict[str, str]:
-    """Make the jobs that the writes are about, and return ids for their addresses."""
+    """Create the jobs of the writes, and return ids for their paths."""
     for body in (
         TICK,
         {"name": "paused", "schedule": "@daily", "command": "true"},

@@ -1,4 +1,4 @@
-"""Live events: everything once and in order, to whoever keeps up, at nobody else's cost."""
+"""Live events: each event once and in order; slow readers do not affect others."""
 
 import asyncio
 import json
@@ -35,24 +35,26 @@ from support.in_process import (
 )
 from support.rotad import Rotad
 
-Json = Any  # Any: what the node answers, looked into by the test that knows it.
+Json = Any  # Any: an answer of a node, examined by each test.
 
 NDJSON = {"Accept": "application/x-ndjson"}
 FOLLOW = "/api/v1/events"
 
 
-# -- what is told ----------------------------------------------------------------------------------
+# -- published events ------------------------------------------------------------------------------
 
 
-async def test_an_execution_with_a_retry_is_told_in_order(node: Rotad) -> None:
+async def test_events_of_an_execution_with_a_retry_are_in_order(node: Rotad) -> None:
     job = node.create(name="flaky", command="exit 3", retries={"limit": 1, "delay": "10ms"})
     async with following(node.url) as stream:
         opened = await stream.next()
         execution_id = node.trigger("flaky")
-        told = await stream.until("execution.failed")
+        delivered = await stream.until("execution.failed")
 
     assert opened["type"] == "stream.opened"
-    assert [(each["type"], each["task"], each["attempt"], each["detail"]) for each in told] == [
+    assert [
+        (each["type"], each["task"], each["attempt"], each["detail"]) for each in delivered
+    ] == [
         ("execution.queued", None, None, ""),
         ("execution.running", None, None, ""),
         ("task.running", "main", 1, ""),
@@ -61,14 +63,16 @@ async def test_an_execution_with_a_retry_is_told_in_order(node: Rotad) -> None:
         ("task.failed", "main", 2, "exited with code 3"),
         ("execution.failed", None, None, "task main failed: exited with code 3"),
     ]
-    assert [each["status"] for each in told] == [each["type"].split(".")[1] for each in told]
-    assert {(each["jobId"], each["job"]) for each in told} == {(job["jobId"], "default/flaky")}
-    assert {each["executionId"] for each in told} == {execution_id}
-    assert [each["at"] for each in told] == sorted(each["at"] for each in told)
-    assert numbers(told) == list(range(numbers([opened])[0] + 1, numbers([opened])[0] + 8))
+    assert [each["status"] for each in delivered] == [
+        each["type"].split(".")[1] for each in delivered
+    ]
+    assert {(each["jobId"], each["job"]) for each in delivered} == {(job["jobId"], "default/flaky")}
+    assert {each["executionId"] for each in delivered} == {execution_id}
+    assert [each["at"] for each in delivered] == sorted(each["at"] for each in delivered)
+    assert numbers(delivered) == list(range(numbers([opened])[0] + 1, numbers([opened])[0] + 8))
 
 
-async def test_what_is_done_to_a_job_is_told(wiring: NodeWiring, client: Client) -> None:
+async def test_changes_of_a_job_are_published(wiring: NodeWiring, client: Client) -> None:
     async with following(client.url) as stream:
         await stream.next()
         job_id = await save(wiring.context.shards, "job")
@@ -77,20 +81,20 @@ async def test_what_is_done_to_a_job_is_told(wiring: NodeWiring, client: Client)
         await wiring.context.shards.ask(
             wiring.context.shards.of_id(job_id), DeleteJob(job_id=job_id)
         )
-        told = await stream.until("job.deleted")
+        delivered = await stream.until("job.deleted")
 
-    assert [(each["type"], each["detail"]) for each in told] == [
+    assert [(each["type"], each["detail"]) for each in delivered] == [
         ("job.created", "version 1"),
         ("job.paused", "broken"),
         ("job.resumed", ""),
         ("job.deleted", ""),
     ]
-    assert {(each["jobId"], each["job"]) for each in told} == {(job_id, "default/job")}
+    assert {(each["jobId"], each["job"]) for each in delivered} == {(job_id, "default/job")}
     nothing = {"executionId": None, "task": None, "attempt": None, "status": None}
-    assert all(each.items() >= nothing.items() for each in told)
+    assert all(each.items() >= nothing.items() for each in delivered)
 
 
-async def test_nothing_is_told_before_it_is_committed(tmp_path: Path) -> None:
+async def test_no_event_is_published_before_its_commit(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring, serving(wiring) as client:
         job_id = await save(wiring.context.shards, "job")
@@ -102,15 +106,13 @@ async def test_nothing_is_told_before_it_is_committed(tmp_path: Path) -> None:
                 await until(lambda: store.held_count > 0)
                 count = wiring.context.events.count
                 store.let_go()
-            told = await stream.until("execution.success")
+            delivered = await stream.until("execution.success")
 
-    assert told[0]["type"] == "execution.queued"
-    assert numbers(told)[0] == count + 1
+    assert delivered[0]["type"] == "execution.queued"
+    assert numbers(delivered)[0] == count + 1
 
 
-async def test_server_sent_events_are_what_is_given_by_default(
-    wiring: NodeWiring, client: Client
-) -> None:
+async def test_server_sent_events_are_the_default_form(wiring: NodeWiring, client: Client) -> None:
     async with client.session.get(client.url + FOLLOW) as answer:
         job_id = await save(wiring.context.shards, "job")
         wiring.context.events.close()
@@ -148,7 +150,7 @@ async def test_a_head_request_is_answered_at_once(wiring: NodeWiring, client: Cl
     assert wiring.context.events.reader_count == 0
 
 
-# -- what is wanted --------------------------------------------------------------------------------
+# -- filters ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ async def test_a_head_request_is_answered_at_once(wiring: NodeWiring, client: Cl
         ("executionId={bad_execution}", "queued running running failed failed"),
     ],
 )
-async def test_a_filter_lets_through_what_was_asked_for(
+async def test_a_filter_passes_the_matching_events(
     wiring: NodeWiring, client: Client, query: str, expected: str
 ) -> None:
     good = await created(client, name="good")
@@ -184,16 +186,19 @@ async def test_a_filter_lets_through_what_was_asked_for(
     start = EventId(wiring.context.events.life, 0)
     async with following(client.url, f"{asked}&lastEventId={start}") as stream:
         wiring.context.events.close()
-        told = await stream.rest()
+        delivered = await stream.rest()
 
-    assert [each["type"] for each in (told[0], told[-1])] == ["stream.opened", "stream.closed"]
-    assert " ".join(each["type"].split(".")[1] for each in told[1:-1]) == expected
+    assert [each["type"] for each in (delivered[0], delivered[-1])] == [
+        "stream.opened",
+        "stream.closed",
+    ]
+    assert " ".join(each["type"].split(".")[1] for each in delivered[1:-1]) == expected
 
 
 @pytest.mark.parametrize(
     ("query", "status", "code"),
     [
-        ("jobId=nobody", 404, "job_not_found"),
+        ("jobId=absent", 404, "job_not_found"),
         ("executionId=nothing", 404, "execution_not_found"),
         (f"executionId={'0' * 16}-{'0' * 14}-0000", 404, "execution_not_found"),
         ("type=execution.done", 422, "invalid_query"),
@@ -212,7 +217,7 @@ async def test_a_filter_that_can_never_match_is_refused(
     assert wiring.context.events.reader_count == 0
 
 
-async def test_a_refused_word_is_told_with_those_that_there_are(client: Client) -> None:
+async def test_an_unknown_status_is_answered_with_the_valid_ones(client: Client) -> None:
     _, problem = await client.call("GET", f"{FOLLOW}?status=succes")
 
     assert problem["detail"] == (
@@ -221,10 +226,10 @@ async def test_a_refused_word_is_told_with_those_that_there_are(client: Client) 
     )
 
 
-# -- going on --------------------------------------------------------------------------------------
+# -- continuation ----------------------------------------------------------------------------------
 
 
-async def test_whoever_comes_back_misses_nothing_and_gets_nothing_twice(node: Rotad) -> None:
+async def test_a_client_that_reconnects_gets_every_event_once(node: Rotad) -> None:
     node.create(name="quick", type="scripted")
     async with following(node.url, "jobId=quick") as stream:
         await stream.next()
@@ -250,7 +255,7 @@ async def test_whoever_comes_back_misses_nothing_and_gets_nothing_twice(node: Ro
     ] * 4
 
 
-async def test_the_header_of_a_client_that_comes_back_is_newer_than_its_address(
+async def test_the_header_of_a_reconnecting_client_overrides_its_query(
     wiring: NodeWiring, client: Client
 ) -> None:
     for name in ("one", "two", "three"):
@@ -259,9 +264,9 @@ async def test_the_header_of_a_client_that_comes_back_is_newer_than_its_address(
 
     query, headers = f"lastEventId={life}-1", {"Last-Event-ID": f"{life}-2"}
     async with following(client.url, query, headers) as stream:
-        told = await stream.until("job.created")
+        delivered = await stream.until("job.created")
 
-    assert [each["id"] for each in told] == [f"{life}-2", f"{life}-3"]
+    assert [each["id"] for each in delivered] == [f"{life}-2", f"{life}-3"]
 
 
 async def test_after_a_restart_there_is_a_gap(own_node: Rotad) -> None:
@@ -273,13 +278,17 @@ async def test_after_a_restart_there_is_a_gap(own_node: Rotad) -> None:
     own_node.start()
 
     async with following(own_node.url, "", {"Last-Event-ID": seen}) as stream:
-        told = [await stream.next() for _ in range(2)]
+        delivered = [await stream.next() for _ in range(2)]
         own_node.trigger("job")
-        told.append(await stream.next())
+        delivered.append(await stream.next())
 
-    assert [each["type"] for each in told] == ["stream.opened", "stream.gap", "execution.queued"]
-    assert told[0]["id"] == told[1]["id"]
-    assert told[0]["id"].split("-")[0] != seen.split("-")[0]
+    assert [each["type"] for each in delivered] == [
+        "stream.opened",
+        "stream.gap",
+        "execution.queued",
+    ]
+    assert delivered[0]["id"] == delivered[1]["id"]
+    assert delivered[0]["id"].split("-")[0] != seen.split("-")[0]
 
 
 @pytest.mark.parametrize(
@@ -297,8 +306,8 @@ async def test_an_id_that_is_not_in_memory_is_a_gap(
         opening = await anext(reader.batches())
 
     words = ["stream.opened", "stream.gap"] if has_gap else ["stream.opened"]
-    assert [told.type for told in opening] == words
-    assert {told.id for told in opening} == {f"0000abcd-{13 if has_gap else number}"}
+    assert [each.type for each in opening] == words
+    assert {each.id for each in opening} == {f"0000abcd-{13 if has_gap else number}"}
 
 
 async def test_an_id_of_another_life_is_a_gap() -> None:
@@ -308,7 +317,7 @@ async def test_an_id_of_another_life_is_a_gap() -> None:
     with events.reader(Filter(), {"0000abce": 13}) as reader:
         opening = await anext(reader.batches())
 
-    assert [told.type for told in opening] == ["stream.opened", "stream.gap"]
+    assert [each.type for each in opening] == ["stream.opened", "stream.gap"]
 
 
 @pytest.mark.parametrize(
@@ -326,12 +335,12 @@ async def test_an_id_of_another_life_is_a_gap() -> None:
         "0000abcd-1,0000abcd-2",
     ],
 )
-async def test_what_is_no_id_is_refused(client: Client, text: str) -> None:
+async def test_an_invalid_event_id_is_refused(client: Client, text: str) -> None:
     with pytest.raises(ValueError, match="is not the id of an event"):
         parse_seen(text)
 
 
-async def test_a_header_that_is_no_id_is_refused(client: Client) -> None:
+async def test_an_invalid_event_id_in_a_header_is_refused(client: Client) -> None:
     async with client.session.get(client.url + FOLLOW, headers={"Last-Event-ID": "x"}) as answer:
         problem = await answer.json(content_type=None)
 
@@ -339,10 +348,10 @@ async def test_a_header_that_is_no_id_is_refused(client: Client) -> None:
     assert problem["errors"][0]["pointer"] == "/headers/Last-Event-ID"
 
 
-# -- those who are slow ----------------------------------------------------------------------------
+# -- slow readers ----------------------------------------------------------------------------------
 
 
-async def test_a_slow_reader_is_dropped_and_nobody_else_notices(
+async def test_a_slow_reader_is_dropped_without_effect_on_others(
     wiring: NodeWiring, client: Client
 ) -> None:
     events = wiring.context.events
@@ -358,16 +367,18 @@ async def test_a_slow_reader_is_dropped_and_nobody_else_notices(
             execution_id = await trigger(wiring.context.shards, job_id)
             is_over = await wiring.context.waiters.ended([execution_id], 10)
             publish(events, 1, JobEvent.DELETED)
-            told = await watching
+            delivered = await watching
         received = await read_all(slow)
 
     lines = [json.loads(line) for line in received.splitlines() if line.startswith(b"{")]
     assert is_over
-    assert numbers(told[1:]) == list(range(numbers(told)[0] + 1, numbers(told)[-1] + 1))
-    assert len(told) > published
+    assert numbers(delivered[1:]) == list(
+        range(numbers(delivered)[0] + 1, numbers(delivered)[-1] + 1)
+    )
+    assert len(delivered) > published
     assert lines[-1]["type"] == "stream.dropped"
     assert lines[-1]["id"] == lines[-2]["id"]
-    # What it did not take was kept for it nowhere: 20 MB were published.
+    # Unread events were not kept for the reader: 20 MB were published.
     assert len(received) < 2_000_000
 
 
@@ -385,7 +396,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off(
         await until(lambda: events.reader_count == 0)
         received = await read_all(stuck)
 
-    # In the middle of a line: what lay ready for it is thrown away.
+    # In the middle of a line: the data ready for the reader is discarded.
     assert received.startswith(b"HTTP/1.1 200")
     assert not received.endswith(b"\r\n")
 
@@ -405,7 +416,7 @@ async def test_a_reader_may_be_far_behind_only_for_a_while() -> None:
         last = await anext(batches)
 
         assert [len(batch) for batch in behind] == [256, 256]
-        assert [told.type for told in last] == ["stream.dropped"]
+        assert [each.type for each in last] == ["stream.dropped"]
         assert last[0].id == behind[-1][-1].id
         assert [batch async for batch in batches] == []
 
@@ -480,14 +491,14 @@ async def test_a_reader_whose_next_event_is_gone_is_dropped(
 
         too_late = await anext(both[1])
 
-        assert [told.id for told in on_time] == [f"0000abcd-{number}" for number in range(1, 9)]
-        assert [(told.type, told.id) for told in too_late] == [("stream.dropped", "0000abcd-0")]
+        assert [each.id for each in on_time] == [f"0000abcd-{number}" for number in range(1, 9)]
+        assert [(each.type, each.id) for each in too_late] == [("stream.dropped", "0000abcd-0")]
 
 
-# -- those who come, stay and go -------------------------------------------------------------------
+# -- readers that connect, stay and leave ----------------------------------------------------------
 
 
-async def test_so_many_may_follow_and_no_more(
+async def test_the_number_of_readers_is_limited(
     wiring: NodeWiring, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.node.feeds.events.READERS_MAX", 2)
@@ -507,7 +518,7 @@ async def test_so_many_may_follow_and_no_more(
     assert opened["type"] == "stream.opened"
 
 
-async def test_a_client_that_vanishes_is_forgotten(wiring: NodeWiring, client: Client) -> None:
+async def test_a_client_that_disconnects_is_removed(wiring: NodeWiring, client: Client) -> None:
     async with slow_connection(client.url) as connection:
         await until(lambda: wiring.context.events.reader_count == 1)
         connection.close()
@@ -530,7 +541,7 @@ async def test_a_silent_stream_gives_signs_of_life(
     async with client.session.get(url, headers=headers) as answer:
         async with asyncio.timeout(10):
             await answer.content.readuntil(b"\n" if headers else b"\n\n")
-            # What is not wanted is silence too.
+            # Events outside the filter count as silence too.
             publish(wiring.context.events, 10)
             signs = await answer.content.readexactly(2 * len(sign))
 
@@ -550,17 +561,19 @@ async def test_a_document_is_made_once_for_all_readers() -> None:
         assert first.document is second.document
 
 
-async def test_a_node_that_stops_says_so_and_does_not_wait_for_readers(own_node: Rotad) -> None:
+async def test_a_stopping_node_closes_streams_and_does_not_wait_for_readers(
+    own_node: Rotad,
+) -> None:
     own_node.start()
     async with following(own_node.url) as stream, slow_connection(own_node.url):
         own_node.create(name="job", type="scripted")
         await stream.until("job.created")
 
         status = await asyncio.to_thread(own_node.stop)
-        told = await stream.rest()
+        delivered = await stream.rest()
 
     assert status == 0
-    assert [each["type"] for each in told] == ["stream.closed"]
+    assert [each["type"] for each in delivered] == ["stream.closed"]
 
 
 async def test_readers_get_what_happened_before_the_stop() -> None:
@@ -573,7 +586,7 @@ async def test_readers_get_what_happened_before_the_stop() -> None:
         batches = [batch async for batch in reader.batches()]
 
     assert [len(batch) for batch in batches] == [1, 256, 44, 1]
-    assert [(told.type, told.id) for told in batches[-1]] == [("stream.closed", "0000abcd-300")]
+    assert [(each.type, each.id) for each in batches[-1]] == [("stream.closed", "0000abcd-300")]
     with pytest.raises(Refused, match="stopping"), events.reader(Filter()):
         pass
 
@@ -581,15 +594,15 @@ async def test_readers_get_what_happened_before_the_stop() -> None:
 # -- the reference ---------------------------------------------------------------------------------
 
 
-def test_every_type_is_told_and_no_other() -> None:
+def test_the_reference_lists_exactly_the_event_types() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "events.md").read_text()
-    told = re.findall(r"^\| `(\w+\.\w+)` \|", page, re.MULTILINE)
+    documented = re.findall(r"^\| `(\w+\.\w+)` \|", page, re.MULTILINE)
 
     words = ("opened", "gap", "dropped", "closed")
-    assert told == [*TYPES.values(), *(f"stream.{word}" for word in words)]
+    assert documented == [*TYPES.values(), *(f"stream.{word}" for word in words)]
 
 
-# -- tools -----------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -621,10 +634,10 @@ class Stream:
 
     async def until(self, kind: str) -> list[Json]:
         """Return the events up to the first of that type."""
-        told = [await self.next()]
-        while told[-1]["type"] != kind:
-            told.append(await self.next())
-        return told
+        delivered = [await self.next()]
+        while delivered[-1]["type"] != kind:
+            delivered.append(await self.next())
+        return delivered
 
     async def rest(self) -> list[Json]:
         """Return the events up to the end of the stream."""
@@ -646,7 +659,7 @@ async def following(
 
 @asynccontextmanager
 async def slow_connection(url: str) -> AsyncGenerator[socket.socket]:
-    """Follow the events of the node at *url* over a connection that nobody reads yet."""
+    """Follow the events of the node at *url* over a connection that is not read yet."""
     context = urlsplit(url)
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -659,7 +672,7 @@ async def slow_connection(url: str) -> AsyncGenerator[socket.socket]:
 
 
 async def read_all(connection: socket.socket) -> bytes:
-    """Return all that comes over *connection* until it ends, or is cut."""
+    """Return all bytes from *connection* until it ends or breaks."""
     received = b""
     async with asyncio.timeout(20):
         try:
@@ -671,22 +684,22 @@ async def read_all(connection: socket.socket) -> bytes:
 
 
 class SteppedClock(SystemClock):
-    """A clock on which time passes when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self._elapsed = 0
 
     def elapsed(self) -> Instant:
-        """Return how much has passed."""
+        """Return the elapsed time."""
         return Instant(self._elapsed)
 
     def step(self, microseconds: int) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self._elapsed += microseconds
 
 
 async def created(client: Client, **fields: Json) -> JobId:
-    """Create a job that is played by script."""
+    """Create a job with scripted tasks."""
     status, job = await client.call("POST", "/api/v1/jobs", {"type": "scripted", **fields})
     assert status == 201, job
     return JobId(job["jobId"])
@@ -704,11 +717,11 @@ def publish(
         )
 
 
-def numbers(told: list[Json]) -> list[int]:
+def numbers(delivered: list[Json]) -> list[int]:
     """Return the numbers in the ids of events."""
-    return [int(each["id"].split("-")[1]) for each in told]
+    return [int(each["id"].split("-")[1]) for each in delivered]
 
 
 def blocks(text: str) -> list[str]:
-    """Return the parts of *text* that empty lines end."""
+    """Return the parts of *text* between empty lines."""
     return [block for block in text.split("\n\n") if block]

@@ -1,4 +1,4 @@
-"""Any node answers any request: whole, in part, as a stream; or says that nobody can."""
+"""Forwarding of requests to primaries: whole requests, parts, streams, and missing primaries."""
 
 import asyncio
 import json
@@ -37,10 +37,10 @@ from support.rotad import Refusal, Rotad
 
 pytestmark = needs_etcd
 OTHER = NodeId("n2")
-Json = Any  # Any: what nodes answer, looked into by the test that knows it.
+Json = Any  # Any: answers of nodes, examined by each test.
 
 
-# -- one shard ------------------------------------------------------------------------------------
+# -- one shard -------------------------------------------------------------------------------------
 
 
 def test_a_job_is_changed_through_any_node(cluster: Cluster) -> None:
@@ -110,7 +110,7 @@ def test_a_request_id_is_the_same_on_both_nodes(cluster: Cluster) -> None:
     )
 
 
-def test_an_answer_says_who_was_asked_and_who_decides(cluster: Cluster) -> None:
+def test_an_answer_names_the_node_and_the_primary(cluster: Cluster) -> None:
     owner, other, _ = nodes_of(cluster, "asked")
     other.create(name="asked", command="true")
 
@@ -123,7 +123,7 @@ def test_an_answer_says_who_was_asked_and_who_decides(cluster: Cluster) -> None:
     assert (forwarded[NODE], forwarded[PRIMARY]) == (other.data_dir.name, owner.data_dir.name)
 
 
-def test_a_client_of_several_nodes_soon_asks_the_one_that_decides(cluster: Cluster) -> None:
+def test_a_client_of_several_nodes_soon_asks_the_primary(cluster: Cluster) -> None:
     owner, other, third = nodes_of(cluster, "direct")
     owner.create(name="direct", command="true")
 
@@ -136,12 +136,12 @@ def test_a_client_of_several_nodes_soon_asks_the_one_that_decides(cluster: Clust
     assert asked[2:] == [owner.url] * 3
 
 
-def test_what_was_forwarded_is_not_forwarded_again(cluster: Cluster) -> None:
+def test_a_forwarded_request_is_not_forwarded_again(cluster: Cluster) -> None:
     _, other, _ = nodes_of(cluster, "looping")
     other.create(name="looping", command="true")
 
     with pytest.raises(Refusal) as refused:
-        other.call("GET", "/api/v1/jobs/looping", headers={FORWARDED: "somebody"})
+        other.call("GET", "/api/v1/jobs/looping", headers={FORWARDED: "n9"})
 
     assert (refused.value.status, refused.value.problem["code"]) == (503, "not_primary")
     assert refused.value.headers["Retry-After"] == "1"
@@ -212,7 +212,7 @@ def test_a_job_runs_after_a_job_of_another_node(cluster: Cluster) -> None:
     node.wait_until(have_ended)
 
 
-# -- batches --------------------------------------------------------------------------------------
+# -- batches ---------------------------------------------------------------------------------------
 
 
 def test_a_batch_is_split_and_its_results_are_in_order(cluster: Cluster) -> None:
@@ -263,7 +263,7 @@ def test_a_batch_is_repeatable_through_another_node(cluster: Cluster) -> None:
     assert {each["status"] for each in waited} == {"success"}
 
 
-def test_waiting_for_many_tells_which_does_not_exist(cluster: Cluster) -> None:
+def test_a_wait_for_many_executions_reports_a_missing_one(cluster: Cluster) -> None:
     node = cluster.nodes[0]
     ids = [node.trigger(node.create(name=f"w-{n}", command="true")["jobId"]) for n in range(6)]
     ids[3] = ids[3][:-4] + "9999"
@@ -272,7 +272,7 @@ def test_waiting_for_many_tells_which_does_not_exist(cluster: Cluster) -> None:
         node.call("POST", "/api/v1/executions:wait", {"executionIds": ids, "timeout": 5})
 
 
-# -- lists ----------------------------------------------------------------------------------------
+# -- lists -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -320,7 +320,7 @@ def test_a_filter_finds_what_is_on_any_node(cluster: Cluster, listed: list[str])
     assert [[job["name"] for job in jobs] for jobs in found] == [["j07", "j17", "j27"]] * 3
 
 
-# -- streams --------------------------------------------------------------------------------------
+# -- streams ---------------------------------------------------------------------------------------
 
 
 async def test_output_is_followed_through_another_node(cluster: Cluster) -> None:
@@ -353,23 +353,23 @@ async def test_output_comes_while_it_is_written(cluster: Cluster) -> None:
 
 async def test_events_of_all_nodes_come_through_any(cluster: Cluster) -> None:
     node = cluster.nodes[2]
-    async with reading(node, "/api/v1/events?namespace=told&type=execution", NDJSON) as text:
+    async with reading(node, "/api/v1/events?namespace=all-nodes&type=execution", NDJSON) as text:
         opened = json.loads(await text.readline())
         names = [f"e{number}" for number in range(12)]
-        items = [{"name": name, "namespace": "told", "command": "true"} for name in names]
+        items = [{"name": name, "namespace": "all-nodes", "command": "true"} for name in names]
         await asyncio.to_thread(node.call, "POST", "/api/v1/jobs:batch", {"items": items})
-        triggers = {"items": [{"job": f"told/{name}"} for name in names]}
+        triggers = {"items": [{"job": f"all-nodes/{name}"} for name in names]}
         await asyncio.to_thread(node.call, "POST", "/api/v1/executions:batch", triggers)
         events = await until_ended(text, 12)
 
     assert opened["type"] == "stream.opened"
     assert len(opened["id"].split(",")) == 3
     for name in names:
-        states = [each["status"] for each in events if each["job"] == f"told/{name}"]
+        states = [each["status"] for each in events if each["job"] == f"all-nodes/{name}"]
         assert [state for state in states if state != "queued"] == ["running", "success"]
 
 
-async def test_events_go_on_after_an_id_through_another_node(cluster: Cluster) -> None:
+async def test_events_continue_after_an_id_through_another_node(cluster: Cluster) -> None:
     first, second, third = cluster
     query = "/api/v1/events?namespace=resumed&type=execution"
     async with reading(first, query, NDJSON) as text:
@@ -413,7 +413,7 @@ async def test_an_id_of_a_node_that_is_not_there_is_a_gap(cluster: Cluster) -> N
     assert words == ["stream.opened", "stream.gap"]
 
 
-# -- shards go elsewhere --------------------------------------------------------------------------
+# -- shards that move ------------------------------------------------------------------------------
 
 
 async def test_a_wait_and_its_output_follow_an_execution_whose_shard_goes_elsewhere(
@@ -431,7 +431,7 @@ async def test_a_wait_and_its_output_follow_an_execution_whose_shard_goes_elsewh
             assert await text.readline() == b"begun\n"
 
         await asyncio.to_thread(own_cluster.drain, owner)
-        # The attempt is still on the node that it began on, and that decides no more.
+        # The attempt is still on its first node, which is no longer the primary.
         async with reading(third, f"{path}/tasks/main/output?follow=true") as text:
             assert await text.readline() == b"begun\n"
             (tmp_path / "go").touch()
@@ -441,7 +441,7 @@ async def test_a_wait_and_its_output_follow_an_execution_whose_shard_goes_elsewh
     assert waiting.result()["tasks"]["main"]["attempts"][0]["nodeId"] == owner.data_dir.name
 
 
-async def test_events_go_on_over_a_handover_without_a_gap(own_cluster: Cluster) -> None:
+async def test_events_continue_over_a_handover_without_a_gap(own_cluster: Cluster) -> None:
     own_cluster.start()
     owner, other, _ = nodes_of(own_cluster, "e0")
     for number in range(4):
@@ -457,7 +457,7 @@ async def test_events_go_on_over_a_handover_without_a_gap(own_cluster: Cluster) 
     assert {each["job"] for each in events} == {f"default/e{number}" for number in range(4)}
 
 
-async def test_events_end_when_a_node_is_lost_and_go_on_with_a_gap(own_cluster: Cluster) -> None:
+async def test_events_end_with_a_lost_node_and_continue_with_a_gap(own_cluster: Cluster) -> None:
     own_cluster.start()
     first, second, third = own_cluster
     async with reading(first, "/api/v1/events", NDJSON) as text:
@@ -468,7 +468,7 @@ async def test_events_end_when_a_node_is_lost_and_go_on_with_a_gap(own_cluster: 
 
     async with reading(second, "/api/v1/events", NDJSON, **{"Last-Event-ID": last["id"]}) as text:
         words = [json.loads(await text.readline())["type"] for _ in range(2)]
-        # One that comes ends the stream too: nobody follows it yet.
+        # A node that joins ends the stream too: its events are not followed yet.
         await asyncio.to_thread(third.start)
         words.append(json.loads((await text.read()).strip().splitlines()[-1])["type"])
 
@@ -476,15 +476,15 @@ async def test_events_end_when_a_node_is_lost_and_go_on_with_a_gap(own_cluster: 
     assert words == ["stream.opened", "stream.gap", "stream.closed"]
 
 
-# -- nobody there ---------------------------------------------------------------------------------
+# -- missing primaries -----------------------------------------------------------------------------
 
 
-def test_while_nobody_decides_there_is_no_answer_in_part(own_cluster: Cluster) -> None:
+def test_without_a_primary_there_is_no_partial_answer(own_cluster: Cluster) -> None:
     own_cluster.start()
     first, second, third = own_cluster
     first.create(name="anything", command="true")
 
-    # Alone a node has no right to decide for anything; two of three copies are gone.
+    # A single node has no authority: two of three copies are gone.
     second.kill()
     third.kill()
 
@@ -670,7 +670,7 @@ def operation_of(handler: Handler, target: Target | None = None) -> Operation:
 
 
 class Nowhere:
-    """No other node is there."""
+    """There is no other node."""
 
     peers: tuple[NodeId, ...] = ()
 
@@ -704,7 +704,7 @@ async def streaming() -> AsyncGenerator[str]:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-# -- helpers --------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 NDJSON = "application/x-ndjson"
 

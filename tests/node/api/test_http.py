@@ -300,7 +300,7 @@ def test_a_cursor_of_another_job_does_not_lead_to_its_executions(other: str) -> 
 # -- what is not yet committed ---------------------------------------------------------------------
 
 
-async def test_that_something_is_gone_is_told_once_that_is_committed(tmp_path: Path) -> None:
+async def test_a_deletion_is_visible_after_its_commit(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring, serving(wiring) as client:
         job_id = await save(wiring.context.shards, "job")
@@ -523,7 +523,7 @@ def test_a_client_that_goes_away_is_no_longer_waited_for(node: Rotad) -> None:
     node.call("POST", f"/api/v1/executions/{execution_id}/cancel")
 
 
-def test_who_waits_when_the_node_stops_is_told_to_ask_again(own_node: Rotad) -> None:
+def test_a_wait_on_a_stopping_node_is_answered_with_a_retry_time(own_node: Rotad) -> None:
     own_node.start()
     own_node.create(name="endless", command="sleep 600")
     execution_id = own_node.trigger("endless")

@@ -1,4 +1,4 @@
-"""Writes of jobs that come again with their key are answered as at first, over HTTP."""
+"""Idempotency keys over HTTP: a repeated write gets the first answer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,14 +18,14 @@ from rota.node.api.requests.request_reader import BODY_MEMORY
 from support.in_process import Client, HeldStore, running_works, serving, until
 from support.request_contexts import without_node
 
-Json = Any  # Any: what a node answers, looked into by the test that knows it.
+Json = Any  # Any: an answer of a node, examined by each test.
 KEY = {"Idempotency-Key": "k"}
 ONE, TWO = {"command": "echo one"}, {"command": "echo two"}
 JOB = "/jobs/default/job"
 
 
 class Said(NamedTuple):
-    """An answer: its status, its headers that tell of a job, its document."""
+    """An answer: its status, its headers about a job, its document."""
 
     status: int
     etag: str | None
@@ -78,7 +78,7 @@ async def test_a_repetition_is_answered_as_at_first(
 
 
 @pytest.mark.parametrize(("method", "path", "body", "headers", "status"), WRITES)
-async def test_a_dry_run_of_a_repetition_tells_the_first_answer(
+async def test_a_dry_run_of_a_repetition_gives_the_first_answer(
     client: Client, method: str, path: str, body: Json, headers: dict[str, str], status: int
 ) -> None:
     await ask(client, "PUT", JOB, ONE)
@@ -91,7 +91,7 @@ async def test_a_dry_run_of_a_repetition_tells_the_first_answer(
     assert tried_after == first
 
 
-async def test_a_repetition_keeps_its_version_when_others_have_gone_on(client: Client) -> None:
+async def test_a_repetition_keeps_its_version_after_later_changes(client: Client) -> None:
     first = await ask(client, "PUT", JOB, ONE, KEY)
     await ask(client, "PUT", JOB, TWO)
 
@@ -193,7 +193,7 @@ async def test_a_repetition_is_not_answered_before_the_first_is_committed(tmp_pa
         assert not is_early
 
 
-async def test_a_request_is_told_from_another_by_all_that_it_says() -> None:
+async def test_every_part_of_a_request_counts_for_its_digest() -> None:
     requests = [
         said(),
         said(method="POST"),

@@ -1,4 +1,4 @@
-"""Whatever body a job is created from, the node lives and says which of its fields is wrong."""
+"""Random bodies of jobs: the node continues, and a refusal names the invalid field."""
 
 import json
 import os
@@ -235,7 +235,7 @@ def refusal_of(node: Rotad, body: Json) -> Refusal | None:
 
 
 def could_be_in(body: Json, pointer: str) -> bool:
-    """Tell whether *pointer* leads to something in *body*, or to a field missing in an object."""
+    """Return True if *pointer* names a value in *body*, or a field missing in an object."""
     if not pointer:
         return True
     *path, last = steps_of(pointer)

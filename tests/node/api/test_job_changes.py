@@ -1,4 +1,4 @@
-"""Jobs are replaced, patched, paused and resumed over the API."""
+"""Replacement, patch, pause and resumption of jobs over the API."""
 
 import asyncio
 from pathlib import Path
@@ -142,7 +142,7 @@ def test_a_paused_job_does_not_fire_and_its_ledger_says_why(node: Rotad) -> None
     node.call("DELETE", "/api/v1/jobs/paused")
 
 
-def test_an_execution_goes_on_with_its_version_through_kill_9(own_node: Rotad) -> None:
+def test_an_execution_keeps_its_version_through_kill_9(own_node: Rotad) -> None:
     own_node.start()
     tasks = [
         {"name": "first", "type": "scripted", "parameters": {"sleepMs": 700}},
@@ -172,7 +172,7 @@ def test_if_none_match_of_another_kind_is_refused_and_not_ignored(node: Rotad, t
     assert node.call("GET", "/api/v1/jobs/no-such-tag")["version"] == 1
 
 
-async def test_many_who_patch_at_once_without_naming_a_version_all_do(tmp_path: Path) -> None:
+async def test_concurrent_patches_without_a_version_are_all_applied(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring, serving(wiring) as client:
         await save(wiring.context.shards, "crowded")

@@ -1,4 +1,4 @@
-"""The list of jobs: its pages, and what may be asked for."""
+"""The list of jobs: pages and filters."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ async def test_pages_hold_every_job_once_in_order(tmp_path: Path, limit: int) ->
         assert found == sorted(f"default/{name}" for name in made)
 
 
-async def test_a_page_goes_on_where_the_last_one_ended_though_that_job_is_gone(
+async def test_a_page_continues_after_a_deleted_last_job(
     tmp_path: Path,
 ) -> None:
     async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
@@ -88,7 +88,7 @@ async def test_jobs_are_found_by_namespace_text_labels_and_status(tmp_path: Path
             for query in (
                 "namespace=team", "q=/b", "label=colour", "label=colour%3Dred", "label=size%3D",
                 "label=colour&label=size", "label=colour%3Dblue&label=size", "status=paused",
-                "status=running", "status=finished", "status=scheduled&q=a", "namespace=nobody",
+                "status=running", "status=finished", "status=scheduled&q=a", "namespace=absent",
             )
         }  # fmt: skip
 
@@ -104,11 +104,11 @@ async def test_jobs_are_found_by_namespace_text_labels_and_status(tmp_path: Path
             "status=running": ["default/busy"],
             "status=finished": ["default/over"],
             "status=scheduled&q=a": ["default/plain", "team-b/blue", "team/red"],
-            "namespace=nobody": [],
+            "namespace=absent": [],
         }
 
 
-async def test_a_filter_that_finds_nothing_looks_at_so_many_jobs_and_says_where_to_go_on(
+async def test_a_filter_examines_a_limited_number_of_jobs_and_gives_a_cursor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_list, "EXAMINED_MAX", 3)

@@ -1,4 +1,4 @@
-"""Events and output that are followed, over connections and nodes that are lost."""
+"""Followed events and output over lost connections and nodes."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from rota.client.dev.local_node import LocalNode
 from rota.client.errors import Invalid, NotFound, OutputBroken, Unreachable
 from rota.wire.documents import EventView
 from support.rotad import Rotad
-from support.strange_servers import Strange, passing_on, serving, telling, without_chance
+from support.strange_servers import Strange, passing_on, sending_lines, serving, without_chance
 
 T = TypeVar("T")
 WAIT_S = 20.0
@@ -29,7 +29,7 @@ def client(node: Rotad) -> Iterator[Client]:
 
 
 def opened(events: Iterator[EventView]) -> Iterator[EventView]:
-    """Return *events*, whose stream is open."""
+    """Return *events* after the opening of their stream."""
     assert next(events).type == "stream.opened"
     return events
 
@@ -37,15 +37,15 @@ def opened(events: Iterator[EventView]) -> Iterator[EventView]:
 # -- events ----------------------------------------------------------------------------------------
 
 
-def test_what_happens_to_a_job_is_told_in_order(client: Client) -> None:
-    with closing(client.events(namespace="told")) as events:
+def test_events_of_a_job_come_in_order(client: Client) -> None:
+    with closing(client.events(namespace="ordered")) as events:
         opened(events)
-        job = client.create_job({"name": "job", "namespace": "told", "command": "true"})
-        made = client.trigger("told/job")
+        job = client.create_job({"name": "job", "namespace": "ordered", "command": "true"})
+        made = client.trigger("ordered/job")
 
-        told = [next(events) for _ in range(6)]
+        received = [next(events) for _ in range(6)]
 
-    assert [event.type for event in told] == [
+    assert [event.type for event in received] == [
         "job.created",
         "execution.queued",
         "execution.running",
@@ -53,11 +53,11 @@ def test_what_happens_to_a_job_is_told_in_order(client: Client) -> None:
         "task.success",
         "execution.success",
     ]
-    assert {(event.job, event.job_id) for event in told} == {("told/job", job.job_id)}
-    assert {event.execution_id for event in told[1:]} == {made.execution_id}
+    assert {(event.job, event.job_id) for event in received} == {("ordered/job", job.job_id)}
+    assert {event.execution_id for event in received[1:]} == {made.execution_id}
 
 
-def test_only_what_is_asked_for_is_told(client: Client) -> None:
+def test_only_matching_events_are_delivered(client: Client) -> None:
     for name in ("wanted", "unwanted"):
         client.create_job({"name": name, "namespace": "chosen", "command": "false"})
 
@@ -66,9 +66,9 @@ def test_only_what_is_asked_for_is_told(client: Client) -> None:
         client.trigger("chosen/unwanted")
         client.wait(client.trigger("chosen/wanted").execution_id)
         client.pause_job("chosen/wanted")
-        told = [next(events).type for _ in range(4)]
+        received = [next(events).type for _ in range(4)]
 
-    assert told == ["execution.queued", "execution.running", "execution.failed", "job.paused"]
+    assert received == ["execution.queued", "execution.running", "execution.failed", "job.paused"]
 
 
 def test_an_execution_is_followed_by_status(client: Client) -> None:
@@ -81,7 +81,7 @@ def test_an_execution_is_followed_by_status(client: Client) -> None:
         assert next(events).execution_id == made.execution_id
 
 
-def test_a_stream_goes_on_later_after_an_event(client: Client) -> None:
+def test_a_stream_continues_after_a_given_event(client: Client) -> None:
     with closing(client.events(types="job")) as events:
         opened(events)
         client.create_job({"name": "before", "namespace": "later", "command": "true"})
@@ -93,7 +93,7 @@ def test_a_stream_goes_on_later_after_an_event(client: Client) -> None:
 
 
 @pytest.mark.parametrize("filters", [{"types": ["exekution"]}, {"after": "what?"}])
-def test_a_stream_that_cannot_be_is_refused(
+def test_a_stream_with_invalid_filters_is_refused(
     client: Client,
     filters: dict[str, Any],  # Any: of two types
 ) -> None:
@@ -114,32 +114,32 @@ async def test_an_event_comes_once_though_the_connection_was_lost(node: Rotad) -
         assert (await anext(events)).type == "stream.opened"
         await direct.create_job({"name": "one", "namespace": "lost", "command": "true"})
         await direct.create_job({"name": "two", "namespace": "lost", "command": "true"})
-        told = [await anext(events) for _ in range(2)]
+        received = [await anext(events) for _ in range(2)]
 
-    assert [event.job for event in told] == ["lost/one", "lost/two"]
+    assert [event.job for event in received] == ["lost/one", "lost/two"]
     assert len(proxy.asked) == 2
 
 
 @pytest.mark.parametrize("word", ["dropped", "closed"])
 async def test_a_connection_that_a_node_has_ended_is_made_again(word: str) -> None:
     last_word, news = event(7, f"stream.{word}"), event(8, "job.created")
-    strange = Strange(telling(event(0, "stream.opened"), last_word), telling(news))
+    strange = Strange(sending_lines(event(0, "stream.opened"), last_word), sending_lines(news))
 
     async with (
         serving(strange) as url,
         AsyncClient(url) as client,
         aclosing(client.events()) as events,
     ):
-        told = [(await anext(events)).type for _ in range(2)]
+        received = [(await anext(events)).type for _ in range(2)]
 
-    assert told == ["stream.opened", "job.created"]
+    assert received == ["stream.opened", "job.created"]
     assert strange.asked[1].headers["Last-Event-ID"] == "life-7"
 
 
 async def test_a_silent_connection_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rota.client.streams.streams.EVENTS_SILENCE_S", 0.1)
-    silent = telling(event(0, "stream.opened"), is_over=False)
-    strange = Strange(silent, telling(event(1, "job.created")))
+    silent = sending_lines(event(0, "stream.opened"), is_over=False)
+    strange = Strange(silent, sending_lines(event(1, "job.created")))
 
     async with (
         serving(strange) as url,
@@ -152,7 +152,7 @@ async def test_a_silent_connection_is_made_again(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.timeout(20)
 async def test_connections_without_anything_new_are_given_up() -> None:
-    strange = Strange(telling(event(0, "stream.opened")))
+    strange = Strange(sending_lines(event(0, "stream.opened")))
 
     async with (
         serving(strange) as url,
@@ -169,29 +169,29 @@ def _kill(node: LocalNode) -> None:
     node.process.kill()
 
 
-def _put_all(events: Iterator[EventView], told: "queue.Queue[EventView]") -> None:
+def _put_all(events: Iterator[EventView], received: "queue.Queue[EventView]") -> None:
     for event in events:
-        told.put(event)
+        received.put(event)
 
 
 @pytest.mark.parametrize("end", [LocalNode.stop, _kill])
-def test_events_go_on_when_the_node_is_back(
+def test_events_continue_after_a_restart_of_the_node(
     tmp_path: Path, end: Callable[[LocalNode], object]
 ) -> None:
     with LocalNode(tmp_path / "data", flags=("--drain", "0s")) as node, Client(node.url) as client:
-        told: queue.Queue[EventView] = queue.Queue()
+        received: queue.Queue[EventView] = queue.Queue()
         events = opened(client.events(types="job"))
-        listening = threading.Thread(target=_put_all, args=(events, told))
+        listening = threading.Thread(target=_put_all, args=(events, received))
         listening.start()
         client.create_job({"name": "before", "command": "true"})
-        before = told.get(timeout=WAIT_S)
+        before = received.get(timeout=WAIT_S)
 
         end(node)
         node.stop()
         with LocalNode(node.data_dir, port=node.port, flags=("--drain", "0s")):
-            gap = told.get(timeout=WAIT_S)
+            gap = received.get(timeout=WAIT_S)
             client.create_job({"name": "after", "command": "true"})
-            after = told.get(timeout=WAIT_S)
+            after = received.get(timeout=WAIT_S)
             client.close()
             listening.join(WAIT_S)
 
@@ -199,7 +199,7 @@ def test_events_go_on_when_the_node_is_back(
     assert not listening.is_alive()
 
 
-def test_events_go_on_at_another_node_with_a_gap(
+def test_events_continue_at_another_node_with_a_gap(
     own_node: Rotad, node: Rotad, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_chance(monkeypatch)
@@ -273,14 +273,14 @@ async def test_events_end_when_the_client_is_closed(node: Rotad) -> None:
 
 
 async def test_a_client_that_is_closed_stops_looking_for_a_node() -> None:
-    async with serving(Strange(telling(event(0, "stream.opened")))) as url:
+    async with serving(Strange(sending_lines(event(0, "stream.opened")))) as url:
         client = AsyncClient(url)
         events = client.events()
         assert (await anext(events)).type == "stream.opened"
 
     async with asyncio.TaskGroup() as tasks:
         rest = tasks.create_task(_listed(events))
-        # It is between two tries then; wherever it is, it shall end.
+        # The client is then between two tries; it must end at any point.
         await asyncio.sleep(0.3)
         await client.close()
 
@@ -358,7 +358,7 @@ async def test_the_latest_attempt_stays_the_one_that_is_followed(node: Rotad) ->
 
 async def test_output_that_is_silent_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rota.client.streams.streams.OUTPUT_SILENCE_S", 0.1)
-    strange = Strange(telling("first", is_over=False), telling("first", "last"))
+    strange = Strange(sending_lines("first", is_over=False), sending_lines("first", "last"))
 
     async with serving(strange) as url, AsyncClient(url) as client:
         context = [part async for part in client.output("e", attempt=1, follow=True)]
@@ -366,11 +366,11 @@ async def test_output_that_is_silent_is_asked_for_again(monkeypatch: pytest.Monk
     assert b"".join(context) == b"first\nlast\n"
 
 
-async def test_output_that_is_kept_no_longer_is_not_gone_on_with(
+async def test_output_without_its_beginning_is_not_continued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("rota.client.streams.streams.OUTPUT_SILENCE_S", 0.1)
-    strange = Strange(telling("first", is_over=False), telling("last"))
+    strange = Strange(sending_lines("first", is_over=False), sending_lines("last"))
 
     async with serving(strange) as url, AsyncClient(url) as client:
         output = client.output("e", attempt=1, follow=True)
@@ -379,7 +379,7 @@ async def test_output_that_is_kept_no_longer_is_not_gone_on_with(
             await anext(output)
 
 
-def test_output_goes_on_when_its_node_is_back(tmp_path: Path) -> None:
+def test_output_continues_after_a_restart_of_its_node(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with LocalNode(tmp_path / "data", flags=("--drain", "0s")) as node, Client(node.url) as client:
         line = f"echo first; until test -e {gate}; do sleep 0.02; done; echo last"
@@ -402,19 +402,19 @@ def test_output_of_nothing_is_not_found(client: Client) -> None:
 
 
 def event(number: int, kind: str) -> str:
-    """Return an event as a node tells it."""
+    """Return an event in the JSON of a node."""
     at = "2027-01-01T00:00:00.000000Z"
     return json.dumps({"id": f"life-{number}", "type": kind, "at": at})
 
 
 def until(found: Callable[[], T]) -> T:
-    """Return what *found* finds as soon as it is something."""
+    """Return the result of *found* as soon as it is true."""
     for _ in range(400):
         result = found()
         if result:
             return result
         threading.Event().wait(0.05)
-    raise AssertionError("it never came")
+    raise AssertionError("the condition was never met")
 
 
 async def _listed(items: AsyncIterator[T]) -> list[T]:

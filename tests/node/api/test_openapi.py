@@ -1,4 +1,4 @@
-"""The description of the API: whole, valid, and the same for machines, for people and on paper."""
+"""The description of the API: complete, valid, and equal in the document, the page and the docs."""
 
 import ast
 import base64
@@ -97,7 +97,7 @@ def sources() -> list[Path]:
 
 
 def calls() -> Iterator[tuple[str, ast.Call]]:
-    """Yield each call of a name that the source of core and node makes."""
+    """Yield the name and the node of each call in the source of core and node."""
     for file in sources():
         for call in ast.walk(ast.parse(file.read_text())):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
@@ -105,7 +105,7 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
 
 
 def refusals() -> Iterator[tuple[str, int]]:
-    """Yield the code of each refusal that the source makes, and its status."""
+    """Yield the code and the status of each refusal in the source."""
     for name, call in calls():
         match name, call.args:
             case "invalid", [ast.Constant(value=str(code)), *_]:
@@ -119,8 +119,8 @@ def refusals() -> Iterator[tuple[str, int]]:
 
 
 NEVER_ANSWERED = {
-    "invalid_schedule",  # Told as invalid_job.
-    "unknown_timezone",  # Told as invalid_job.
+    "invalid_schedule",  # Reported as invalid_job.
+    "unknown_timezone",  # Reported as invalid_job.
     "invalid_configuration",
     "stale_attempt",
     "invalid_report",
@@ -145,7 +145,7 @@ def test_every_code_of_a_refusal_is_in_the_table_with_its_status() -> None:
     ] == []
 
 
-def test_who_is_to_try_later_is_told_when() -> None:
+def test_refusals_for_later_have_a_retry_time() -> None:
     later = {"TOO_MANY", "UNAVAILABLE"}
 
     silent = [

@@ -1,4 +1,4 @@
-"""Reads over HTTP on a node that may have been replaced: it says so, and tells nothing (R15)."""
+"""Reads over HTTP on a node that may have been replaced: they are refused (R15)."""
 
 import asyncio
 from pathlib import Path
@@ -55,7 +55,7 @@ async def test_a_node_without_authority_answers_no_reads(
         assert int(retry_after) > 0
 
 
-async def test_a_node_without_authority_does_not_tell_how_executions_ended_that_it_waited_for(
+async def test_a_node_without_authority_does_not_answer_waits_for_executions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_works(MemoryStore(), tmp_path) as wiring, serving(wiring) as client:

@@ -1,4 +1,4 @@
-"""A node that stops does not wait for those who follow something that has no end."""
+"""Stop of a node while clients follow endless output."""
 
 import asyncio
 import dataclasses
@@ -17,10 +17,10 @@ from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.runtime.wiring import NodeWiring
 from rota.storage.memory import MemoryStore
 from support.in_process import running_works, save, trigger, until
-from support.strange_servers import Strange, serving, telling
+from support.strange_servers import Strange, sending_lines, serving
 
 PATIENCE_S = 20.0
-"""For what should be over at once."""
+"""Limit for conditions that are expected at once."""
 FOR_EVER_S = 600.0
 
 
@@ -30,7 +30,7 @@ async def wiring(tmp_path: Path) -> AsyncGenerator[NodeWiring]:
         yield wiring
 
 
-async def test_who_follows_output_is_let_go_and_sees_that_it_is_not_whole(
+async def test_a_follower_of_output_is_disconnected_with_incomplete_output(
     wiring: NodeWiring,
 ) -> None:
     execution_id = await begun(wiring, command="echo first; sleep 600")
@@ -44,13 +44,13 @@ async def test_who_follows_output_is_let_go_and_sees_that_it_is_not_whole(
     assert first == b"first\n"
 
 
-async def test_who_follows_output_of_another_node_is_let_go_too(wiring: NodeWiring) -> None:
+async def test_a_follower_of_output_of_another_node_is_disconnected_too(wiring: NodeWiring) -> None:
     execution_id = await begun(wiring, type="scripted")
     await until(lambda: not wiring.context.attempts.running)
     theirs = wiring.context.config.node_id
 
     async with (
-        serving(Strange(telling("first", is_over=False))) as url,
+        serving(Strange(sending_lines("first", is_over=False))) as url,
         reaching(theirs, url) as others,
     ):
         config = dataclasses.replace(wiring.context.config, node_id=NodeId("asked"))
@@ -65,7 +65,7 @@ async def test_who_follows_output_of_another_node_is_let_go_too(wiring: NodeWiri
 
 
 async def begun(wiring: NodeWiring, **fields: object) -> ExecutionId:
-    """Return an execution whose attempt has begun."""
+    """Return an execution whose attempt has started."""
     shards = wiring.context.shards
     execution_id = await trigger(shards, await save(shards, "job", **fields))
     state = shards.of_id(execution_id).state
@@ -76,7 +76,7 @@ async def begun(wiring: NodeWiring, **fields: object) -> ExecutionId:
 
 
 class Api:
-    """The API of a node, which waits for what is under way when it stops, as good as for ever."""
+    """The API of a node with a very long limit for open requests at its stop."""
 
     def __init__(self, runner: web.AppRunner, session: ClientSession) -> None:
         self._runner = runner
@@ -113,7 +113,7 @@ async def api_of(context: NodeContext) -> AsyncGenerator[Api]:
 
 
 class Reached:
-    """Another node that is always there."""
+    """Another node that is always a member."""
 
     def __init__(self, node_id: NodeId) -> None:
         self.peers = (node_id,)
@@ -126,7 +126,7 @@ class Reached:
 
 @asynccontextmanager
 async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[PeerApis]:
-    """Give the node *node_id* at *url* as all the others."""
+    """Give the node *node_id* at *url* as the only other node."""
     address = url.removeprefix("http://")
     async with PeerApis.open(Reached(node_id)) as found:
         found.set_members({node_id: Member(node_id=node_id, store_id="s", address=address)})
