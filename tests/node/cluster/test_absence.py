@@ -1,4 +1,4 @@
-"""A node that stays away: its copies are made anew elsewhere after a while, and not before."""
+"""Absence of a node: after a delay, and not before, other nodes get its copies."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ TWO = Copies(wanted=2, least=2)
 
 @pytest.fixture
 def roomy(tmp_path: Path, etcd: EtcdCluster) -> Iterator[Cluster]:
-    """Three nodes for two copies of each shard, and little patience."""
+    """Three nodes for two copies of each shard, with a short repair delay."""
     with Cluster(tmp_path, etcd, 3, "--replicas", "2", "--repair-delay", "2s") as cluster:
         for node in cluster:
             node.spawn()
@@ -31,7 +31,7 @@ def roomy(tmp_path: Path, etcd: EtcdCluster) -> Iterator[Cluster]:
 
 
 def is_spread(cluster: Cluster, node_ids: set[str]) -> bool:
-    """Tell whether these nodes hold two copies of each shard between them, and all hold some."""
+    """Return True if these nodes together hold two copies of each shard, and each holds some."""
     held = [{node_id for node_id, _ in each["sync"]} for each in cluster.configurations().values()]
     return (
         len(held) == SHARDS
@@ -41,23 +41,25 @@ def is_spread(cluster: Cluster, node_ids: set[str]) -> bool:
 
 
 @needs_etcd
-def test_copies_of_a_node_that_stays_away_are_made_anew_and_it_gets_its_share_when_it_is_back(
+def test_copies_of_an_absent_node_are_replaced_and_restored_after_its_return(
     roomy: Cluster,
 ) -> None:
     first, _, third = roomy
 
     third.kill()
-    roomy.wait_until(lambda: is_spread(roomy, {"n1", "n2"}), "its copies are not made anew")
+    roomy.wait_until(lambda: is_spread(roomy, {"n1", "n2"}), "its copies are not replaced")
     nodes = {each["nodeId"]: each for each in first.call("GET", "/api/v1/cluster")["nodes"]}
     said = roomy.member("n3")["state"]
     third.spawn()
-    roomy.wait_until(lambda: is_spread(roomy, {"n1", "n2", "n3"}), "it does not get its share")
+    roomy.wait_until(
+        lambda: is_spread(roomy, {"n1", "n2", "n3"}), "it does not get its shards back"
+    )
 
     assert (nodes["n3"]["state"], nodes["n3"]["isDraining"], said) == ("gone", False, "away")
     assert roomy.member("n3")["state"] == "active"
 
 
-def test_a_node_keeps_its_place_while_nobody_could_take_it() -> None:
+def test_an_absent_node_stays_active_while_no_other_node_can_replace_it() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes[C].end()
 
@@ -68,7 +70,7 @@ def test_a_node_keeps_its_place_while_nobody_could_take_it() -> None:
     run(story)
 
 
-def test_a_node_that_others_call_away_while_it_lives_takes_that_back() -> None:
+def test_a_live_node_marked_as_away_becomes_active_again() -> None:
     async def story(nodes: Nodes) -> None:
         known = nodes.server.state.view().members[C]
         nodes.server.change(lambda state: state.register(replace(known, state=AWAY)))
@@ -96,7 +98,7 @@ def test_short_absences_move_nothing_and_do_not_add_up() -> None:
     run(story, copies=TWO)
 
 
-def test_an_absence_that_is_long_enough_is_told_to_all() -> None:
+def test_a_long_absence_is_recorded_for_all_nodes() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes[C].end()
         await asyncio.sleep(6 * MINUTE / SECOND)

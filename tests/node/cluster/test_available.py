@@ -1,4 +1,4 @@
-"""Real nodes and a real etcd, most of which stand still: available jobs go on, strict ones wait."""
+"""A paused majority of nodes and a paused etcd: available jobs fire, strict ones wait."""
 
 import os
 import signal
@@ -16,12 +16,12 @@ from support.rotad import Rotad
 pytestmark = needs_etcd
 
 SOON = ("--stand-in-after", "4s")
-TELL = 'echo "$ROTA_IDEMPOTENCY_KEY $ROTA_NODE_ID $ROTA_ATTEMPT" | tee -a '
+RECORD = 'echo "$ROTA_IDEMPOTENCY_KEY $ROTA_NODE_ID $ROTA_ATTEMPT" | tee -a '
 
 
 @dataclass(frozen=True)
 class Run:
-    """One attempt, by its own word."""
+    """One attempt, as recorded by its own process."""
 
     key: str
     node_id: str
@@ -29,7 +29,7 @@ class Run:
 
     @property
     def is_beside(self) -> bool:
-        """Whether a stand-in ran it."""
+        """True if a stand-in ran the attempt."""
         return self.attempt > 1_000_000
 
 
@@ -42,27 +42,29 @@ def lone_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]
 
 @pytest.fixture
 def loose(tmp_path: Path, lone_etcd: EtcdCluster) -> Iterator[Cluster]:
-    """Three nodes that stand in soon."""
+    """Three nodes with a short delay of stand-ins."""
     with Cluster(tmp_path, lone_etcd, 3, *SOON) as cluster:
         yield cluster.start()
 
 
-def test_what_is_left_fires_available_jobs_and_tells_of_it_when_the_others_are_back(
+def test_a_remaining_node_fires_available_jobs_and_reports_them_after_the_return_of_the_others(
     loose: Cluster, lone_etcd: EtcdCluster, tmp_path: Path
 ) -> None:
     first, second, third = loose
     for consistency in ("strict", "available"):
-        command = TELL + str(tmp_path / consistency)
+        command = RECORD + str(tmp_path / consistency)
         first.create(
             name=consistency, command=command, schedule="* * * * * *", consistency=consistency
         )
     loose.wait_until(lambda: len(runs(tmp_path, "available")) > 1, "nothing fires")
 
     with lone_etcd.members[0].paused(), paused(first), paused(second):
-        loose.wait_until(lambda: len(beside(tmp_path, "available")) > 3, "nobody stands in", 60)
+        loose.wait_until(lambda: len(beside(tmp_path, "available")) > 3, "no node stands in", 60)
     loose.wait_whole()
     loose.wait_until(
-        lambda: "rota_fallback_shards 0.0" in third.call("GET", "/metrics"), "not told", 60
+        lambda: "rota_fallback_shards 0.0" in third.call("GET", "/metrics"),
+        "fallback shards are not reconciled",
+        60,
     )
 
     assert beside(tmp_path, "strict") == []
@@ -75,8 +77,8 @@ def test_what_is_left_fires_available_jobs_and_tells_of_it_when_the_others_are_b
             each.key == run.key and not each.is_beside for each in runs(tmp_path, "available")
         )
         assert (shown["standIn"], others) == ((None, ["n3"]) if is_double else ("n3", []))
-        [told] = shown["possibleDuplicates"] or [shown]
-        assert [each["number"] for each in told["tasks"]["main"]["attempts"]] == [run.attempt]
+        [recorded] = shown["possibleDuplicates"] or [shown]
+        assert [each["number"] for each in recorded["tasks"]["main"]["attempts"]] == [run.attempt]
         if not is_double:
             wrote = answer(first, "GET", f"/api/v1/executions/{run.key}/tasks/main/output")
             assert wrote.split() == [run.key, run.node_id, str(run.attempt)]
@@ -84,7 +86,7 @@ def test_what_is_left_fires_available_jobs_and_tells_of_it_when_the_others_are_b
 
 @contextmanager
 def paused(node: Rotad) -> Generator[None]:
-    """Have a node's process stand still."""
+    """Pause a node's process."""
     assert node.process is not None
     os.kill(node.process.pid, signal.SIGSTOP)
     try:
@@ -94,12 +96,12 @@ def paused(node: Rotad) -> Generator[None]:
 
 
 def runs(folder: Path, consistency: str) -> list[Run]:
-    """Return what ran of a job, in order."""
+    """Return the attempts of a job, in order."""
     path = folder / consistency
     lines = path.read_text().splitlines() if path.exists() else []
     return [Run(key, node_id, int(attempt)) for key, node_id, attempt in map(str.split, lines)]
 
 
 def beside(folder: Path, consistency: str) -> list[Run]:
-    """Return those that a stand-in ran."""
+    """Return the attempts of stand-ins."""
     return [run for run in runs(folder, consistency) if run.is_beside]

@@ -1,4 +1,4 @@
-"""The calendar of a running node is set back and forth."""
+"""Changes of the wall clock under a running node."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -18,18 +18,18 @@ EVERY = Duration(200 * MILLISECOND)
 
 
 class SettableClock(SystemClock):
-    """The machine's clocks, with a calendar that can be set as ``date -s`` would."""
+    """The machine's clocks, with a wall clock that can be set as by ``date -s``."""
 
     def __init__(self) -> None:
         self.offset = Duration(0)
 
     def now(self) -> Instant:
-        """Return the calendar's time."""
+        """Return the time of the wall clock."""
         return Instant(super().now() + self.offset)
 
 
 class Client:
-    """Asks one node."""
+    """Client of one node."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session, self._url = session, url
@@ -66,7 +66,9 @@ async def running_node(data_dir: Path, clock: SettableClock) -> AsyncGenerator[C
         node.stop()
 
 
-async def test_a_calendar_set_back_and_forth_leaves_every_fire_one_outcome(tmp_path: Path) -> None:
+async def test_a_wall_clock_set_back_and_forth_leaves_every_fire_one_outcome(
+    tmp_path: Path,
+) -> None:
     clock = SettableClock()
     async with running_node(tmp_path / "data", clock) as client:
         body = {"name": "tick", "schedule": "@every 200ms", "type": "scripted", "misfire": "skip"}
@@ -76,7 +78,7 @@ async def test_a_calendar_set_back_and_forth_leaves_every_fire_one_outcome(tmp_p
         clock.offset = Duration(HOUR)
         ahead = await client.wait_for_entries("tick", 8)
         clock.offset = Duration(0)
-        # An hour that has been accounted for is not lived twice: its fires wait for their time.
+        # A recorded hour is not repeated: the fires of the job wait for their time.
         await client.call("POST", "/api/v1/jobs", {**body, "name": "later"})
         await client.wait_for_entries("later", 4)
         back = await client.ledger("tick")
@@ -93,7 +95,7 @@ async def test_a_calendar_set_back_and_forth_leaves_every_fire_one_outcome(tmp_p
         expected = last + EVERY
 
 
-async def test_a_retry_does_not_wait_for_a_calendar_that_was_set_back(tmp_path: Path) -> None:
+async def test_a_retry_does_not_wait_for_a_wall_clock_that_was_set_back(tmp_path: Path) -> None:
     clock = SettableClock()
     async with running_node(tmp_path / "data", clock) as client:
         retries = {"limit": 1, "backoff": "fixed", "delay": "300ms"}

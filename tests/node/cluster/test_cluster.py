@@ -1,4 +1,4 @@
-"""Three real nodes on a real etcd form a cluster, answer for each other, and may be killed."""
+"""A cluster of three real nodes and a real etcd: shared answers, kills, restarts."""
 
 import json
 import re
@@ -15,10 +15,10 @@ from support.etcd import EtcdCluster, needs_etcd
 from support.rotad import Rotad
 
 pytestmark = needs_etcd
-Json = Any  # Any: what nodes answer, looked into by the test that knows it.
+Json = Any  # Any: answers of nodes, examined by each test.
 
 
-# -- one cluster ----------------------------------------------------------------------------------
+# -- one cluster -----------------------------------------------------------------------------------
 
 
 def test_three_nodes_hold_every_shard_three_times_and_share_the_primaries(
@@ -32,9 +32,9 @@ def test_three_nodes_hold_every_shard_three_times_and_share_the_primaries(
     assert all(len(each["sync"]) == 3 for each in held.values())
 
 
-def test_what_one_node_was_told_every_node_tells(cluster: Cluster) -> None:
+def test_every_node_shows_jobs_created_at_one_node(cluster: Cluster) -> None:
     first, *_ = cluster
-    jobs = [first.create(name=f"told-{number}", command="true") for number in range(12)]
+    jobs = [first.create(name=f"shared-{number}", command="true") for number in range(12)]
 
     shown = [[node.call("GET", f"/api/v1/jobs/{job['jobId']}") for job in jobs] for node in cluster]
 
@@ -42,7 +42,7 @@ def test_what_one_node_was_told_every_node_tells(cluster: Cluster) -> None:
     assert [job["jobId"] for job in shown[0]] == [job["jobId"] for job in jobs]
 
 
-def test_any_node_runs_what_any_other_was_told(cluster: Cluster) -> None:
+def test_any_node_runs_jobs_created_at_any_other(cluster: Cluster) -> None:
     nodes = list(cluster)
     jobs = [
         nodes[number % 3].create(name=f"run-{number}", command=f"echo {number}")["jobId"]
@@ -83,7 +83,7 @@ def test_the_key_of_a_node_is_shown_nowhere(cluster: Cluster) -> None:
     assert [form for form in forms if any(form in text for text in shown)] == []
 
 
-# -- nodes die ------------------------------------------------------------------------------------
+# -- killed nodes ----------------------------------------------------------------------------------
 
 
 def test_a_killed_nodes_shards_are_taken_over_with_all_that_was_acknowledged(
@@ -98,15 +98,15 @@ def test_a_killed_nodes_shards_are_taken_over_with_all_that_was_acknowledged(
 
     first.kill()
 
-    told = [answer(second, "GET", f"/api/v1/jobs/{job}") for job in jobs]
-    assert [job["jobId"] for job in told] == jobs
+    shown = [answer(second, "GET", f"/api/v1/jobs/{job}") for job in jobs]
+    assert [job["jobId"] for job in shown] == jobs
     again = [answer(third, "GET", f"/api/v1/executions/{each}") for each in ran]
     assert [each["status"] for each in again] == ["success"] * 24
     primaries = {each["primary"] for each in own_cluster.configurations().values()}
     assert primaries == {"n2", "n3"}
 
 
-def test_nodes_live_and_answer_while_the_quota_of_etcd_is_used_up(tmp_path: Path) -> None:
+def test_nodes_answer_while_the_quota_of_etcd_is_used_up(tmp_path: Path) -> None:
     for folder in ("etcd", "nodes"):
         (tmp_path / folder).mkdir()
     with (
@@ -117,10 +117,10 @@ def test_nodes_live_and_answer_while_the_quota_of_etcd_is_used_up(tmp_path: Path
         etcd.members[0].use_up_quota()
         cluster.wait_until(
             lambda: all("alarm NOSPACE" in trouble for trouble in troubles(cluster.nodes[0])),
-            "no node tells that etcd is full",
+            "no node reports that etcd is full",
         )
 
-        for life in cluster.sessions().values():  # New sessions are what etcd refuses.
+        for life in cluster.sessions().values():  # etcd refuses new sessions.
             lease = str(int(life["session"], 16))
             etcd.members[0].ask("/v3/kv/lease/revoke", {"ID": lease})
         for node in cluster:
@@ -131,7 +131,7 @@ def test_nodes_live_and_answer_while_the_quota_of_etcd_is_used_up(tmp_path: Path
 
 
 def troubles(node: Rotad) -> list[str]:
-    """Return the troubles of each node in one text, as *node* tells them."""
+    """Return the troubles of each node in one text, as shown by *node*."""
     nodes = answer(node, "GET", "/api/v1/cluster")["nodes"]
     return ["; ".join(each["troubles"] or ()) for each in nodes]
 
@@ -154,7 +154,9 @@ def test_a_node_that_is_back_holds_its_shards_again(own_cluster: Cluster) -> Non
     assert second.run(name="after", command="true")["status"] == "success"
 
 
-def test_a_schedule_goes_on_and_each_fire_time_has_one_outcome(own_cluster: Cluster) -> None:
+def test_a_schedule_continues_after_a_kill_and_each_fire_time_has_one_outcome(
+    own_cluster: Cluster,
+) -> None:
     own_cluster.start()
     names = [f"tick-{number}" for number in range(6)]
     for name in names:
@@ -169,7 +171,7 @@ def test_a_schedule_goes_on_and_each_fire_time_has_one_outcome(own_cluster: Clus
     before = {name: ticks(survivors[0], name) for name in names}
     own_cluster.wait_until(
         lambda: all(ticks(survivors[1], name) >= before[name] + 4 for name in names),
-        "firing does not go on",
+        "firing does not continue",
     )
 
     for name in names:
@@ -178,11 +180,11 @@ def test_a_schedule_goes_on_and_each_fire_time_has_one_outcome(own_cluster: Clus
         assert gaps(fires) <= {1.0}, fires
 
 
-# -- helpers --------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
 def ledger(node: Rotad, job: str) -> list[Json]:
-    """Return a job's ledger, asked for until somebody can tell."""
+    """Return a job's ledger; repeat the request until a node answers."""
     return list(answer(node, "GET", f"/api/v1/jobs/{job}/ledger?limit=1000")["items"])
 
 

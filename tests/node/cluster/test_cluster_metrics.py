@@ -1,4 +1,4 @@
-"""What the nodes of a cluster tell Prometheus of their shards, copies and sessions."""
+"""Metrics of shards, copies and sessions in a cluster."""
 
 import re
 
@@ -20,58 +20,58 @@ def metrics(node: Rotad) -> dict[str, float]:
     return {name: float(value) for name, value in lines}
 
 
-def labels_told(node: Rotad) -> set[tuple[str, str, str]]:
-    """Return metric, label and value of every label that a node tells; but bounds of buckets."""
-    told: set[tuple[str, str, str]] = set()
+def labels_of(node: Rotad) -> set[tuple[str, str, str]]:
+    """Return metric, label and value of every label of a node, except bounds of buckets."""
+    found: set[tuple[str, str, str]] = set()
     for sample in metrics(node):
         name, _, labels = sample.rstrip("}").partition("{")
         if not name.endswith(("_bucket", "_created")):
-            told |= {(name, *each) for each in re.findall(r'(\w+)="([^"]*)"', labels)}
-    return told
+            found |= {(name, *each) for each in re.findall(r'(\w+)="([^"]*)"', labels)}
+    return found
 
 
 def role_changes(node: Rotad, to: str = "primary") -> float:
-    """Return how often a node began, or ceased, to decide for a shard; labels come with a first."""
+    """Return the number of changes to a role; a label appears with its first change."""
     return metrics(node).get(f'rota_role_changes_total{{to="{to}"}}', 0)
 
 
-def test_all_shards_are_somebodys_and_all_copies_are_counted(cluster: Cluster) -> None:
+def test_metrics_count_a_primary_for_every_shard_and_all_copies(cluster: Cluster) -> None:
     wanted = {"primary": SHARDS, "opening": 0, "backup": 2 * SHARDS}
 
     def counted() -> dict[str, float]:
-        told = [metrics(node) for node in cluster]
+        samples = [metrics(node) for node in cluster]
         return {
-            role: sum(each[f'rota_shards{{role="{role}"}}'] for each in told) for role in wanted
+            role: sum(each[f'rota_shards{{role="{role}"}}'] for each in samples) for role in wanted
         }
 
     cluster.wait_until(lambda: counted() == wanted, f"counted: {counted()}")
 
 
-def test_labels_are_those_that_are_declared(cluster: Cluster) -> None:
+def test_labels_match_their_declarations(cluster: Cluster) -> None:
     cluster.nodes[0].run(name="labelled", command="true")
 
-    told = {label for node in cluster for label in labels_told(node)}
+    labels = {label for node in cluster for label in labels_of(node)}
 
-    named = {(name, label) for name, label, _ in told}
+    named = {(name, label) for name, label, _ in labels}
     assert named >= {
         ("rota_shards", "role"), ("rota_executions_total", "status"),
         ("rota_peer_frames_total", "direction"), ("rota_http_requests_total", "method"),
     }  # fmt: skip
-    for name, label_name, value in told:
+    for name, label_name, value in labels:
         [label] = [each for each in METRICS[name].labels if each.name == label_name]
         assert label.text or value in label.values, (name, value)
 
 
 @each_node
-def test_each_node_tells_how_far_the_others_are_behind(cluster: Cluster, node_id: NodeId) -> None:
+def test_each_node_reports_the_lag_of_the_others(cluster: Cluster, node_id: NodeId) -> None:
     node = cluster.node(node_id)
     others = set(cluster.ids) - {node_id}
     lags = {f'rota_replication_lag_entries{{node="{each}"}}' for each in others}
 
-    def told() -> dict[str, float | None]:
+    def reported() -> dict[str, float | None]:
         return {name: metrics(node).get(name) for name in lags}
 
-    cluster.wait_until(lambda: told() == dict.fromkeys(lags, 0), f"told: {told()}")
+    cluster.wait_until(lambda: reported() == dict.fromkeys(lags, 0), f"reported: {reported()}")
 
 
 def test_commits_are_measured_where_they_are_decided(cluster: Cluster) -> None:

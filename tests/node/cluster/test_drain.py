@@ -1,4 +1,4 @@
-"""A node that is asked to stop gives away what it holds, and stops; if it can, and if not."""
+"""Drain of a node at its stop, with and without successors."""
 
 import asyncio
 import signal
@@ -21,7 +21,7 @@ SILENCE_S = TIMING.silence / SECOND
 
 
 async def stopped(node: Node) -> None:
-    """Ask a node to stop, and return when it has."""
+    """Request the stop of a node, and wait for its end."""
     node.stop()
     await node.ended_by_itself()
 
@@ -33,18 +33,18 @@ def holders(nodes: Nodes) -> set[NodeId]:
 
 
 def primaries(nodes: Nodes) -> set[NodeId]:
-    """Return the nodes that decide for any shard."""
+    """Return the primaries of all shards."""
     return {each.primary for each in nodes.server.state.view().configurations.values()}
 
 
-def test_it_leaves_nothing_behind_that_anybody_would_wait_for() -> None:
+def test_a_drained_node_leaves_no_shard_and_no_session_behind() -> None:
     async def story(nodes: Nodes) -> None:
         await stopped(nodes[A])
 
         assert primaries(nodes) == {B}
         assert holders(nodes) == {B, C}
         assert nodes.session_of(A) is None
-        # Nobody's silence had to be noticed for that.
+        # The handover did not need the detection of a silent node.
         assert nodes.primary(FIRST) is nodes[B].shards[FIRST]
 
     run(story)
@@ -63,7 +63,7 @@ def test_a_backup_that_stops_is_not_waited_for() -> None:
     run(story)
 
 
-def test_back_again_it_holds_its_part() -> None:
+def test_a_restarted_node_holds_its_shards_again() -> None:
     async def story(nodes: Nodes) -> None:
         await stopped(nodes[A])
 
@@ -76,7 +76,7 @@ def test_back_again_it_holds_its_part() -> None:
     run(story)
 
 
-def test_where_nobody_can_take_its_place_it_stops_at_once() -> None:
+def test_a_node_without_a_successor_stops_at_once() -> None:
     async def story(nodes: Nodes) -> None:
         for other in (B, C):
             await nodes[other].end()
@@ -91,7 +91,7 @@ def test_where_nobody_can_take_its_place_it_stops_at_once() -> None:
     run(story)
 
 
-def test_all_that_stop_together_do_not_wait_for_one_another() -> None:
+def test_nodes_that_stop_together_do_not_wait_for_one_another() -> None:
     async def story(nodes: Nodes) -> None:
         began_at = nodes.loop.time()
 
@@ -104,7 +104,7 @@ def test_all_that_stop_together_do_not_wait_for_one_another() -> None:
     run(story)
 
 
-def test_it_waits_no_longer_than_so_long_for_others_that_do_not_take_it() -> None:
+def test_the_wait_for_successors_that_do_not_take_over_is_limited() -> None:
     async def story(nodes: Nodes) -> None:
         nodes.cut(A, B, C)
         await asyncio.sleep(2 * SILENCE_S)
@@ -119,7 +119,7 @@ def test_it_waits_no_longer_than_so_long_for_others_that_do_not_take_it() -> Non
 
 @pytest.mark.parametrize("dead", [B, C])
 @pytest.mark.parametrize("before_s", [0.0, 0.5 * SILENCE_S])
-def test_another_that_has_just_died_holds_it_up_for_its_silence_at_most(
+def test_a_peer_that_has_just_ended_delays_a_stop_by_its_silence_at_most(
     dead: NodeId, before_s: float
 ) -> None:
     async def story(nodes: Nodes) -> None:
@@ -138,7 +138,7 @@ def test_another_that_has_just_died_holds_it_up_for_its_silence_at_most(
     run(story)
 
 
-def test_what_cannot_be_committed_is_waited_for_once() -> None:
+def test_a_stop_waits_once_for_an_uncommittable_write() -> None:
     async def story(nodes: Nodes) -> None:
         nodes.cut(A, B, C)
         saving = nodes.group.create_task(save(nodes[A].shards, "job"))
@@ -155,18 +155,18 @@ def test_what_cannot_be_committed_is_waited_for_once() -> None:
 
 @pytest.fixture
 def steady(tmp_path: Path, etcd: EtcdCluster) -> Iterator[Cluster]:
-    """Three real nodes of which etcd does not say so soon that one is gone."""
+    """Three real nodes with a long session TTL in etcd."""
     with Cluster(tmp_path, etcd, 3, "--session-ttl", "60s") as cluster:
         yield cluster.start()
 
 
 @needs_etcd
-def test_it_says_at_once_that_it_is_not_ready_and_goes_on_answering(steady: Cluster) -> None:
+def test_a_stopping_node_is_unready_at_once_and_continues_to_answer(steady: Cluster) -> None:
     first, *others = steady
-    # So that it takes a while: they would have to answer before anything could go to them.
+    # The handover takes some time: it needs answers of the paused nodes.
     for other in others:
         send(other, signal.SIGSTOP)
-    steady.wait_until(lambda: counts_one_less(steady), "nobody is missed")
+    steady.wait_until(lambda: counts_one_less(steady), "the paused nodes are not removed")
 
     send(first, signal.SIGTERM)
 
@@ -184,7 +184,7 @@ def send(node: Rotad, number: signal.Signals) -> None:
 
 
 def why_unready(node: Rotad) -> str:
-    """Return why a node does not want requests; empty if it does."""
+    """Return the reason why a node is unready; empty if it is ready."""
     try:
         node.call("GET", "/readyz")
     except Refusal as refusal:
@@ -193,6 +193,6 @@ def why_unready(node: Rotad) -> str:
 
 
 def counts_one_less(cluster: Cluster) -> bool:
-    """Tell whether the first node's shards have one copy less that counts."""
+    """Return True if the first node's shards count one copy less."""
     held = [each for each in cluster.configurations().values() if each["primary"] == "n1"]
     return all(len(each["sync"]) == 2 for each in held)

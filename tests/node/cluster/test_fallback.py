@@ -1,4 +1,4 @@
-"""Nodes that are cut off fire available jobs, and tell of it when they are not any more."""
+"""Stand-ins: nodes in a partition fire available jobs, and report them afterwards."""
 
 import asyncio
 from collections.abc import Collection
@@ -15,13 +15,13 @@ from support.in_process import save
 from support.virtual_nodes import A, B, C, Nodes, run, until
 
 STANDS_IN_S = 16.0
-"""By then a node that is cut off stands in, and has fired what is due every two seconds."""
-TOLD_S = 60.0
+"""Time after which a node in a partition stands in and has fired jobs due every two seconds."""
+RECONCILED_S = 60.0
 QUICK = {"sleepMs": 100}
 ALL = (A, B, C)
 
 
-# -- while it lasts --------------------------------------------------------------------------------
+# -- during a partition ----------------------------------------------------------------------------
 
 
 def test_a_node_that_is_cut_off_fires_available_jobs_and_no_strict_ones() -> None:
@@ -52,7 +52,7 @@ def test_a_stand_in_fires_no_job_of_which_it_cannot_run_a_task() -> None:
         assert of_job(with_gpu, beside(nodes))
         assert not of_job(with_disk, beside(nodes))
         nodes.mend()
-        await all_told(nodes)
+        await wait_reconciled(nodes)
 
     run(story, labels={C: {"gpu": "a100"}})
 
@@ -70,7 +70,7 @@ def test_a_primary_that_is_cut_off_stands_in_for_the_one_that_takes_over() -> No
     run(story)
 
 
-def test_nobody_stands_in_while_a_shard_is_taken_over() -> None:
+def test_no_node_stands_in_while_a_shard_is_taken_over() -> None:
     async def story(nodes: Nodes) -> None:
         await save_loose(nodes)
 
@@ -82,7 +82,7 @@ def test_nobody_stands_in_while_a_shard_is_taken_over() -> None:
     run(story)
 
 
-def test_when_all_are_alone_each_fires_and_both_give_an_execution_the_same_id() -> None:
+def test_isolated_nodes_all_fire_and_give_an_execution_the_same_id() -> None:
     async def story(nodes: Nodes) -> None:
         await save_loose(nodes)
 
@@ -96,7 +96,7 @@ def test_when_all_are_alone_each_fires_and_both_give_an_execution_the_same_id() 
     run(story)
 
 
-def test_of_two_that_hear_each_other_and_nobody_else_one_stands_in() -> None:
+def test_one_of_two_nodes_connected_only_to_each_other_stands_in() -> None:
     async def story(nodes: Nodes) -> None:
         await save_loose(nodes)
 
@@ -110,7 +110,7 @@ def test_of_two_that_hear_each_other_and_nobody_else_one_stands_in() -> None:
     run(story)
 
 
-def test_a_node_that_stood_still_does_not_stand_in_before_it_has_listened() -> None:
+def test_a_node_after_a_pause_does_not_stand_in_before_it_has_received_messages() -> None:
     async def story(nodes: Nodes) -> None:
         await save_loose(nodes)
 
@@ -122,17 +122,17 @@ def test_a_node_that_stood_still_does_not_stand_in_before_it_has_listened() -> N
     run(story)
 
 
-# -- afterwards ------------------------------------------------------------------------------------
+# -- after a partition -----------------------------------------------------------------------------
 
 
-def test_what_ran_on_both_sides_is_marked_and_has_one_outcome() -> None:
+def test_an_execution_on_both_sides_is_marked_and_has_one_outcome() -> None:
     async def story(nodes: Nodes) -> None:
         job_id = await save_loose(nodes)
         cut_off(nodes, C)
         await asyncio.sleep(STANDS_IN_S)
 
         nodes.mend()
-        await all_told(nodes)
+        await wait_reconciled(nodes)
 
         assert_one_outcome_each(nodes, job_id)
         doubles = {key.execution_id for key in beside(nodes)}
@@ -148,7 +148,7 @@ def test_what_ran_on_both_sides_is_marked_and_has_one_outcome() -> None:
     run(story)
 
 
-def test_what_only_a_stand_in_ran_is_the_shards_and_does_not_run_again() -> None:
+def test_an_execution_only_of_a_stand_in_is_taken_into_the_shard_and_not_repeated() -> None:
     async def story(nodes: Nodes) -> None:
         job_id = await save_loose(nodes)
         await nodes[A].end()
@@ -158,7 +158,7 @@ def test_what_only_a_stand_in_ran_is_the_shards_and_does_not_run_again() -> None
 
         await nodes[A].start()
         await nodes[B].start()
-        await all_told(nodes)
+        await wait_reconciled(nodes)
 
         assert_one_outcome_each(nodes, job_id)
         assert len(fired) > 5
@@ -172,9 +172,7 @@ def test_what_only_a_stand_in_ran_is_the_shards_and_does_not_run_again() -> None
     run(story)
 
 
-def test_an_attempt_that_runs_when_all_is_well_again_goes_on_and_is_told_when_it_has_ended() -> (
-    None
-):
+def test_a_fallback_attempt_continues_after_the_partition_and_is_reported_at_its_end() -> None:
     async def story(nodes: Nodes) -> None:
         await save_loose(nodes, schedule="@every 15s", parameters={"sleepMs": 20_000})
         cut_off(nodes, C)
@@ -182,18 +180,18 @@ def test_an_attempt_that_runs_when_all_is_well_again_goes_on_and_is_told_when_it
         [key] = beside(nodes)
 
         nodes.mend()
-        await all_told(nodes)
+        await wait_reconciled(nodes)
 
         account = double(nodes, key.execution_id, C)
         assert account is not None
         assert account.execution.status is ExecutionStatus.SUCCESS
         assert nodes.began[key] == 1
-        assert beside(nodes) == [key], "it fired though a primary was heard"
+        assert beside(nodes) == [key], "it fired although a primary was reachable"
 
     run(story)
 
 
-def test_a_stand_in_that_dies_goes_on_with_what_it_had_begun_and_tells_all() -> None:
+def test_a_restarted_stand_in_continues_its_executions_and_reports_all() -> None:
     async def story(nodes: Nodes) -> None:
         await save_loose(nodes, schedule="@every 15s", parameters={"sleepMs": 5_000})
         cut_off(nodes, C)
@@ -204,7 +202,7 @@ def test_a_stand_in_that_dies_goes_on_with_what_it_had_begun_and_tells_all() -> 
         await nodes[C].start()
         await until(lambda: len(beside(nodes)) > 1)
         nodes.mend()
-        await all_told(nodes)
+        await wait_reconciled(nodes)
 
         assert beside(nodes)[1][:2] == key[:2], "the attempt was lost, and began again"
         account = double(nodes, key.execution_id, C)
@@ -214,19 +212,19 @@ def test_a_stand_in_that_dies_goes_on_with_what_it_had_begun_and_tells_all() -> 
     run(story)
 
 
-def test_a_second_cut_is_like_the_first() -> None:
+def test_a_second_partition_is_handled_like_the_first() -> None:
     async def story(nodes: Nodes) -> None:
         job_id = await save_loose(nodes)
         cut_off(nodes, C)
         await asyncio.sleep(STANDS_IN_S)
         nodes.mend()
-        await all_told(nodes)
+        await wait_reconciled(nodes)
         before = len(beside(nodes))
 
         cut_off(nodes, C)
         await asyncio.sleep(STANDS_IN_S)
         nodes.mend()
-        await all_told(nodes)
+        await wait_reconciled(nodes)
 
         assert len(beside(nodes)) > before
         assert_one_outcome_each(nodes, job_id)
@@ -242,7 +240,7 @@ def test_the_tokens_of_a_stand_in_are_below_those_of_the_shard() -> None:
         cut_off(nodes, C)
         await asyncio.sleep(STANDS_IN_S)
         nodes.mend()
-        await all_told(nodes)
+        await wait_reconciled(nodes)
 
         for key in beside(nodes):
             account = double(nodes, key.execution_id, C)
@@ -255,7 +253,7 @@ def test_the_tokens_of_a_stand_in_are_below_those_of_the_shard() -> None:
     run(story)
 
 
-# -- looking ---------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
 async def save_loose(
@@ -266,7 +264,7 @@ async def save_loose(
     parameters: dict[str, int] = QUICK,
     node_selector: dict[str, str] | None = None,
 ) -> JobId:
-    """Make an available job."""
+    """Create an available job."""
     job_id = await save(
         nodes[A].shards,
         name,
@@ -281,36 +279,36 @@ async def save_loose(
 
 
 def cut_off(nodes: Nodes, node_id: NodeId) -> None:
-    """Let a node reach neither the others nor the coordinator."""
+    """Cut a node off from the others and from the coordinator."""
     nodes.cut(node_id, *(each for each in ALL if each != node_id))
     nodes[node_id].is_cut_off = True
 
 
 def beside(nodes: Nodes) -> list[AttemptKey]:
-    """Return the attempts that began on sides, in order."""
+    """Return the attempts that started on fallback shards, in order."""
     return [key for key in nodes.began if is_of_fallback(key)]
 
 
 def at_home(nodes: Nodes) -> list[AttemptKey]:
-    """Return the others."""
+    """Return the attempts that started on other shards."""
     return [key for key in nodes.began if not is_of_fallback(key)]
 
 
 def of_job(job_id: JobId, keys: Collection[AttemptKey]) -> list[AttemptKey]:
-    """Return those of a job."""
+    """Return the attempts of a job."""
     return [key for key in keys if key.execution_id.startswith(job_id)]
 
 
-async def all_told(nodes: Nodes) -> None:
-    """Wait until all is well and no side is left."""
+async def wait_reconciled(nodes: Nodes) -> None:
+    """Wait until the cluster is settled and no fallback shard is left."""
     await nodes.settle()
     fallback_shards = [nodes[each].running.fallback_shards for each in ALL]
-    await until(lambda: not any(side.open_numbers for side in fallback_shards), TOLD_S)
-    await asyncio.sleep(6)  # Whatever fire was put off.
+    await until(lambda: not any(side.open_numbers for side in fallback_shards), RECONCILED_S)
+    await asyncio.sleep(6)  # For fires that were put off.
 
 
 def home(nodes: Nodes, number: ShardId) -> tuple[Shard, NodeId]:
-    """Return the shard at its primary, and where that is."""
+    """Return the shard at its primary, and the primary."""
     shard = nodes.primary(number)
     assert shard is not None
     return shard, next(each for each in ALL if nodes[each].shards[number] is shard)
@@ -323,14 +321,14 @@ def past(nodes: Nodes, execution_id: ExecutionId) -> Execution | None:
 
 
 def double(nodes: Nodes, execution_id: ExecutionId, stand_in: NodeId) -> StandInExecution | None:
-    """Return what a stand-in told of an execution that was not its own."""
+    """Return a stand-in's record of an execution that the shard ran too."""
     shard, node_id = home(nodes, nodes.shard_of(execution_id))
     accounts = nodes[node_id].running.context.history.duplicates(shard.id, execution_id)
     return next((each for each in accounts if each.node_id == stand_in), None)
 
 
 def assert_one_outcome_each(nodes: Nodes, job_id: JobId) -> None:
-    """Assert that the ledger of a job, due every two seconds, has no gap and nothing twice."""
+    """Assert that the ledger of a job, due every two seconds, has no gap and no repetition."""
     shard, node_id = home(nodes, nodes.shard_of(job_id))
     history = nodes[node_id].running.context.history
     rows = history.ledger(shard.id, job_id, Instant(0), LATEST_INSTANT)

@@ -1,4 +1,4 @@
-"""Messages of members that have no right to send them, or that answer nothing that was asked."""
+"""Forged messages: from members without the right to send them, or without a request."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ AHEAD = 3_600 * SECOND
 
 
 async def running(nodes: Nodes) -> Order:
-    """Return an attempt of shard `ONE`, which its primary a runs."""
+    """Return an attempt of shard `ONE`, which runs on its primary a."""
     shards = nodes[A].shards
     names = (str(number) for number in range(99))
     name = next(each for each in names if shards.of_name("default", each).id == ONE)
@@ -36,21 +36,21 @@ def forged_of(nodes: Nodes, order: Order, node_id: NodeId) -> Order:
     return replace(order, key=key, session=session)
 
 
-def hear(nodes: Nodes, receiver: NodeId, sender: NodeId, *messages: Sent) -> None:
-    """Have a node take messages that came in one frame."""
+def deliver(nodes: Nodes, receiver: NodeId, sender: NodeId, *messages: Sent) -> None:
+    """Deliver the messages of one frame to a node."""
     for message in messages:
         nodes[receiver].hear(ONE, sender, message)
 
 
 @pytest.mark.parametrize("forger", [B, C])
-def test_an_attempt_with_a_lease_that_nobody_asked_for_does_not_begin(forger: NodeId) -> None:
+def test_an_attempt_with_an_unrequested_lease_does_not_start(forger: NodeId) -> None:
     async def story(nodes: Nodes) -> None:
         order = await running(nodes)
         victim = C if forger == B else B
         ahead = Instant(nodes[victim].clock.elapsed() + AHEAD)
 
         forged = forged_of(nodes, order, victim)
-        hear(nodes, victim, forger, Dispatch(order=forged), GiveLease(stop=(), sent_at=ahead))
+        deliver(nodes, victim, forger, Dispatch(order=forged), GiveLease(stop=(), sent_at=ahead))
         await asyncio.sleep(FENCED_BY_S)
 
         assert not nodes.began[forged.key]
@@ -60,7 +60,7 @@ def test_an_attempt_with_a_lease_that_nobody_asked_for_does_not_begin(forger: No
 
 
 @pytest.mark.parametrize("offset", [AHEAD, -1, 0, 1])
-def test_an_attempt_of_the_primary_begins_only_with_an_answer_to_what_was_asked(
+def test_an_attempt_of_the_primary_starts_only_with_the_answer_to_a_request(
     offset: int,
 ) -> None:
     async def story(nodes: Nodes) -> None:
@@ -69,7 +69,7 @@ def test_an_attempt_of_the_primary_begins_only_with_an_answer_to_what_was_asked(
         nodes.loses = lambda sender, receiver, message: isinstance(message, GiveLease)
 
         at = Instant(nodes[B].clock.elapsed() + offset)
-        hear(nodes, B, A, Dispatch(order=forged), GiveLease(stop=(), sent_at=at))
+        deliver(nodes, B, A, Dispatch(order=forged), GiveLease(stop=(), sent_at=at))
         await asyncio.sleep(1)
 
         assert not nodes.began[forged.key]
@@ -78,19 +78,19 @@ def test_an_attempt_of_the_primary_begins_only_with_an_answer_to_what_was_asked(
     run(story)
 
 
-def test_an_answer_of_another_node_than_was_asked_is_none() -> None:
+def test_an_answer_from_a_node_without_a_request_is_ignored() -> None:
     async def story(nodes: Nodes) -> None:
         order = await running(nodes)
         forged = forged_of(nodes, order, B)
 
         def forging(sender: NodeId, receiver: NodeId, message: Sent) -> bool:
             if isinstance(message, GiveLease) and (sender, receiver) == (A, B):
-                hear(nodes, B, C, replace(message, stop=()))
+                deliver(nodes, B, C, replace(message, stop=()))
                 return True
             return False
 
         nodes.loses = forging
-        hear(nodes, B, A, Dispatch(order=forged))
+        deliver(nodes, B, A, Dispatch(order=forged))
         await asyncio.sleep(1)
 
         assert not nodes.began[forged.key]
@@ -99,7 +99,7 @@ def test_an_answer_of_another_node_than_was_asked_is_none() -> None:
     run(story)
 
 
-def test_a_letter_is_not_taken_for_delivered_because_another_says_so() -> None:
+def test_a_receipt_from_the_wrong_node_or_shard_does_not_end_a_delivery() -> None:
     async def story(nodes: Nodes) -> None:
         order = await running(nodes)
         await nodes.move(ONE, B, A, C)
@@ -123,7 +123,7 @@ def test_a_letter_is_not_taken_for_delivered_because_another_says_so() -> None:
     run(story)
 
 
-def test_a_member_without_a_copy_keeps_nobody_from_standing_in() -> None:
+def test_a_member_without_a_copy_does_not_prevent_a_stand_in() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes.move(ONE, A, B)
         stand_ins = nodes[B].running.fallback.stand_ins
@@ -143,10 +143,10 @@ def test_a_member_without_a_copy_keeps_nobody_from_standing_in() -> None:
     run(story)
 
 
-def test_a_stranger_is_heard_by_no_part_of_a_node() -> None:
+def test_a_message_from_a_stranger_is_refused() -> None:
     async def story(nodes: Nodes) -> None:
         await running(nodes)
-        hear(nodes, B, NodeId("stranger"), StandIn(is_standing=True))
+        deliver(nodes, B, NodeId("stranger"), StandIn(is_standing=True))
         await asyncio.sleep(0.1)
 
         assert nodes[B].running.router.refused == {"stand_in": 1}

@@ -47,12 +47,12 @@ FRAMES = int(os.environ.get("FUZZ_FRAMES", FRAMES_USUALLY))
 IS_LONG = FRAMES > FRAMES_USUALLY
 STRANGERS_AT_ONCE = 8
 STEADY = {"name": "steady", "type": "scripted", "schedule": "@every 100ms"}
-"""A job of another node, beside which the frames come."""
+"""A job of another node that fires during the frames."""
 FIRES = 50
 POLL_S = 0.05
 WATCHED_NODE = Path(__file__).parents[2] / "fuzz/watched_node.py"
 GARBAGE_SENT = 40
-"""Of the frames that cannot be decoded, one in so many is sent: each of them costs a link."""
+"""One of this many undecodable frames is sent: each of them costs a link."""
 MEMBER = NodeId("a-fuzzer")
 SCALARS: list[Tree] = [
     *(None, True, -1, 0, 1, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1, -(1 << 63)),
@@ -66,7 +66,7 @@ VALUES = SCALARS + LISTS + MAPS
 
 
 def mutated(chance: Random, *without: type) -> Iterator[bytes]:
-    """Yield frames without end: sound ones, with one or two fields that are otherwise."""
+    """Yield endless frames: valid ones with one or two changed fields."""
     sound = [
         (type(each) in NODE_KINDS, fields_of(each))
         for each in SENT
@@ -128,7 +128,7 @@ async def ended(socket: aiohttp.ClientWebSocketResponse) -> None:
 
 
 async def echoed(socket: aiohttp.ClientWebSocketResponse) -> None:
-    """Return when the node has come as far as a ping, or has ended the link."""
+    """Return when the node has answered a ping or ended the link."""
     await socket.send_bytes(frames.encode(Ping(sent_at=Instant(1))))
     async with asyncio.timeout(20):
         while True:
@@ -141,7 +141,7 @@ async def echoed(socket: aiohttp.ClientWebSocketResponse) -> None:
 
 @dataclass
 class Seen:
-    """What was seen of a cluster from outside while something was sent to it.
+    """Observations of a cluster from outside while frames were sent to it.
 
     Attributes:
         asked: How often a node was asked whether it is ready.
@@ -156,7 +156,7 @@ class Seen:
     during_ms: float = 0.0
 
     async def poll(self, cluster: Cluster) -> None:
-        """Ask all nodes again and again, for ever."""
+        """Request readiness of all nodes repeatedly, without end."""
         limit = aiohttp.ClientTimeout(total=10)
         async with aiohttp.ClientSession(timeout=limit) as session:
             while True:
@@ -174,7 +174,7 @@ class Seen:
 
 
 def start_watched(cluster: Cluster) -> Rotad:
-    """Start nodes whose loops are watched, and the steady job; return the node that is asked."""
+    """Start nodes with monitored loops, and the steady job; return the node under test."""
     for node in cluster:
         node.prefix = (sys.executable, "-P", str(WATCHED_NODE))
     cluster.start()
@@ -185,7 +185,7 @@ def start_watched(cluster: Cluster) -> Rotad:
 
 
 def watched(cluster: Cluster, sending: Awaitable[T]) -> tuple[T, Seen]:
-    """Return what *sending* returns, and what is seen of the cluster meanwhile."""
+    """Return the result of *sending*, and the observations of the cluster meanwhile."""
     seen, second = Seen(), cluster.nodes[1]
 
     async def send() -> T:
@@ -199,7 +199,7 @@ def watched(cluster: Cluster, sending: Awaitable[T]) -> tuple[T, Seen]:
 
 
 def check_unharmed(cluster: Cluster, seen: Seen, what: str) -> None:
-    """Check that nodes live, hold no loop up, and were ready; print what was seen."""
+    """Check that nodes ran, with responsive loops, and were ready; print the observations."""
     assert [node.process.poll() for node in cluster if node.process] == [None] * 3
     for node in cluster:
         node.wait_ready(30)
@@ -220,7 +220,7 @@ def check_unharmed(cluster: Cluster, seen: Seen, what: str) -> None:
 
 
 def lateness_ms(node: Rotad) -> list[float]:
-    """Return how late the steady job's executions began, the latest first."""
+    """Return the lateness of the steady job's executions, largest first."""
     page = node.call("GET", "/api/v1/executions?jobId=steady&limit=1000")
     return [each["latenessMs"] for each in page["items"] if each["latenessMs"] is not None]
 
@@ -256,7 +256,7 @@ def test_no_frame_of_a_member_ends_a_node(own_cluster: Cluster) -> None:
     check_unharmed(own_cluster, seen, f"{FRAMES} frames of a member")
 
 
-def test_no_word_of_a_stranger_ends_a_node(own_cluster: Cluster) -> None:
+def test_no_frame_of_a_stranger_ends_a_node(own_cluster: Cluster) -> None:
     start_watched(own_cluster)
     words = zip(range(FRAMES if IS_LONG else FRAMES // 10), mutated(Random(2)), strict=False)
     port = int(own_cluster.member("n1")["peer_address"].rpartition(":")[2])

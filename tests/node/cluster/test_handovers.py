@@ -1,4 +1,4 @@
-"""Shards change hands while they are busy: nothing that was started or promised is left behind."""
+"""Handovers of busy shards: no started or promised work is lost."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ SHARD = ShardId(0)
 async def keep_busy(
     nodes: Nodes, job_id: JobId, made: list[ExecutionId], refused: list[str]
 ) -> None:
-    """Trigger a job again and again, wherever its shard is; until cancelled."""
+    """Trigger a job repeatedly at its shard's primary, until cancelled."""
     while True:
         await asyncio.sleep(0.003)
         primary = next((each for each in (A, B) if nodes[each].shards[SHARD].is_open), None)
@@ -31,7 +31,7 @@ async def keep_busy(
             made.append(answer.execution_id)
 
 
-def test_what_was_committed_before_a_handover_is_answered_and_begun_before_it() -> None:
+def test_commits_before_a_handover_are_answered_and_started_before_it() -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
         name = next(n for n in map(str, range(99)) if shards.of_name("default", n).id == SHARD)
@@ -49,7 +49,7 @@ def test_what_was_committed_before_a_handover_is_answered_and_begun_before_it() 
 
         ended = [await nodes.ended(each) for each in made]
         assert len(made) > 100
-        assert {len(task.attempts) for _, task in ended} == {1}, "an attempt did not begin"
-        assert "primary_lost" not in refused, "what was committed was not told"
+        assert {len(task.attempts) for _, task in ended} == {1}, "an attempt did not start"
+        assert "primary_lost" not in refused, "the answer to a committed request was lost"
 
     run(story)

@@ -1,4 +1,4 @@
-"""A node finds its cluster, founds it, or does not start: and says why."""
+"""Foundation of a cluster, entry into it, and refused starts with their reasons."""
 
 import itertools
 import json
@@ -27,16 +27,16 @@ from support.cluster import Cluster, answer
 from support.etcd import EtcdCluster, needs_etcd
 from support.rotad import Rotad, processes_of
 
-Json = Any  # Any: what nodes answer, looked into by the test that knows it.
+Json = Any  # Any: answers of nodes, examined by each test.
 USAGE = 64
 
 
-# -- a node is of one cluster -------------------------------------------------------------------
+# -- membership in one cluster ---------------------------------------------------------------------
 
 
 @needs_etcd
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "expected"),
     [
         (("--shards", "16"), "shards = 8 (here 16)"),
         (("--replicas", "2"), "replicas = 3 (here 2)"),
@@ -46,14 +46,14 @@ USAGE = 64
         (("--attempt-lease", "9s"), "attempt_lease = 3s (here 9s)"),
     ],
 )
-def test_a_node_that_is_told_otherwise_than_its_cluster_does_not_start(
-    cluster: Cluster, tmp_path: Path, flags: tuple[str, str], told: str
+def test_a_node_with_other_settings_than_its_cluster_does_not_start(
+    cluster: Cluster, tmp_path: Path, flags: tuple[str, str], expected: str
 ) -> None:
     with another(cluster, tmp_path / "n9", *flags) as node:
         node.spawn()
 
         assert node.exit_status() == USAGE
-        assert told in node.log()
+        assert expected in node.log()
 
 
 @needs_etcd
@@ -70,7 +70,7 @@ def test_data_of_a_node_alone_do_not_join_a_cluster(cluster: Cluster, tmp_path: 
 
 
 @needs_etcd
-def test_data_of_a_cluster_are_not_brought_to_an_etcd_that_knows_none(
+def test_a_node_with_data_does_not_join_an_etcd_without_its_cluster(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:
     first, *_ = own_cluster
@@ -111,21 +111,21 @@ def test_two_nodes_of_one_name_do_not_both_live(cluster: Cluster, tmp_path: Path
         twin.spawn()
         twin.wait_logged("another data directory is alive as node")
 
-        # The first one's record is still its own, so the others find it where it was.
+        # The record of the first node is unchanged, so other nodes find its address.
         assert cluster.member("n1")["store_id"] == store_id_of(cluster.node("n1"))
         assert not twin.is_ready()
 
 
 @needs_etcd
 @pytest.mark.parametrize(
-    ("node_id", "told"),
+    ("node_id", "expected"),
     [
         ("n1", 'node \\"n1\\" is alive with this data directory or a copy of it'),
         ("n9", 'node \\"n1\\" is alive with this data directory or a copy of it'),
     ],
 )
 def test_a_copy_of_a_data_directory_in_use_starts_nothing_and_ends_nothing(
-    cluster: Cluster, tmp_path: Path, node_id: str, told: str
+    cluster: Cluster, tmp_path: Path, node_id: str, expected: str
 ) -> None:
     first = cluster.node("n1")
     job = next(name for name in names() if cluster.primary_of(name) is first)
@@ -136,7 +136,7 @@ def test_a_copy_of_a_data_directory_in_use_starts_nothing_and_ends_nothing(
 
     with another(cluster, tmp_path / "copy" / node_id) as twin:
         twin.spawn()
-        twin.wait_logged(told, times=2)
+        twin.wait_logged(expected, times=2)
 
         assert not (twin.data_dir / "warden.lock").exists()
         assert (cluster.sessions()["n1"], processes_of(first.data_dir)) == (session, running)
@@ -163,7 +163,7 @@ def test_a_copy_of_a_data_directory_does_not_join_under_another_name_when_the_or
 
 
 @needs_etcd
-def test_a_node_that_waits_for_a_full_etcd_says_what_to_do(tmp_path: Path) -> None:
+def test_a_node_that_waits_for_a_full_etcd_logs_the_remedy(tmp_path: Path) -> None:
     with (
         EtcdCluster(tmp_path, 1, "--quota-backend-bytes", str(4 << 20)) as etcd,
         Cluster(tmp_path, etcd) as cluster,
@@ -177,7 +177,7 @@ def test_a_node_that_waits_for_a_full_etcd_says_what_to_do(tmp_path: Path) -> No
         assert "`etcdctl alarm disarm`" in first.log()
 
 
-# -- etcd is away -------------------------------------------------------------------------------
+# -- outages of etcd -------------------------------------------------------------------------------
 
 
 @needs_etcd
@@ -196,7 +196,7 @@ def test_a_node_waits_for_an_etcd_that_is_not_there_yet(tmp_path: Path) -> None:
 
 
 @needs_etcd
-def test_a_node_that_waits_for_etcd_stops_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_node_that_waits_for_etcd_can_be_stopped(tmp_path: Path) -> None:
     with Cluster(tmp_path, EtcdCluster(tmp_path)) as cluster:
         first, *_ = cluster
         first.spawn()
@@ -229,12 +229,12 @@ def test_a_node_that_uses_etcd_without_credentials_warns_once(
 
 
 @needs_etcd
-def test_what_is_owned_goes_on_while_etcd_is_away_and_after(tmp_path: Path) -> None:
+def test_shards_work_during_and_after_an_outage_of_etcd(tmp_path: Path) -> None:
     with EtcdCluster(tmp_path) as etcd, Cluster(tmp_path, etcd) as cluster:
         cluster.start()
         epochs = {shard: each["epoch"] for shard, each in cluster.configurations().items()}
         with etcd.members[0].paused():
-            # Longer than sessions live: primaries act by what their backups have promised.
+            # Longer than a session TTL: primaries act by the promises of their backups.
             for node in cluster:
                 node.wait_logged("session not renewed", times=3)
             ended = [node.run(name=node.data_dir.name, command="true") for node in cluster]
@@ -261,7 +261,7 @@ async def test_a_node_that_awaits_a_recovery_has_as_many_shards_as_its_data(tmp_
         await join(otherwise, coordinator, known, "new")
 
 
-# -- what follows from a cluster's settings -------------------------------------------------------
+# -- durations from a cluster's settings -----------------------------------------------------------
 
 
 def test_the_durations_of_a_cluster_by_default_are_those_of_the_protocol() -> None:
@@ -281,7 +281,7 @@ def test_shorter_leases_make_everything_faster() -> None:
     assert timing.kill_grace == SECOND
 
 
-# -- where copies ought to be ---------------------------------------------------------------------
+# -- placement of copies ---------------------------------------------------------------------------
 
 
 def test_targets_follow_zones_weights_and_states() -> None:
@@ -313,18 +313,18 @@ def test_targets_change_when_a_member_does() -> None:
 
 
 @pytest.mark.parametrize("odd", [{"state": "dozing"}, {"weight": -1.0}, {"zone": "no zone!"}])
-def test_a_member_that_makes_no_sense_gets_nothing_and_harms_nobody(odd: Json) -> None:
+def test_an_invalid_member_gets_no_copies_and_does_not_affect_others(odd: Json) -> None:
     sound = Member(node_id=NodeId("a"), store_id="", address="")
     other = msgspec.structs.replace(sound, node_id=NodeId("b"), **odd)
 
     assert CopyPlacement(8, 3)(members_of(sound, other), ShardId(1)) == ("a",)
 
 
-# -- settings -------------------------------------------------------------------------------------
+# -- settings --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ({"listen": "127.0.0.1:0"}, "listen: 127.0.0.1:0 is no address that other nodes can use"),
         (
@@ -341,11 +341,11 @@ def test_a_member_that_makes_no_sense_gets_nothing_and_harms_nobody(odd: Json) -
         ({"advertise": "somewhere"}, "advertise: 'somewhere' is not HOST:PORT"),
     ],
 )
-def test_settings_that_contradict_a_cluster_are_told(settings: Json, told: str) -> None:
+def test_settings_that_contradict_a_cluster_are_refused(settings: Json, expected: str) -> None:
     with pytest.raises(Refused) as refused:
         load_config(None, {}, {"etcd": "http://127.0.0.1:2379", **settings})
 
-    assert told in refused.value.detail
+    assert expected in refused.value.detail
 
 
 def test_an_address_for_others_may_be_another_than_where_a_node_listens() -> None:
@@ -365,7 +365,7 @@ def test_an_address_for_others_may_be_another_than_where_a_node_listens() -> Non
     assert (config.advertise, config.peer_advertise) == ("n1.example:7400", "n1.example:7401")
 
 
-# -- helpers --------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
 def another(cluster: Cluster, data_dir: Path, *flags: str) -> Rotad:
@@ -378,7 +378,7 @@ def names() -> Iterator[str]:
 
 
 def ignored(folder: str, entries: list[str]) -> set[str]:
-    """Return what is not copied: what the node and its warden change meanwhile."""
+    """Return the files that are not copied: the node and its warden change them meanwhile."""
     del folder
     return {name for name in entries if name == "db" or name.startswith("warden.")}
 

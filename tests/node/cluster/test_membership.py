@@ -1,4 +1,4 @@
-"""A node in its cluster: how it begins, how it ends, and what it may do meanwhile."""
+"""Membership of a node: its start, its end and its authority in between."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from support.virtual_nodes import TIMING, A, B, C, Nodes, run, until
 SHARD = ShardId(0)
 
 
-def test_a_new_cluster_begins_before_anyone_takes_another_look() -> None:
+def test_a_new_cluster_starts_before_the_next_audit() -> None:
     async def story(nodes: Nodes) -> None:
         assert nodes.primary(SHARD) is not None
         assert nodes.loop.now < AUDIT_S * SECOND / 2
@@ -27,11 +27,13 @@ def test_a_new_cluster_begins_before_anyone_takes_another_look() -> None:
     run(story)
 
 
-def test_a_node_that_stops_may_not_act_when_its_session_is_over_be_it_told_so_or_not() -> None:
+def test_a_stopped_node_has_no_authority_after_the_end_of_its_session_with_or_without_notice() -> (
+    None
+):
     async def story(nodes: Nodes) -> None:
         context = nodes[A].running.context
         replica, clock = context.shards[SHARD].replica, context.clock
-        # It is to act by its session alone: what its backups promised runs out.
+        # Authority by the session alone: the promises of the backups expire.
         nodes.cut(A, B, C)
         await asyncio.sleep(TIMING.peer_lease / SECOND)
         before = replica.has_authority(clock.elapsed())
@@ -56,7 +58,7 @@ def test_a_node_that_may_not_act_answers_no_reads() -> None:
 
         await until(lambda: nodes.primary(SHARD) is not shard)
 
-        # It has heard nothing of that, and everything it knows is committed.
+        # The node has no news of the takeover, and all its entries are committed.
         assert shard.is_open
         with pytest.raises(Refused, match="cannot be sure to be the primary of shard 0"):
             await shards.settled(shard)
@@ -80,7 +82,7 @@ def test_a_coordinator_that_refuses_ends_no_node_and_is_counted() -> None:
     async def story(nodes: Nodes) -> None:
         for node_id in (A, B):
             nodes[node_id].refusal = "mvcc: database space exceeded"
-        await nodes[C].end()  # Its copies are to be replaced, which is refused.
+        await nodes[C].end()  # The replacement of its copies is refused.
         await until(lambda: nodes[A].running.context.membership.refusal_count > 1)
         before = nodes.server.state.view().configurations[SHARD].members
 
@@ -93,7 +95,7 @@ def test_a_coordinator_that_refuses_ends_no_node_and_is_counted() -> None:
     run(story)
 
 
-def test_what_a_backup_missed_is_sent_with_the_link_and_not_with_the_next_beat() -> None:
+def test_missed_entries_are_sent_with_the_link_and_not_with_the_next_beat() -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
         nodes.cut(A, B)
@@ -181,7 +183,7 @@ def test_a_request_that_a_shard_cannot_decide_for_long_is_refused_and_never_carr
 
 
 async def cut_off_from_all(nodes: Nodes, shard: Shard) -> None:
-    """Have the primary of a shard be unable to decide, and no other node able to take its place."""
+    """Make the primary of a shard unable to decide, and takeover impossible."""
     for each in (A, B, C):
         nodes[each].is_cut_off = True
     nodes.cut(A, B, C)
@@ -201,7 +203,7 @@ def test_a_node_whose_record_was_deleted_begins_another_session() -> None:
         before, membership = nodes.session_of(A), nodes[A].running.context.membership
         nodes.server.change(lambda state: state.lose_life(A))
 
-        # Sooner than others give its attempts to other nodes.
+        # Before other nodes take over its attempts.
         async with asyncio.timeout(TIMING.session / SECOND):
             await until(lambda: nodes.session_of(A) not in (None, before))
 
@@ -225,7 +227,7 @@ def test_a_node_whose_record_was_deleted_may_not_act_by_its_session() -> None:
     run(story)
 
 
-def test_shards_taken_up_are_told_of_with_their_count(caplog: pytest.LogCaptureFixture) -> None:
+def test_shards_taken_up_are_logged_with_their_count(caplog: pytest.LogCaptureFixture) -> None:
     async def story(nodes: Nodes) -> None:
         await asyncio.sleep(2)
 
@@ -238,7 +240,7 @@ def test_shards_taken_up_are_told_of_with_their_count(caplog: pytest.LogCaptureF
         run(story)
 
 
-def test_shards_given_up_at_once_are_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_shards_given_up_at_once_are_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async def story(nodes: Nodes) -> None:
         caplog.clear()
         shards = list(nodes[A].shards)
@@ -250,8 +252,8 @@ def test_shards_given_up_at_once_are_told_of_in_one_line(caplog: pytest.LogCaptu
         await until(lambda: not any(each.is_open for each in shards))
         await asyncio.sleep(1)
 
-        told = [each for each in caplog.records if each.getMessage() == "shards given up"]
-        assert [vars(each)["count"] for each in told] == [len(nodes.wanted)]
+        lines = [each for each in caplog.records if each.getMessage() == "shards given up"]
+        assert [vars(each)["count"] for each in lines] == [len(nodes.wanted)]
 
     with caplog.at_level(logging.INFO):
         run(story)

@@ -1,4 +1,4 @@
-"""A cluster shows itself on any node; nodes are drained, taken back, and forgotten."""
+"""Status of a cluster at any node; nodes are drained, undrained and forgotten."""
 
 import shutil
 import signal
@@ -23,24 +23,24 @@ from support.etcd import EtcdCluster, needs_etcd
 from support.rotad import Refusal, Rotad
 from support.virtual_nodes import A, Nodes, run, until
 
-Json = Any  # Any: what nodes answer, looked into by the test that knows it.
+Json = Any  # Any: answers of nodes, examined by each test.
 
 
 @pytest.fixture
 def roomy(tmp_path: Path, etcd: EtcdCluster) -> Iterator[Cluster]:
-    """Three nodes for two copies of each shard, so that there is always another place."""
+    """Three nodes for two copies of each shard, so that another node is always available."""
     with Cluster(tmp_path, etcd, 3, "--replicas", "2") as cluster:
         for node in cluster:
             node.spawn()
         for node in cluster:
             node.wait_ready()
         cluster.wait_until(
-            lambda: is_settled(cluster.nodes[0]), "shards do not get to their places"
+            lambda: is_settled(cluster.nodes[0]), "shards do not get to their target nodes"
         )
         yield cluster
 
 
-# -- what is shown --------------------------------------------------------------------------------
+# -- status ----------------------------------------------------------------------------------------
 
 
 @needs_etcd
@@ -83,7 +83,7 @@ def test_a_node_alone_shows_itself(own_node: Rotad) -> None:
 
 
 @needs_etcd
-def test_what_a_node_runs_every_node_shows(cluster: Cluster) -> None:
+def test_every_node_shows_the_running_attempts_of_each(cluster: Cluster) -> None:
     first, *_ = cluster
     job = first.create(name="long", command="exec sleep 600")["jobId"]
     execution = first.trigger(job)
@@ -100,7 +100,7 @@ def test_what_a_node_runs_every_node_shows(cluster: Cluster) -> None:
 
 
 @needs_etcd
-def test_what_a_node_would_tell_that_does_not_answer_is_unknown(own_cluster: Cluster) -> None:
+def test_values_of_a_node_without_an_answer_are_unknown(own_cluster: Cluster) -> None:
     own_cluster.start()
     first, _, third = own_cluster
     assert third.process is not None
@@ -146,7 +146,7 @@ def test_a_node_that_is_gone_is_shown_as_gone_and_its_copies_as_missing(
 
 
 @needs_etcd
-def test_a_node_whose_disk_is_gone_is_filled_anew(own_cluster: Cluster) -> None:
+def test_a_node_with_an_empty_disk_gets_its_copies_again(own_cluster: Cluster) -> None:
     own_cluster.start()
     first, _, third = own_cluster
     job = first.create(name="kept", command="true")["jobId"]
@@ -156,11 +156,11 @@ def test_a_node_whose_disk_is_gone_is_filled_anew(own_cluster: Cluster) -> None:
     third.start()
 
     own_cluster.wait_until(own_cluster.is_whole, "n3 does not get its copies back")
-    own_cluster.wait_until(lambda: is_settled(first), "shards do not get to their places")
+    own_cluster.wait_until(lambda: is_settled(first), "shards do not get to their target nodes")
     assert third.call("GET", f"/api/v1/jobs/{job}")["name"] == "kept"
 
 
-# -- nodes that are to hold nothing ---------------------------------------------------------------
+# -- drained nodes ---------------------------------------------------------------------------------
 
 
 @needs_etcd
@@ -201,7 +201,7 @@ def test_a_node_stays_drained_when_it_is_started_again_until_it_is_taken_back(
     third.call("POST", "/api/v1/nodes/n3:undrain")
 
     roomy.wait_until(lambda: holds(first, "n3") > 0, "n3 gets nothing back")
-    roomy.wait_until(lambda: is_settled(first), "shards do not get to their places")
+    roomy.wait_until(lambda: is_settled(first), "shards do not get to their target nodes")
     assert states(shown(first))["n3"] == "active"
 
 
@@ -216,7 +216,7 @@ def test_with_as_many_copies_as_nodes_those_of_a_drained_node_count_no_more_whil
     own_cluster.wait_until(lambda: holds(first, "n2") == 0, "n2 keeps copies")
     first.call("POST", "/api/v1/nodes/n3:drain")
 
-    own_cluster.wait_until(lambda: set(primaries(own_cluster)) == {"n1"}, "n3 goes on deciding")
+    own_cluster.wait_until(lambda: set(primaries(own_cluster)) == {"n1"}, "n3 is still a primary")
     own_cluster.wait_until(lambda: moves_from(first, "n3") == [], "something is still to move")
     assert holds(first, "n3") == SHARDS
     assert second.run(name="after", command="true")["status"] == "success"
@@ -229,25 +229,25 @@ def test_with_as_many_copies_as_nodes_those_of_a_drained_node_count_no_more_whil
 @needs_etcd
 def test_the_last_node_that_could_hold_anything_is_not_drained(cluster: Cluster) -> None:
     first, *_ = cluster
-    told: list[Refusal] = []
+    refusals: list[Refusal] = []
 
-    def is_told() -> bool:
+    def is_refused() -> bool:
         with pytest.raises(Refusal) as refused:
             first.call("POST", "/api/v1/nodes/n3:drain")
-        told.append(refused.value)
-        return refused.value.status != 503  # That is only for a shard that is being handed over.
+        refusals.append(refused.value)
+        return refused.value.status != 503  # A 503 comes only during a handover.
 
     try:
         for node_id in ("n1", "n2"):
             first.call("POST", f"/api/v1/nodes/{node_id}:drain")
 
-        cluster.wait_until(is_told, "nobody answers")
+        cluster.wait_until(is_refused, "no node answers")
     finally:
         for node_id in ("n1", "n2"):
             first.call("POST", f"/api/v1/nodes/{node_id}:undrain")
         cluster.wait_until(cluster.is_whole, "the shards do not come back")
 
-    assert (told[-1].status, told[-1].problem["code"]) == (409, "last_node")
+    assert (refusals[-1].status, refusals[-1].problem["code"]) == (409, "last_node")
 
 
 @needs_etcd
@@ -267,7 +267,7 @@ def test_a_node_whose_copies_count_is_not_forgotten(roomy: Cluster) -> None:
 
 
 @needs_etcd
-def test_a_node_that_nobody_knows_cannot_be_drained_nor_forgotten(cluster: Cluster) -> None:
+def test_an_unknown_node_can_neither_be_drained_nor_forgotten(cluster: Cluster) -> None:
     first, *_ = cluster
 
     for method, path in (("POST", "n9:drain"), ("POST", "n9:undrain"), ("DELETE", "n9")):
@@ -285,11 +285,11 @@ def test_a_dry_run_changes_nothing(cluster: Cluster) -> None:
     assert cluster.member("n3")["state"] == "active"
 
 
-# -- two at the same time -------------------------------------------------------------------------
+# -- concurrent changes ----------------------------------------------------------------------------
 
 
 class Interrupted(SimulatedCoordinator):
-    """A coordinator at which somebody else registers a member after the first look."""
+    """A coordinator at which another client registers a member after the first read."""
 
     def __init__(self, server: SimulatedServer, meanwhile: Member) -> None:
         super().__init__(server, A, link=PerfectLink(), entropy=SystemEntropy())
@@ -297,14 +297,14 @@ class Interrupted(SimulatedCoordinator):
         self._meanwhile: Member | None = meanwhile
 
     async def change(self, expected: Member, fresh: Member) -> bool:
-        """Let the other be first, once."""
+        """Register the other client's member before the first change."""
         if self._meanwhile is not None:
             meanwhile, self._meanwhile = self._meanwhile, None
             self._server_of_test.change(lambda state: state.register(meanwhile))
         return await super().change(expected, fresh)
 
 
-async def test_draining_does_not_undo_what_the_node_says_of_itself_meanwhile() -> None:
+async def test_a_state_change_does_not_undo_a_concurrent_update_by_the_node() -> None:
     server = SimulatedServer(SystemClock())
     before = Member(node_id=A, store_id="s", address="old:1", state="draining")
     server.change(lambda state: state.register(before))
@@ -316,7 +316,7 @@ async def test_draining_does_not_undo_what_the_node_says_of_itself_meanwhile() -
     assert server.state.view().members == {A: said}
 
 
-def test_a_node_that_starts_does_not_undo_that_it_is_drained_meanwhile() -> None:
+def test_a_starting_node_does_not_undo_a_concurrent_drain() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes[A].end()
         known = nodes.server.state.view().members[A]
@@ -340,11 +340,11 @@ def test_a_node_that_starts_does_not_undo_that_it_is_drained_meanwhile() -> None
     run(story)
 
 
-# -- helpers --------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
 def shown(node: Rotad) -> Json:
-    """Return the cluster as a node shows it."""
+    """Return the status of the cluster from a node."""
     return node.call("GET", "/api/v1/cluster")
 
 
@@ -359,18 +359,18 @@ def primaries(cluster: Cluster) -> list[str]:
 
 
 def holds(node: Rotad, node_id: str) -> int:
-    """Return how many copies *node_id* has that count, as *node* shows it."""
+    """Return the number of counted copies on *node_id*, according to *node*."""
     [shown_one] = [each for each in shown(node)["nodes"] if each["nodeId"] == node_id]
     return int(shown_one["primaries"] + shown_one["backups"])
 
 
 def moves_from(node: Rotad, node_id: str) -> list[Json]:
-    """Return what *node_id* still has to get rid of."""
+    """Return the moves of copies away from *node_id*."""
     return [move for move in shown(node)["moves"] if move["source"] == node_id]
 
 
 def is_settled(node: Rotad) -> bool:
-    """Tell whether every shard is open, has its copies, and is where it ought to be."""
+    """Return True if every shard is open, has its copies, and is on its target nodes."""
     view = shown(node)
     return not view["moves"] and all(
         shard["isOpen"] and len(shard["replicas"]) == view["replicas"] for shard in view["shards"]
@@ -378,5 +378,5 @@ def is_settled(node: Rotad) -> bool:
 
 
 def lags(view: Json) -> set[int | None]:
-    """Return by how much copies are behind."""
+    """Return the lags of all copies."""
     return {each["lag"] for shard in view["shards"] for each in shard["replicas"]}

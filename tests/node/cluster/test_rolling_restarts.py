@@ -1,4 +1,4 @@
-"""Nodes are restarted one after the other, and nobody who uses the cluster has to know."""
+"""Rolling restarts of nodes without effect on the users of the cluster."""
 
 import sys
 import threading
@@ -24,23 +24,23 @@ JOBS = 100
 CALLERS = 3
 TASKS = 6
 RESTARTED_WITHIN = "60s"
-"""Attempts may go on so long without their node: more than a restart takes where all is slow."""
+"""Lease of attempts without their node: longer than a restart on a slow machine."""
 
 
 @pytest.fixture
 def steady(tmp_path: Path, etcd: EtcdCluster) -> Iterator[Cluster]:
-    """Three nodes in whose attempts a restart does not show."""
+    """Three nodes with an attempt lease longer than a restart."""
     with Cluster(tmp_path, etcd, 3, "--attempt-lease", RESTARTED_WITHIN) as cluster:
         yield cluster.start()
     assert cluster.left_over() == []
 
 
 class Callers:
-    """Clients of all nodes, who trigger a job, read jobs, and make some, until the body is over.
+    """Clients of all nodes that trigger a job, read jobs and create some until the body is over.
 
     Attributes:
-        failures: Of calls, with all their tries.
-        triggered: Executions that somebody was told of.
+        failures: Calls that failed after all their tries.
+        triggered: Executions acknowledged to a client.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -97,7 +97,7 @@ def test_a_rolling_restart_under_load_fails_no_call_skips_no_fire_and_loses_no_a
         for node in steady:
             node.stop()
             node.start(60)
-            # What docs/how-to/operate.md has operators wait for, and nothing else.
+            # The condition that docs/how-to/operate.md gives to operators, and nothing else.
             until(lambda: rota_alone("cluster", "status").status == 0)
     (steady.folder / "gate").touch()
     ends = [wait_ended(first, task) for task in tasks]
@@ -110,11 +110,11 @@ def test_a_rolling_restart_under_load_fails_no_call_skips_no_fire_and_loses_no_a
         assert gaps_s(ledger) == {1.0}
     for execution in callers.triggered:
         assert wait_ended(first, execution)["status"] == "success"
-    tell(callers, [late_ms(entry) for ledger in ledgers for entry in ledger])
+    print_figures(callers, [late_ms(entry) for ledger in ledgers for entry in ledger])
 
 
 def long_task(node: Rotad, number: int, folder: Path) -> str:
-    """Start a task that ends when there is a gate; return its execution."""
+    """Start a task that ends when the gate file exists; return its execution."""
     gate = folder / "gate"
     job = node.create(
         name=f"long-{number}", command=f"until test -e {gate}; do sleep 0.1; done", retries=0
@@ -123,7 +123,7 @@ def long_task(node: Rotad, number: int, folder: Path) -> str:
 
 
 def wait_ended(node: Rotad, execution: str) -> Json:
-    """Return an execution when it has ended, whoever has to tell."""
+    """Return an execution when it has ended, from any node."""
     while True:
         found = answer(node, "GET", f"/api/v1/executions/{execution}/wait?timeout=10")
         if found["finishedAt"]:
@@ -136,7 +136,7 @@ def attempts_of(execution: Json) -> list[int]:
 
 
 def pause_and_read(node: Rotad, job: str) -> list[Json]:
-    """Return the ledger of a job that fires no more, up to then."""
+    """Pause a job; return its ledger up to then."""
     answer(node, "POST", f"/api/v1/jobs/{job}/pause")
     return [entry for entry in node.ledger(job) if entry["outcome"] != "paused"]
 
@@ -147,19 +147,19 @@ def at(text: str) -> datetime:
 
 
 def gaps_s(ledger: list[Json]) -> set[float]:
-    """Return what lies between fire times that have an outcome; each entry is for one."""
+    """Return the seconds between fire times with an outcome; each entry is for one."""
     assert {entry["count"] for entry in ledger} == {1}
     fires = sorted(at(entry["fireTime"]) for entry in ledger)
     return {(later - earlier).total_seconds() for earlier, later in pairwise(fires)}
 
 
 def late_ms(entry: Json) -> float:
-    """Return by how much a fire time was noticed too late."""
+    """Return the lateness of a fire in milliseconds."""
     return (at(entry["recordedAt"]) - at(entry["fireTime"])).total_seconds() * 1_000
 
 
-def tell(callers: Callers, late: list[float]) -> None:
-    """Print what is measured and not asserted: it depends on the machine, and who else uses it."""
+def print_figures(callers: Callers, late: list[float]) -> None:
+    """Print figures that are not asserted: they depend on the machine and its load."""
     late.sort()
     figures = {each: late[int(len(late) * each)] for each in (0.5, 0.99, 0.999)}
     worst = ", ".join(f"p{100 * each:g} {ms:.0f} ms" for each, ms in figures.items())

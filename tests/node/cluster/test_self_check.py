@@ -1,4 +1,4 @@
-"""A node whose loop, disk or calendar misbehaves hands its shards over, until it is well."""
+"""Self-check of a node: a slow loop, disk or a wrong wall clock hands its shards over."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ NEVER_S = 3_600.0
 
 
 def opens(nodes: Nodes, shard: ShardId = FIRST) -> list[NodeId]:
-    """Return the nodes that decide for a shard."""
+    """Return the nodes on which a shard is open."""
     able = [node_id for node_id in (A, B, C) if nodes[node_id].wiring is not None]
     return [node_id for node_id in able if nodes[node_id].shards[shard].is_open]
 
@@ -48,7 +48,7 @@ def name_of_first(node: Node, number: int = 0) -> str:
 
 
 async def write(node: Node, number: int = 0) -> bool:
-    """Save a job of the first shard; return True if the node says that it is."""
+    """Save a job of the first shard; return True if the node confirms it."""
     try:
         await save(node.shards, name_of_first(node, number))
     except Refused:
@@ -57,12 +57,12 @@ async def write(node: Node, number: int = 0) -> bool:
 
 
 def slow_down(node: Node, sync_s: float) -> None:
-    """Have each sync of a node take so long."""
+    """Set the duration of each sync of a node."""
     node.sync_us = int(sync_s * SECOND)
 
 
-def set_calendar(node: Node, ahead_s: float) -> None:
-    """Set a node's calendar."""
+def set_wall_clock(node: Node, ahead_s: float) -> None:
+    """Set a node's wall clock."""
     node.clock.calendar_error = int(ahead_s * SECOND)
 
 
@@ -81,13 +81,13 @@ def test_a_primary_whose_disk_hangs_hands_over_without_waiting_for_it() -> None:
         asking = nodes.group.create_task(write(nodes[A]))
         await until(lambda: opens(nodes) == [B])
 
-        assert nodes.session_of(A) == session  # Handed over, not taken when its session was over.
-        assert not await asking  # Nobody can tell, so nobody does.
+        assert nodes.session_of(A) == session  # By a handover, not by a takeover after the session.
+        assert not await asking  # The outcome is unknown, so no success is reported.
 
     run(story)
 
 
-def test_nobody_waits_for_a_disk_that_hangs() -> None:
+def test_writes_after_a_handover_do_not_wait_for_a_hanging_disk() -> None:
     async def story(nodes: Nodes) -> None:
         slow_down(nodes[A], NEVER_S)
         await write(nodes[A])
@@ -146,7 +146,7 @@ def test_shards_come_back_when_the_disk_has_been_well_for_a_while() -> None:
     run(story)
 
 
-def test_where_all_disks_are_slow_somebody_goes_on() -> None:
+def test_one_node_continues_where_all_disks_are_slow() -> None:
     async def story(nodes: Nodes) -> None:
         for node_id in (A, B, C):
             slow_down(nodes[node_id], 1.5)
@@ -193,9 +193,9 @@ def test_a_disk_is_not_slow_because_writes_wait_for_the_sync_before_theirs() -> 
     run(story)
 
 
-def test_a_slow_disk_goes_on_while_the_coordinator_is_away() -> None:
+def test_a_node_with_a_slow_disk_continues_without_the_coordinator() -> None:
     async def story(nodes: Nodes) -> None:
-        await asyncio.sleep(2)  # All that nodes ask about when they begin is answered.
+        await asyncio.sleep(2)  # All requests of starting nodes are answered.
         nodes.server.crash()
         await asyncio.sleep(5)
         calls: list[str] = []
@@ -206,13 +206,13 @@ def test_a_slow_disk_goes_on_while_the_coordinator_is_away() -> None:
 
         assert all(done)
         assert is_unfit(nodes[A])
-        assert "swap" not in calls  # It would act no more until somebody answers (R18).
+        assert "swap" not in calls  # After a swap it would have no authority until an answer (R18).
         nodes.server.restart()
 
     run(story)
 
 
-def test_a_fenced_node_goes_on_when_the_coordinator_has_gone_away() -> None:
+def test_a_fenced_node_continues_after_the_loss_of_the_coordinator() -> None:
     async def story(nodes: Nodes) -> None:
         def crash_before_the_handover(call: str) -> None:
             if call == "swap" and nodes.server.is_up:
@@ -254,12 +254,12 @@ def test_a_primary_with_little_space_hands_over_and_has_its_shards_again_when_th
     run(story)
 
 
-def test_where_no_node_has_space_what_reduces_the_load_is_taken() -> None:
+def test_without_space_on_any_node_only_commands_that_reduce_load_are_accepted() -> None:
     async def story(nodes: Nodes) -> None:
         job_id = await save(nodes[A].shards, name_of_first(nodes[A]))
         for node_id in (A, B, C):
             nodes[node_id].space = DiskSpace.SCARCE
-        # Until each knows it of the others, too, a shard may still be handed over.
+        # A shard may be handed over until each node has the others' conditions.
         await asyncio.sleep(WELL_AFTER_S)
         [primary] = opens(nodes)
         shards = nodes[primary].shards
@@ -274,7 +274,7 @@ def test_where_no_node_has_space_what_reduces_the_load_is_taken() -> None:
     run(story)
 
 
-def test_a_node_with_little_space_lends_no_places() -> None:
+def test_a_node_with_little_space_lends_no_slots() -> None:
     liveness = Liveness(A, born_at=Instant(0))
     slot_table = SlotTable(4, liveness, {})
 
@@ -284,7 +284,7 @@ def test_a_node_with_little_space_lends_no_places() -> None:
     assert (before, slot_table.lendable()) == (4, 0)
 
 
-def test_a_backup_whose_disk_is_full_ends_and_its_primary_goes_on() -> None:
+def test_a_backup_with_a_full_disk_ends_and_its_primary_continues() -> None:
     async def story(nodes: Nodes) -> None:
         await write(nodes[A])
         nodes[B].fill_disk()
@@ -338,22 +338,22 @@ def test_opening_shards_takes_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatc
         await nodes.move(FIRST, B, A, C)
         await asyncio.sleep(3)
 
-        # Whoever took over from it for that would open them as slowly.
+        # A node that took over for that reason would open the shards as slowly.
         assert not is_unfit(nodes[B])
         assert opens(nodes) == [B]
 
     run(story)
 
 
-# -- the calendar ----------------------------------------------------------------------------------
+# -- the wall clock --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ahead_s", [5.0, -5.0, 3_600.0])
-def test_a_node_whose_calendar_is_set_wrong_hands_over(ahead_s: float) -> None:
+def test_a_node_with_a_wrong_wall_clock_hands_over(ahead_s: float) -> None:
     async def story(nodes: Nodes) -> None:
         session = nodes.session_of(A)
 
-        set_calendar(nodes[A], ahead_s)
+        set_wall_clock(nodes[A], ahead_s)
         await until(lambda: opens(nodes) == [B])
 
         assert is_unfit(nodes[A])
@@ -364,11 +364,11 @@ def test_a_node_whose_calendar_is_set_wrong_hands_over(ahead_s: float) -> None:
     run(story)
 
 
-def test_nothing_fires_before_its_time_when_the_calendar_is_set_forth() -> None:
+def test_nothing_fires_early_by_a_wall_clock_set_forward() -> None:
     async def story(nodes: Nodes) -> None:
         await save(nodes[A].shards, "job", schedule="@every 1h")
 
-        set_calendar(nodes[A], 3_599.0)
+        set_wall_clock(nodes[A], 3_599.0)
         await asyncio.sleep(30)
 
         assert not nodes.playing
@@ -377,9 +377,9 @@ def test_nothing_fires_before_its_time_when_the_calendar_is_set_forth() -> None:
     run(story)
 
 
-def test_nothing_is_stamped_by_a_calendar_that_is_set_forth() -> None:
+def test_no_entry_is_stamped_by_a_wall_clock_set_forward() -> None:
     async def story(nodes: Nodes) -> None:
-        set_calendar(nodes[A], 3_600.0)
+        set_wall_clock(nodes[A], 3_600.0)
 
         is_done = await write(nodes[A])
         await until(lambda: opens(nodes) == [B])
@@ -391,17 +391,17 @@ def test_nothing_is_stamped_by_a_calendar_that_is_set_forth() -> None:
     run(story)
 
 
-def test_without_an_heir_a_node_whose_calendar_is_wrong_fires_nothing() -> None:
+def test_a_node_with_a_wrong_wall_clock_and_no_successor_fires_nothing() -> None:
     async def story(nodes: Nodes) -> None:
         await save(nodes[A].shards, "job", schedule="@every 10s", parameters={"sleepMs": 60_000})
         for node_id in (B, C):
-            await nodes[node_id].pause(0.7)  # They are unfit themselves for a while.
+            await nodes[node_id].pause(0.7)  # Both are unfit for some time.
         await asyncio.sleep(1)
         assert len(opens(nodes, nodes[A].shards.of_name("default", "job").id)) == 1
         for node_id in (B, C):
             assert is_unfit(nodes[node_id])
 
-        set_calendar(nodes[A], 3_600.0)
+        set_wall_clock(nodes[A], 3_600.0)
         before = len(nodes.playing)
         await asyncio.sleep(5)
 
@@ -410,12 +410,12 @@ def test_without_an_heir_a_node_whose_calendar_is_wrong_fires_nothing() -> None:
     run(story)
 
 
-def test_what_waits_for_an_heir_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_that_wait_for_a_successor_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         monkeypatch.setattr("rota.node.shards.inbox.INBOX_MAX", 3)
         for node_id in (B, C):
             await nodes[node_id].pause(0.7)
-        set_calendar(nodes[A], 3_600.0)
+        set_wall_clock(nodes[A], 3_600.0)
         await asyncio.sleep(1)
 
         asking = [nodes.group.create_task(write(nodes[A])) for _ in range(3)]
@@ -423,18 +423,18 @@ def test_what_waits_for_an_heir_is_limited(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(Refused, match="3 requests wait"):
             nodes[A].shards.check_open()
 
-        set_calendar(nodes[A], 0.0)
+        set_wall_clock(nodes[A], 0.0)
         await asyncio.gather(*asking)
 
     run(story)
 
 
-def test_shards_come_back_when_the_calendar_has_been_right_for_a_while() -> None:
+def test_shards_return_after_the_wall_clock_has_been_right_for_some_time() -> None:
     async def story(nodes: Nodes) -> None:
-        set_calendar(nodes[A], 5.0)
+        set_wall_clock(nodes[A], 5.0)
         await until(lambda: opens(nodes) == [B])
 
-        set_calendar(nodes[A], 0.0)
+        set_wall_clock(nodes[A], 0.0)
         await nodes.settle()
 
         assert opens(nodes) == [A]
@@ -443,12 +443,12 @@ def test_shards_come_back_when_the_calendar_has_been_right_for_a_while() -> None
     run(story)
 
 
-def test_with_one_other_node_nobody_can_tell_whose_calendar_is_wrong() -> None:
+def test_two_nodes_alone_do_not_blame_either_wall_clock() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes[C].end()
         await asyncio.sleep(READING_MAX_AGE / SECOND + 5)
 
-        set_calendar(nodes[A], 5.0)
+        set_wall_clock(nodes[A], 5.0)
         await asyncio.sleep(10)
 
         assert opens(nodes) == [A]
@@ -458,9 +458,9 @@ def test_with_one_other_node_nobody_can_tell_whose_calendar_is_wrong() -> None:
     run(story)
 
 
-def test_a_node_that_was_found_wrong_stays_so_when_too_few_are_left_to_tell() -> None:
+def test_a_node_found_wrong_stays_unfit_without_enough_others_to_compare() -> None:
     async def story(nodes: Nodes) -> None:
-        set_calendar(nodes[A], 5.0)
+        set_wall_clock(nodes[A], 5.0)
         await until(lambda: opens(nodes) == [B])
 
         await nodes[C].end()
@@ -471,15 +471,15 @@ def test_a_node_that_was_found_wrong_stays_so_when_too_few_are_left_to_tell() ->
     run(story)
 
 
-# -- what is told ----------------------------------------------------------------------------------
+# -- metrics, readiness and logs -------------------------------------------------------------------
 
 
-def test_metrics_and_readiness_say_why_a_node_is_fenced() -> None:
+def test_metrics_and_readiness_give_the_reason_of_a_fence() -> None:
     async def story(nodes: Nodes) -> None:
         context = nodes[A].running.context
         before = context.metrics.text()
 
-        set_calendar(nodes[A], 5.0)
+        set_wall_clock(nodes[A], 5.0)
         await until(lambda: opens(nodes) == [B])
 
         assert b'rota_fenced{reason="clock"} 0.0' in before
@@ -506,7 +506,7 @@ def test_a_node_that_is_alone_only_counts(caplog: pytest.LogCaptureFixture) -> N
     ]
 
 
-def test_an_ill_has_one_line_in_the_log_however_long_it_lasts(
+def test_a_health_condition_has_one_line_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(nodes: Nodes) -> None:
@@ -530,7 +530,7 @@ def test_a_real_node_that_was_stopped_for_a_second_hands_over_for_a_while(
     assert process is not None
 
     process.send_signal(signal.SIGSTOP)
-    time.sleep(0.9)  # Less than its session lives.
+    time.sleep(0.9)  # Less than the session TTL.
     process.send_signal(signal.SIGCONT)
     own_cluster.wait_until(lambda: "n1" not in primaries(own_cluster), "n1 keeps shards")
 

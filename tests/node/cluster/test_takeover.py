@@ -1,4 +1,4 @@
-"""What becomes of the shards of a node whose process is killed: real nodes, their wardens, etcd."""
+"""Takeover of the shards of a killed node, with real nodes, wardens and etcd."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,18 +15,18 @@ from support.rotad import Rotad
 pytestmark = needs_etcd
 
 PATIENT = ("--session-ttl", "60s")
-"""Nobody takes over in the time of a test, unless somebody knows more than that one is silent."""
+"""Session TTL beyond a test: a takeover needs more evidence than the silence of a node."""
 LONG = {"sleepMs": 600_000}
 
 
 @pytest.fixture
 def patient(tmp_path: Path, etcd: EtcdCluster) -> Iterator[Cluster]:
-    """Three nodes that trust each other for long."""
+    """Three nodes with a long session TTL."""
     with Cluster(tmp_path, etcd, 3, *PATIENT) as cluster:
         yield cluster.start()
 
 
-def test_the_death_of_a_process_is_proven_by_its_warden_and_its_shards_go_on(
+def test_the_warden_proves_the_end_of_a_process_and_its_shards_are_taken_over(
     patient: Cluster,
 ) -> None:
     first, second, third = patient
@@ -42,7 +42,7 @@ def test_the_death_of_a_process_is_proven_by_its_warden_and_its_shards_go_on(
     assert '"event": "peer dead"' in third.log()
 
 
-def test_a_node_that_is_back_at_once_after_it_was_killed_gets_its_part_again(
+def test_a_node_restarted_at_once_after_a_kill_gets_its_shards_again(
     patient: Cluster,
 ) -> None:
     first, second, _ = patient
@@ -55,7 +55,7 @@ def test_a_node_that_is_back_at_once_after_it_was_killed_gets_its_part_again(
     assert [answer(second, "GET", f"/api/v1/jobs/{job}")["jobId"] for job in jobs] == jobs
 
 
-def test_without_a_warden_that_saw_it_the_others_wait_until_the_session_is_over(
+def test_without_proof_of_a_warden_takeover_waits_for_the_end_of_the_session(
     own_cluster: Cluster,
 ) -> None:
     own_cluster.start()
@@ -69,7 +69,7 @@ def test_without_a_warden_that_saw_it_the_others_wait_until_the_session_is_over(
     assert "peer dead" not in first.log() + third.log()
 
 
-def test_what_a_killed_process_ran_itself_starts_elsewhere_and_what_its_warden_has_goes_on(
+def test_after_a_kill_scripted_tasks_restart_elsewhere_and_tasks_of_the_warden_continue(
     patient: Cluster,
 ) -> None:
     first, second, _ = patient
@@ -84,7 +84,7 @@ def test_what_a_killed_process_ran_itself_starts_elsewhere_and_what_its_warden_h
     assert set(on_second) & set(scripted)
     assert set(on_second) & set(process)
     for each in set(on_second) & set(scripted):
-        patient.wait_until(partial(has_begun_again, first, each), f"{each} does not go on")
+        patient.wait_until(partial(has_begun_again, first, each), f"{each} is not started again")
         lost, again = attempts_of(first, each)
         assert (lost["outcome"], again["outcome"]) == ("lost", None)
         assert again["nodeId"] != "n2"
@@ -107,7 +107,7 @@ def names_of_all_shards() -> list[str]:
 
 
 def begun(node: Rotad, name: str, **definition: Json) -> str:
-    """Make a job and have it run; return the execution, whose attempt is on record."""
+    """Create a job and trigger it; return the execution once its attempt is recorded."""
     node.create(name=name, **definition)
     execution = node.trigger(name)
     node.wait_until(lambda: attempts_of(node, execution) != [])
@@ -115,7 +115,7 @@ def begun(node: Rotad, name: str, **definition: Json) -> str:
 
 
 def has_begun_again(node: Rotad, execution: str) -> bool:
-    """Tell whether a second attempt of an execution's task is on record."""
+    """Return True if a second attempt of an execution's task is recorded."""
     return len(attempts_of(node, execution)) == 2
 
 

@@ -1,4 +1,4 @@
-"""Requests that meet a write which cannot be committed: each is answered in limited time."""
+"""Requests beside a write that cannot be committed: each is answered in limited time."""
 
 import asyncio
 
@@ -95,7 +95,7 @@ def test_what_is_committed_after_its_caller_was_refused_can_be_read() -> None:
 async def uncommitted_write(
     nodes: Nodes, group: asyncio.TaskGroup, *, ends: bool = True
 ) -> "asyncio.Task[Refused | None]":
-    """Return a write that shard 0 has decided, and cannot commit any more."""
+    """Return a write that shard 0 has decided and can no longer commit."""
     shards = nodes[A].shards
     nodes.cut(A, B, C)
     write = group.create_task(_refusal_of_save(shards))

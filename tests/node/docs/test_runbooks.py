@@ -25,21 +25,21 @@ PAGES = {
         "deploy/test_monitoring.py::test_the_loss_of_two_nodes_is_noticed",
     ),
     "Lose a node": (
-        "node/cluster/test_takeover.py::test_the_death_of_a_process_is_proven_by_its_warden_and_its_shards_go_on",
+        "node/cluster/test_takeover.py::test_the_warden_proves_the_end_of_a_process_and_its_shards_are_taken_over",
         "node/cluster/test_cluster.py::test_a_node_that_is_back_holds_its_shards_again",
-        "node/cluster/test_node_admin.py::test_a_node_whose_disk_is_gone_is_filled_anew",
+        "node/cluster/test_node_admin.py::test_a_node_with_an_empty_disk_gets_its_copies_again",
         "node/docs/test_runbooks.py::test_another_node_takes_the_place_of_one_that_will_not_come_back",
-        "node/cluster/test_absence.py::test_copies_of_a_node_that_stays_away_are_made_anew_and_it_gets_its_share_when_it_is_back",
+        "node/cluster/test_absence.py::test_copies_of_an_absent_node_are_replaced_and_restored_after_its_return",
     ),
     "Lose a zone": ("node/docs/test_runbooks.py::test_shards_with_two_copies_in_a_lost_zone",),
     "Lose etcd": (
         "node/docs/test_runbooks.py::test_etcd_without_a_member_and_then_without_a_majority",
         "node/cluster/test_joining.py::test_a_node_waits_for_an_etcd_that_is_not_there_yet",
-        "node/cluster/test_joining.py::test_what_is_owned_goes_on_while_etcd_is_away_and_after",
+        "node/cluster/test_joining.py::test_shards_work_during_and_after_an_outage_of_etcd",
     ),
     "etcd is full": (
-        "node/cluster/test_cluster.py::test_nodes_live_and_answer_while_the_quota_of_etcd_is_used_up",
-        "node/cluster/test_joining.py::test_a_node_that_waits_for_a_full_etcd_says_what_to_do",
+        "node/cluster/test_cluster.py::test_nodes_answer_while_the_quota_of_etcd_is_used_up",
+        "node/cluster/test_joining.py::test_a_node_that_waits_for_a_full_etcd_logs_the_remedy",
     ),
     "etcd lost its state": (
         "node/recovery/test_coordination_lost.py",
@@ -74,7 +74,7 @@ PAGES = {
     ),
     "Change a setting": (
         "node/docs/test_runbooks.py::test_a_setting_is_changed_node_after_node",
-        "node/cluster/test_joining.py::test_a_node_that_is_told_otherwise_than_its_cluster_does_not_start",
+        "node/cluster/test_joining.py::test_a_node_with_other_settings_than_its_cluster_does_not_start",
     ),
 }
 """Which tests follow each section of the page, as files below ``tests``, and functions in them."""
@@ -122,7 +122,7 @@ def ask(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROTA_URL", ",".join(node.url for node in cluster if node.url))
 
 
-# -- pages ---------------------------------------------------------------------------------------
+# -- pages -----------------------------------------------------------------------------------------
 
 
 def test_the_first_two_questions(three: Cluster, rota_alone: Rota) -> None:
