@@ -1,10 +1,10 @@
-"""Three replicas driven by hand: what is delivered, made durable or asked, and when, is chosen.
+"""Three replicas whose messages, syncs and coordinator requests are controlled by the test.
 
 cluster = Cluster()                 a is the primary under epoch 1; b and c count too
-cluster.replica("a").propose(...)   or cluster.propose("a"), with an entry of no interest
-cluster.deliver(Append, to="b")     hands over what is in the mail, once
-cluster.settle()                    hands over all there is, and makes it durable, to the end
-cluster.pass_time(...)              lets clocks go on, and nodes tick
+cluster.replica("a").propose(...)   or cluster.propose("a"), with an entry of any content
+cluster.deliver(Append, to="b")     delivers the messages in flight, once
+cluster.settle()                    delivers and syncs until no message is left
+cluster.pass_time(...)              advances the clocks and ticks the nodes
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ A, B, C, D = NodeId("a"), NodeId("b"), NodeId("c"), NodeId("d")
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A message on its way."""
+class Envelope:
+    """A message in flight."""
 
     sender: NodeId
     receiver: NodeId
@@ -46,8 +46,8 @@ class Member:
     """One node.
 
     Attributes:
-        swaps: What it asked of the coordinator and has no answer to.
-        transfers: Those of its process; several clusters may share them, as the shards of a node.
+        swaps: Requests to the coordinator without an answer.
+        transfers: The limits of its process, which the shards of a node share.
     """
 
     def __init__(self, node_id: NodeId, transfers: TransferLimits) -> None:
@@ -65,10 +65,10 @@ class Cluster:
     """Nodes a, b and c, whose copies count, and d, which has none.
 
     Attributes:
-        mail: What was sent and not delivered, oldest first.
-        is_syncing: Whether what is written is durable at once.
-        targets: Given to every tick.
-        has_news: Whether the news of a configuration is there before messages under it.
+        in_flight: Messages that were sent and not delivered, oldest first.
+        is_syncing: Whether writes are durable at once.
+        targets: The nodes that are to have copies; an argument of every tick.
+        has_news: Whether a node learns a configuration before it gets messages under it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Cluster:
         self.now = Instant(100 * SECOND)
         self.copies = copies or Copies()
         self.coordination = Coordination(ttl=Duration(3600 * SECOND))
-        self.mail: list[Letter] = []
+        self.in_flight: list[Envelope] = []
         self.is_syncing = self.has_news = True
         self.targets = tuple(NodeId(name) for name in sync)
         shared = transfers or {name: TransferLimits() for name in "abcd"}
@@ -115,13 +115,13 @@ class Cluster:
         return self.members[name].replica
 
     def primary(self, name: str) -> Primary:
-        """Return a node's duty as the primary."""
+        """Return a node's replica in the role of the primary."""
         primary = self.members[name].replica.primary
         assert primary is not None
         return primary
 
     def start(self, name: str) -> None:
-        """Begin a life of a node, in a new session."""
+        """Start a node's process, in a new session."""
         member = self.member(name)
         member.swaps.clear()
         member.liveness = Liveness(member.id, born_at=self.now)
@@ -139,20 +139,20 @@ class Cluster:
         self.begin_session(name)
 
     def restart(self, name: str) -> None:
-        """End a node's life, lose what is not durable, and begin the next."""
+        """Restart a node's process; writes that are not durable are lost."""
         self.member(name).disk.crash(lambda _: 0)
         self.member(name).lost = self.member(name).continuity.lost
         self.member(name).transfers = TransferLimits()
         self.start(name)
 
     def begin_session(self, name: str) -> None:
-        """Begin a session of a node, as long as the test lasts."""
+        """Begin a session of a node that lasts longer than the test."""
         liveness = self.member(name).liveness
         liveness.session = self.coordination.begin_session(liveness.node_id, self.now)
         liveness.session_end = later(self.now, Duration(3600 * SECOND))
 
     def end_session(self, name: str) -> Session:
-        """End a node's session, whether it knows that or not, and return it."""
+        """End a node's session at the coordinator alone, and return it."""
         session = self.member(name).liveness.session
         self.coordination.end_session(NodeId(name), session)
         return session
@@ -168,15 +168,15 @@ class Cluster:
                 member.replica.learn(self.coordination.current, self.now)
             self.turn(name)
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------
 
     def turn(self, name: str) -> None:
-        """Do what a replica wants done: write, send, ask; and apply what is committed."""
+        """Carry out a replica's writes, sends and requests, and apply committed entries."""
         member = self.member(name)
         ready = member.replica.take_ready()
         if ready.writes:
             member.disk.write(ready.writes)
-        self.mail += [Letter(member.id, to, message) for to, message in ready.sends]
+        self.in_flight += [Envelope(member.id, to, message) for to, message in ready.sends]
         if ready.swap is not None:
             member.swaps.append(ready.swap)
         if self.is_syncing and member.disk.written:
@@ -209,38 +209,38 @@ class Cluster:
         return index
 
     def deliver(self, *kinds: type[Message], to: str = "abcd", of: str = "abcd") -> list[Message]:
-        """Deliver what is in the mail now and fits, not what is sent upon it; and return it."""
+        """Deliver and return the matching messages in flight, but none that they cause."""
         chosen = [
-            letter
-            for letter in self.mail
-            if letter.receiver in to
-            and letter.sender in of
-            and (not kinds or isinstance(letter.message, kinds))
+            envelope
+            for envelope in self.in_flight
+            if envelope.receiver in to
+            and envelope.sender in of
+            and (not kinds or isinstance(envelope.message, kinds))
         ]
-        self.mail = [letter for letter in self.mail if letter not in chosen]
-        for letter in chosen:
-            self.hand(letter)
-        return [letter.message for letter in chosen]
+        self.in_flight = [envelope for envelope in self.in_flight if envelope not in chosen]
+        for envelope in chosen:
+            self.hand(envelope)
+        return [envelope.message for envelope in chosen]
 
-    def hand(self, letter: Letter) -> None:
-        """Deliver a message, perhaps once more."""
-        member = self.member(letter.receiver)
-        if self.has_news and isinstance(letter.message, Claim):
-            self._bring_news(member, claimed_epoch(letter.message))
-        member.replica.receive(letter.message, letter.sender, self.now)
-        self.turn(letter.receiver)
+    def hand(self, envelope: Envelope) -> None:
+        """Deliver a message, which may have been delivered before."""
+        member = self.member(envelope.receiver)
+        if self.has_news and isinstance(envelope.message, Claim):
+            self._learn_epoch(member, claimed_epoch(envelope.message))
+        member.replica.receive(envelope.message, envelope.sender, self.now)
+        self.turn(envelope.receiver)
 
-    def _bring_news(self, member: Member, epoch: Epoch) -> None:
+    def _learn_epoch(self, member: Member, epoch: Epoch) -> None:
         """Have a node learn the configuration of an epoch, if there ever was one."""
         for configuration in (*self._forced, *self.coordination.history):
             if configuration.epoch == epoch:
                 member.replica.learn(configuration, self.now)
 
     def settle(self, among: str = "abcd") -> None:
-        """Deliver everything between some nodes until nothing is left; the rest is lost."""
+        """Deliver messages between some nodes until none is left; lose the others."""
         while self.deliver(to=among, of=among):
             pass
-        self.mail.clear()
+        self.in_flight.clear()
 
     def tick(self, *names: str) -> None:
         """Have some nodes, or all, tick once."""
@@ -264,7 +264,7 @@ class Cluster:
     # -- the coordinator ------------------------------------------------------------------------
 
     def answer(self, *names: str) -> list[Swapped]:
-        """Carry out what some nodes asked for, tell them the outcome, and return the outcomes."""
+        """Carry out the requests of some nodes, answer them, and return the answers."""
         outcomes: list[Swapped] = []
         for name in names or "abcd":
             member = self.member(name)
@@ -276,7 +276,7 @@ class Cluster:
         return outcomes
 
     def lose_answer(self, name: str, *, is_done: bool) -> None:
-        """Have a node's only swap be done or not, and nobody know."""
+        """Carry out a node's only swap or not, and lose the answer."""
         member = self.member(name)
         (swap,) = member.swaps
         member.swaps.clear()
@@ -286,7 +286,7 @@ class Cluster:
         self.turn(name)
 
     def force(self, configuration: Configuration) -> None:
-        """Have a configuration be in force that nobody asked for."""
+        """Put a configuration in force that no node requested."""
         self.coordination.current = configuration
         self._forced.append(configuration)
 
@@ -297,14 +297,14 @@ class Cluster:
         return self.coordination.current
 
     def has_authority(self, name: str) -> bool:
-        """Tell whether a node may act now."""
+        """Return True if a node may act now."""
         return self.replica(name).has_authority(self.now)
 
     def committed(self, name: str) -> Index:
-        """Return up to where a node knows entries to be committed."""
+        """Return the index of the last entry that is committed at a node."""
         return self.replica(name).copy.committed
 
     def lose_session(self, name: str) -> None:
-        """Have a node's session be over, and the node know it."""
+        """End a node's session at the coordinator and at the node."""
         self.end_session(name)
         self.member(name).liveness.session = NO_SESSION

@@ -1,4 +1,4 @@
-"""Who may act for a shard, until when; who may take over, from when (R2 to R6, R14 to R18)."""
+"""Authority of a primary and its end; the earliest time of a takeover (R2 to R6, R14 to R18)."""
 
 from msgspec.structs import replace
 
@@ -8,13 +8,13 @@ from rota.core.replication.backup import Promises
 from rota.core.replication.messages import Append, Appended, Fenced, Query
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Swapped
-from unit.core.replication.replicas import TIMING, A, B, Cluster, Letter
+from unit.core.replication.replicas import TIMING, A, B, Cluster, Envelope
 
 LEASE = TIMING.lease_end(Cluster().now) - Cluster().now
 
 
 def only_leases(cluster: Cluster) -> None:
-    """End a's session; it goes on by what its backups promised."""
+    """End a's session, so that its authority comes from the leases of its backups alone."""
     cluster.lose_session("a")
     cluster.see("b", "c")
 
@@ -101,20 +101,20 @@ def promise_5(cluster: Cluster) -> None:
     """Have b promise epoch 5, which the coordinator has given."""
     cluster.force(replace(cluster.configuration, epoch=Epoch(5)))
     query = Query(epoch=Epoch(5), sent_at=cluster.now)
-    cluster.hand(Letter(A, B, query))
+    cluster.hand(Envelope(A, B, query))
 
 
 def test_a_lower_epoch_is_fenced() -> None:
     cluster = Cluster()
     cluster.propose("a")
-    (late,) = (letter for letter in cluster.mail if letter.receiver == B)
-    cluster.mail.clear()
+    (late,) = (envelope for envelope in cluster.in_flight if envelope.receiver == B)
+    cluster.in_flight.clear()
     promise_5(cluster)
-    cluster.mail.clear()
+    cluster.in_flight.clear()
 
     cluster.hand(late)
 
-    assert [letter.message for letter in cluster.mail] == [Fenced(epoch=Epoch(5))]
+    assert [envelope.message for envelope in cluster.in_flight] == [Fenced(epoch=Epoch(5))]
 
 
 def test_a_promised_epoch_is_durable_before_anyone_is_answered() -> None:
@@ -123,11 +123,11 @@ def test_a_promised_epoch_is_durable_before_anyone_is_answered() -> None:
 
     promise_5(cluster)
 
-    assert not cluster.mail
+    assert not cluster.in_flight
 
     cluster.sync("b")
 
-    assert cluster.mail
+    assert cluster.in_flight
     assert cluster.member("b").disk.durable.epoch == 5
 
 
@@ -137,17 +137,19 @@ def test_an_answer_that_waited_for_the_disk_is_not_given_under_an_older_epoch() 
     cluster.propose("a")
     cluster.deliver(Append, to="b")
     promise_5(cluster)
-    cluster.mail.clear()
+    cluster.in_flight.clear()
 
     cluster.sync("b")
 
-    assert not [letter for letter in cluster.mail if isinstance(letter.message, Appended)]
+    assert not [
+        envelope for envelope in cluster.in_flight if isinstance(envelope.message, Appended)
+    ]
 
 
 def test_a_primary_that_stepped_down_does_not_begin_again_under_its_epoch() -> None:
     cluster = Cluster()
-    before, heir = cluster.configuration, cluster.member("b").liveness.session
-    cluster.force(replace(before, epoch=Epoch(5), primary=B, primary_session=heir))
+    before, session_b = cluster.configuration, cluster.member("b").liveness.session
+    cluster.force(replace(before, epoch=Epoch(5), primary=B, primary_session=session_b))
     cluster.see("a")
 
     cluster.replica("a").learn(before, cluster.now)
@@ -157,12 +159,12 @@ def test_a_primary_that_stepped_down_does_not_begin_again_under_its_epoch() -> N
 
 
 def test_a_configuration_below_the_promised_epoch_makes_no_primary() -> None:
-    """It was read late: another has been primary since, and this node obeyed it."""
+    """It was read late: since then another node has been primary, and this node has obeyed it."""
     cluster = Cluster()
-    before, heir = cluster.configuration, cluster.member("b").liveness.session
-    cluster.force(replace(before, epoch=Epoch(5), primary=B, primary_session=heir))
-    cluster.hand(Letter(B, A, Query(epoch=Epoch(5), sent_at=cluster.now)))
-    cluster.member("a").disk.durable.seen = before  # Else it refuses what is older than that.
+    before, session_b = cluster.configuration, cluster.member("b").liveness.session
+    cluster.force(replace(before, epoch=Epoch(5), primary=B, primary_session=session_b))
+    cluster.hand(Envelope(B, A, Query(epoch=Epoch(5), sent_at=cluster.now)))
+    cluster.member("a").disk.durable.seen = before  # Otherwise it refuses older ones.
     cluster.restart("a")
     session = cluster.member("a").liveness.session
     cluster.coordination.current = replace(before, epoch=Epoch(2), primary_session=session)
@@ -174,13 +176,11 @@ def test_a_configuration_below_the_promised_epoch_makes_no_primary() -> None:
     assert cluster.replica("a").epoch == 5
 
 
-def test_a_coordinator_that_knows_less_than_was_promised_in_an_earlier_life_freezes_the_shard() -> (
-    None
-):
+def test_a_coordinator_behind_the_epoch_promised_before_a_restart_freezes_the_shard() -> None:
     cluster = Cluster()
     before = cluster.configuration
     promise_5(cluster)
-    cluster.member("b").disk.durable.seen = before  # As versions left it that kept none.
+    cluster.member("b").disk.durable.seen = before  # Earlier versions stored none.
     cluster.restart("b")
     cluster.coordination.current = before
 
@@ -196,7 +196,7 @@ def test_a_coordinator_that_knows_less_than_was_promised_in_an_earlier_life_free
 # -- taking over -------------------------------------------------------------------------------
 
 
-def test_nobody_takes_over_while_the_session_lives() -> None:
+def test_no_backup_takes_over_while_the_session_lives() -> None:
     cluster = Cluster()
     cluster.see()
 
@@ -205,7 +205,7 @@ def test_nobody_takes_over_while_the_session_lives() -> None:
     assert cluster.configuration.primary == A
 
 
-def test_nobody_takes_over_before_its_promise_has_run_out() -> None:
+def test_no_backup_takes_over_before_its_promise_has_expired() -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
     cluster.end_session("a")
@@ -267,7 +267,7 @@ def test_proofs_of_death_are_kept_as_long_as_promises_last_and_do_not_pile_up() 
     assert [session for _, session in liveness.dead] == deaths[-2:]
 
 
-def test_a_node_that_was_just_restarted_waits_for_the_promises_it_forgot() -> None:
+def test_a_restarted_node_waits_as_long_as_for_the_promises_of_its_previous_process() -> None:
     cluster = Cluster()
     cluster.end_session("a")
     cluster.sleep(60 * SECOND)
@@ -300,8 +300,8 @@ def test_the_second_backup_waits_a_little_for_the_first() -> None:
     assert cluster.member("c").swaps
 
 
-def test_nobody_takes_over_by_a_promise_given_under_the_primarys_session_before() -> None:
-    """The new session is over at once, and the primary still acts by leases given to the old."""
+def test_a_promise_under_the_primarys_previous_session_allows_no_takeover() -> None:
+    """The new session ends at once, and the primary still acts by leases of the old one."""
     cluster = Cluster()
     cluster.sleep(10 * SECOND)
     cluster.lose_session("a")
@@ -330,8 +330,8 @@ def test_every_promise_counts_not_only_the_last() -> None:
     assert promises.have_run_out(Instant(20), dead=())
 
 
-def test_a_primary_that_was_restarted_waits_for_what_it_promised_before_it_knew() -> None:
-    """B takes over, is restarted before it hears so, and meanwhile gives time to a again."""
+def test_a_new_primary_that_was_restarted_waits_for_the_lease_given_after_the_restart() -> None:
+    """B takes over, is restarted before the answer arrives, and then gives a lease to a again."""
     cluster = Cluster()
     only_leases(cluster)
     cluster.sleep(10 * SECOND)
@@ -354,8 +354,8 @@ def test_a_primary_that_was_restarted_waits_for_what_it_promised_before_it_knew(
     assert not cluster.has_authority("a")
 
 
-def test_a_primary_that_was_restarted_twice_waits_for_what_the_life_before_promised() -> None:
-    """As above, but b is restarted once more, and has forgotten the time that it gave to a."""
+def test_a_new_primary_that_was_restarted_twice_waits_for_the_lease_given_in_between() -> None:
+    """As above, but b is restarted once more and has no record of the lease that it gave to a."""
     cluster = Cluster()
     only_leases(cluster)
     cluster.sleep(10 * SECOND)
@@ -419,7 +419,7 @@ def test_a_refused_lease_makes_another_configuration_though_nothing_else_needs_o
     cluster.sleep(10 * SECOND)
     cluster.tick("b")
     cluster.lose_answer("b", is_done=False)
-    cluster.coordination.begin_session(A, cluster.now, session)  # What b saw was not so.
+    cluster.coordination.begin_session(A, cluster.now, session)  # B's view was wrong.
     cluster.see("a")
     cluster.tick("a")
     assert not cluster.member("a").swaps
@@ -456,7 +456,7 @@ def test_no_lease_given_under_an_older_epoch_makes_no_other_configuration() -> N
     assert not cluster.member("a").swaps
 
 
-def test_a_change_nobody_knows_the_outcome_of_is_settled_by_another() -> None:
+def test_a_change_of_unknown_outcome_is_settled_by_another_change() -> None:
     cluster = Cluster()
     cluster.lose_session("a")
     cluster.begin_session("a")
@@ -525,7 +525,7 @@ def test_two_copies_that_are_left_keep_the_dead_one_until_there_is_another() -> 
     assert cluster.configuration.members == (A, B)
 
 
-def test_a_coordinator_that_knows_less_than_was_promised_is_asked_for_nothing() -> None:
+def test_a_coordinator_behind_the_promised_epoch_gets_no_requests() -> None:
     cluster = Cluster()
     before = cluster.configuration
     cluster.lose_session("a")

@@ -1,4 +1,4 @@
-"""How copies are made, come to count and cease to; how a shard is handed over (R22 to R27)."""
+"""Creation of copies, changes of the counted copies, handover of a shard (R22 to R27)."""
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from rota.core.replication.messages import (
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.shard_configuration import Configuration
-from unit.core.replication.replicas import TICK, TIMING, A, B, C, Cluster, D, Letter
+from unit.core.replication.replicas import TICK, TIMING, A, B, C, Cluster, D, Envelope
 
 
 def full(cluster: Cluster, count: int = 10) -> None:
@@ -31,7 +31,7 @@ def full(cluster: Cluster, count: int = 10) -> None:
 
 
 def want(cluster: Cluster, names: str) -> None:
-    """Have the ring want copies on some nodes, the primary first."""
+    """Have the ring assign copies to some nodes, the primary first."""
     cluster.targets = tuple(cluster.member(name).id for name in names)
 
 
@@ -43,7 +43,7 @@ def has_lost(cluster: Cluster, name: str) -> None:
 
 
 def holds_nothing(cluster: Cluster) -> Holding:
-    """Return the answer, to what is sent now, of a node without a copy."""
+    """Return the answer of a node without a copy to a query that is sent now."""
     return Holding(
         epoch=Epoch(1),
         allocation=None,
@@ -141,12 +141,12 @@ def test_a_backup_whose_disk_was_set_back_counts_again_only_when_it_has_everythi
 def test_entries_for_another_copy_are_not_taken() -> None:
     cluster = Cluster()
     cluster.propose("a")
-    (letter,) = (each for each in cluster.mail if each.receiver == B)
-    assert isinstance(letter.message, Append)
-    meant = replace(letter.message, allocation=AllocationId("another"))
+    (sent,) = (each for each in cluster.in_flight if each.receiver == B)
+    assert isinstance(sent.message, Append)
+    misdirected = replace(sent.message, allocation=AllocationId("another"))
     before = cluster.replica("b").copy.tip
 
-    cluster.hand(Letter(A, B, meant))
+    cluster.hand(Envelope(A, B, misdirected))
 
     assert cluster.replica("b").copy.tip == before
 
@@ -205,7 +205,7 @@ def test_a_part_that_was_not_answered_is_sent_again() -> None:
     cluster.tick("a")
     cluster.deliver(to="d")
     cluster.deliver(Holding)
-    cluster.mail.clear()
+    cluster.in_flight.clear()
 
     cluster.pass_time(4 * SECOND)
 
@@ -219,7 +219,7 @@ def test_a_part_that_comes_twice_changes_nothing() -> None:
     cluster.tick("a")
     cluster.deliver(to="d")
     cluster.deliver(Holding)
-    (first,) = (letter for letter in cluster.mail if isinstance(letter.message, Part))
+    (first,) = (envelope for envelope in cluster.in_flight if isinstance(envelope.message, Part))
     cluster.settle()
 
     cluster.hand(first)
@@ -232,10 +232,10 @@ def test_a_part_that_comes_once_more_makes_no_copy_on_a_disk_that_was_lost_meanw
     cluster = Cluster(sync="ab")
     want(cluster, "abd")
     cluster.tick("a")
-    (query,) = (letter for letter in cluster.mail if isinstance(letter.message, Query))
+    (query,) = (envelope for envelope in cluster.in_flight if isinstance(envelope.message, Query))
     cluster.deliver(Query)
     cluster.deliver(Holding)
-    (part,) = (letter for letter in cluster.mail if isinstance(letter.message, Part))
+    (part,) = (envelope for envelope in cluster.in_flight if isinstance(envelope.message, Part))
     cluster.pass_time(1 * SECOND)
     assert D in cluster.configuration.members
     cluster.member("d").disk.wipe()
@@ -247,19 +247,19 @@ def test_a_part_that_comes_once_more_makes_no_copy_on_a_disk_that_was_lost_meanw
     assert cluster.replica("d").copy.allocation is None
 
 
-def test_a_part_of_a_copy_that_was_given_up_does_not_bring_it_back() -> None:
+def test_a_part_of_a_copy_that_was_given_up_does_not_restore_it() -> None:
     cluster = Cluster(sync="ab")
     born_at = cluster.member("d").liveness.born_at
     first = a_part(cluster, "first", replaces=None, since=born_at)
     cluster.sleep(1)
     began_at = cluster.now
-    cluster.hand(Letter(A, D, first))
+    cluster.hand(Envelope(A, D, first))
     cluster.sleep(1)
     second = a_part(cluster, "second", replaces="first", since=began_at, is_last=False)
-    cluster.hand(Letter(A, D, second))
+    cluster.hand(Envelope(A, D, second))
 
-    cluster.hand(Letter(A, D, first))
-    cluster.hand(Letter(A, D, replace(second, number=1, is_last=True)))
+    cluster.hand(Envelope(A, D, first))
+    cluster.hand(Envelope(A, D, replace(second, number=1, is_last=True)))
 
     assert cluster.replica("d").copy.allocation == "second"
 
@@ -269,22 +269,24 @@ def test_a_copy_that_was_given_up_answers_no_more() -> None:
     born_at = cluster.member("d").liveness.born_at
     cluster.sleep(1)
     began_at = cluster.now
-    cluster.hand(Letter(A, D, a_part(cluster, "first", replaces=None, since=born_at)))
-    cluster.mail.clear()
+    cluster.hand(Envelope(A, D, a_part(cluster, "first", replaces=None, since=born_at)))
+    cluster.in_flight.clear()
     cluster.propose("a")
-    (entry,) = (letter.message for letter in cluster.mail if isinstance(letter.message, Append))
+    (entry,) = (
+        envelope.message for envelope in cluster.in_flight if isinstance(envelope.message, Append)
+    )
     cluster.is_syncing = False
-    cluster.hand(Letter(A, D, replace(entry, allocation=AllocationId("first"))))
+    cluster.hand(Envelope(A, D, replace(entry, allocation=AllocationId("first"))))
     assert cluster.replica("d").copy.tip.index == entry.previous + 1
 
-    cluster.hand(Letter(A, D, a_part(cluster, "second", replaces="first", since=began_at)))
+    cluster.hand(Envelope(A, D, a_part(cluster, "second", replaces="first", since=began_at)))
     cluster.sync("d")
 
-    answers = [letter.message for letter in cluster.mail if letter.sender == D]
+    answers = [envelope.message for envelope in cluster.in_flight if envelope.sender == D]
     assert [type(answer) for answer in answers] == [PartTaken]
 
 
-def test_a_node_that_is_restarted_while_it_is_filled_is_filled_anew_at_once() -> None:
+def test_a_learner_that_is_restarted_while_it_is_filled_is_filled_again_at_once() -> None:
     cluster = Cluster(sync="ab")
     full(cluster)
     want(cluster, "abd")
@@ -304,7 +306,7 @@ def test_a_copy_that_counts_is_not_given_up_for_a_snapshot() -> None:
     cluster = Cluster()
     born_at = cluster.member("b").liveness.born_at
 
-    cluster.hand(Letter(A, B, a_part(cluster, "new", replaces="b1", since=born_at)))
+    cluster.hand(Envelope(A, B, a_part(cluster, "new", replaces="b1", since=born_at)))
 
     assert cluster.replica("b").copy.allocation == "b1"
 
@@ -321,8 +323,8 @@ def test_a_learner_that_was_proposed_is_not_given_up_for_an_answer_that_came_lat
 
     cluster.sleep(1)
     late = holds_nothing(cluster)
-    cluster.hand(Letter(C, A, holding))
-    cluster.hand(Letter(C, A, late))
+    cluster.hand(Envelope(C, A, holding))
+    cluster.hand(Envelope(C, A, late))
 
     assert cluster.primary("a").learners[C].allocation == allocation
 
@@ -332,7 +334,7 @@ def test_an_answer_that_was_overtaken_does_not_make_a_copy_count_as_lost() -> No
     late = holds_nothing(cluster)
     cluster.pass_time(1 * SECOND)
 
-    cluster.hand(Letter(B, A, late))
+    cluster.hand(Envelope(B, A, late))
 
     assert not cluster.primary("a").peers[B].is_broken
 
@@ -341,16 +343,16 @@ def test_a_learner_that_is_always_a_little_behind_is_waited_for() -> None:
     cluster = Cluster(sync="ab")
     want(cluster, "abd")
     cluster.pass_time(100_000)
-    held: list[Letter] = []
+    held: list[Envelope] = []
     for _ in range(30):
         cluster.sleep(100_000)
         cluster.propose("a")
-        behind, held = held, [letter for letter in cluster.mail if letter.receiver == D]
-        cluster.mail = [letter for letter in cluster.mail if letter.receiver != D]
+        behind, held = held, [envelope for envelope in cluster.in_flight if envelope.receiver == D]
+        cluster.in_flight = [envelope for envelope in cluster.in_flight if envelope.receiver != D]
         while cluster.deliver(to="ab"):
             pass
-        for letter in behind:
-            cluster.hand(letter)
+        for envelope in behind:
+            cluster.hand(envelope)
         cluster.deliver(Appended, PartTaken, Holding)
         cluster.tick("a")
         cluster.answer("a")
@@ -364,7 +366,7 @@ def test_while_taking_over_a_learner_needs_all_that_an_earlier_primary_may_have_
     cluster.deliver(Append, to="b")
     cluster.deliver(Appended)
     assert cluster.committed("a") == index
-    cluster.mail.clear()
+    cluster.in_flight.clear()
     cluster.end_session("a")
     cluster.see("b")
     cluster.sleep(10 * SECOND)
@@ -419,7 +421,9 @@ def test_a_copy_whose_process_was_seen_to_end_does_not_come_again_while_it_is_de
     assert cluster.configuration.epoch == 2  # One change, and none after it.
 
 
-def test_a_copy_of_a_node_that_has_begun_anew_is_not_taken_out_for_the_life_before() -> None:
+def test_a_copy_of_a_restarted_node_is_not_taken_out_for_the_death_of_the_previous_process() -> (
+    None
+):
     cluster = Cluster()
     session = cluster.end_session("c")
     cluster.restart("c")
@@ -468,7 +472,7 @@ def test_no_other_copies_count_before_the_new_primarys_epoch_is_durable() -> Non
     assert cluster.configuration.members == (B, D)
 
 
-def test_a_copy_where_none_ought_to_be_goes_only_after_another_has_come() -> None:
+def test_a_superfluous_copy_is_removed_only_after_its_replacement_counts() -> None:
     cluster = Cluster(Copies(wanted=3, least=2))
     want(cluster, "abd")
     sizes: list[int] = []
@@ -526,7 +530,7 @@ def test_a_shard_that_has_a_configuration_is_not_founded() -> None:
 # -- handing over ------------------------------------------------------------------------------
 
 
-def test_the_primary_hands_over_to_the_node_that_ought_to_be() -> None:
+def test_the_primary_hands_over_to_the_preferred_node() -> None:
     cluster = Cluster()
     cluster.see()
     want(cluster, "bac")
@@ -539,7 +543,7 @@ def test_the_primary_hands_over_to_the_node_that_ought_to_be() -> None:
     assert not cluster.has_authority("a")
 
 
-def test_the_node_that_ought_to_be_primary_is_so_a_little_after_its_copy_has_come() -> None:
+def test_the_preferred_node_becomes_primary_a_little_after_its_copy_counts() -> None:
     cluster = Cluster(sync="ac")
     cluster.pass_time(6 * SECOND)
     want(cluster, "bac")
@@ -561,7 +565,7 @@ def test_while_handing_over_nothing_is_admitted_and_then_again_if_it_fails() -> 
     while cluster.primary("a").handover is None:
         cluster.sleep(100_000)
         cluster.tick("a")
-    cluster.mail.clear()
+    cluster.in_flight.clear()
 
     assert not cluster.replica("a").is_admitting(cluster.now)
 
@@ -571,7 +575,7 @@ def test_while_handing_over_nothing_is_admitted_and_then_again_if_it_fails() -> 
     assert cluster.replica("a").is_admitting(cluster.now)
 
 
-def test_who_proposed_to_hand_over_acts_no_more_until_it_is_known_to_be_primary_still() -> None:
+def test_a_primary_that_proposed_a_handover_does_not_act_until_it_is_confirmed_as_primary() -> None:
     cluster = Cluster()
     cluster.see()
     want(cluster, "bac")
@@ -589,7 +593,7 @@ def test_who_proposed_to_hand_over_acts_no_more_until_it_is_known_to_be_primary_
     assert cluster.has_authority("a")
 
 
-def test_the_heir_is_told() -> None:
+def test_the_successor_gets_a_notice_of_the_handover() -> None:
     cluster = Cluster()
     cluster.see()
     want(cluster, "bac")
@@ -599,10 +603,10 @@ def test_the_heir_is_told() -> None:
         cluster.settle()
 
     cluster.answer("a")
-    told = cluster.deliver(Succeed)
+    notices = cluster.deliver(Succeed)
     cluster.settle()
 
-    assert len(told) == 1
+    assert len(notices) == 1
     assert cluster.has_authority("b")
 
 
@@ -621,7 +625,7 @@ def test_a_copy_on_a_drained_node_goes_without_another_while_enough_remain() -> 
     assert cluster.configuration.members == (A, B)
 
 
-def test_a_copy_on_a_drained_node_stays_until_those_that_ought_to_be_count() -> None:
+def test_a_copy_on_a_drained_node_stays_until_the_assigned_copies_count() -> None:
     cluster = Cluster(Copies(wanted=4, least=2))
     cluster.see()
     want(cluster, "abd")

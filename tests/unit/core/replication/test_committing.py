@@ -1,4 +1,4 @@
-"""When an entry is committed, and what an answer tells (R7 to R13)."""
+"""Commitment of entries, and the contents of answers (R7 to R13)."""
 
 import msgspec
 import pytest
@@ -9,7 +9,7 @@ from rota.core.replication.primary import WINDOW, WINDOW_BYTES, Copies
 from rota.core.vocabulary.codec import encode_body
 from rota.core.vocabulary.journal import EntryKind
 from rota.core.vocabulary.shard_configuration import Copy
-from unit.core.replication.replicas import B, Cluster, Letter
+from unit.core.replication.replicas import B, Cluster, Envelope
 
 
 def test_an_entry_is_committed_once_every_copy_that_counts_has_it() -> None:
@@ -50,11 +50,11 @@ def test_a_backup_answers_only_when_what_it_got_is_durable() -> None:
 
     cluster.deliver(Append, to="b")
 
-    assert not [letter for letter in cluster.mail if letter.sender == B]
+    assert not [envelope for envelope in cluster.in_flight if envelope.sender == B]
 
     cluster.sync("b")
 
-    assert [letter for letter in cluster.mail if letter.sender == B]
+    assert [envelope for envelope in cluster.in_flight if envelope.sender == B]
 
 
 def test_nothing_is_committed_with_fewer_copies_than_the_least() -> None:
@@ -94,12 +94,14 @@ def test_a_proposed_copy_has_to_have_what_is_committed_from_then_on() -> None:
 def test_entries_that_do_not_follow_are_refused_and_then_sent_from_where_they_do() -> None:
     cluster = Cluster()
     cluster.propose("a")
-    cluster.mail.clear()
+    cluster.in_flight.clear()
     index = cluster.propose("a")
 
     cluster.deliver(Append, to="b")
 
-    assert [type(letter.message) for letter in cluster.mail if letter.sender == B] == [Mismatch]
+    assert [type(envelope.message) for envelope in cluster.in_flight if envelope.sender == B] == [
+        Mismatch
+    ]
 
     cluster.settle()
 
@@ -109,14 +111,14 @@ def test_entries_that_do_not_follow_are_refused_and_then_sent_from_where_they_do
 def test_an_entry_that_was_damaged_on_its_way_is_sent_again() -> None:
     cluster = Cluster()
     index = cluster.propose("a")
-    [sent] = [each for each in cluster.mail if each.receiver == B]
-    cluster.mail.clear()
+    [sent] = [each for each in cluster.in_flight if each.receiver == B]
+    cluster.in_flight.clear()
     assert isinstance(sent.message, Append)
     damaged = msgspec.structs.replace(
         sent.message, entries=tuple(entry[:-1] + b"?" for entry in sent.message.entries)
     )
 
-    cluster.hand(Letter(sent.sender, B, damaged))
+    cluster.hand(Envelope(sent.sender, B, damaged))
 
     assert cluster.replica("b").copy.tip.index == index - 1
 
@@ -132,12 +134,12 @@ def test_a_refusal_that_was_overtaken_breaks_nothing() -> None:
     cluster = Cluster()
     cluster.propose("a")
     cluster.propose("a")
-    first, second = (each for each in cluster.mail if each.receiver == B)
-    cluster.mail.clear()
+    first, second = (each for each in cluster.in_flight if each.receiver == B)
+    cluster.in_flight.clear()
     cluster.hand(second)
     cluster.hand(first)
-    refused, appended = cluster.mail
-    cluster.mail.clear()
+    refused, appended = cluster.in_flight
+    cluster.in_flight.clear()
 
     cluster.hand(appended)
     cluster.hand(refused)
@@ -157,9 +159,11 @@ def test_a_backup_that_lost_what_it_acknowledged_is_not_asked_again_and_again() 
     cluster.propose("a")
 
     sent = 0
-    while cluster.mail:
+    while cluster.in_flight:
         sent += len(cluster.deliver(to="ab", of="ab"))
-        cluster.mail = [each for each in cluster.mail if B in (each.sender, each.receiver)]
+        cluster.in_flight = [
+            each for each in cluster.in_flight if B in (each.sender, each.receiver)
+        ]
 
     assert sent <= 2
 
@@ -168,7 +172,7 @@ def test_what_an_earlier_primary_left_behind_is_cut_away() -> None:
     cluster = Cluster()
     cluster.propose("a", value=b"of a")
     cluster.deliver(Append, to="b")
-    cluster.mail.clear()
+    cluster.in_flight.clear()
     cluster.end_session("a")
     cluster.see("b", "c")
     cluster.sleep(3_000_000)
@@ -203,9 +207,9 @@ def test_the_window_of_bytes_opens_though_it_is_never_empty() -> None:
         replica.propose(half, replica.copy.shard_time(cluster.now), cluster.now)
         cluster.turn("a")
     assert not replica.is_admitting(cluster.now)
-    on_the_way, cluster.mail = cluster.mail, []
-    for letter in on_the_way[:2]:
-        cluster.hand(letter)
+    on_the_way, cluster.in_flight = cluster.in_flight, []
+    for envelope in on_the_way[:2]:
+        cluster.hand(envelope)
 
     cluster.deliver(Appended)
 
@@ -237,9 +241,11 @@ def test_a_backup_learns_what_is_committed_with_the_next_message(name: str) -> N
 def test_what_was_lost_for_want_of_a_link_goes_again_as_soon_as_there_is_one() -> None:
     cluster = Cluster()
     index = cluster.propose("a")
-    cluster.mail = [letter for letter in cluster.mail if letter.receiver != B]  # No link to b.
+    cluster.in_flight = [
+        envelope for envelope in cluster.in_flight if envelope.receiver != B
+    ]  # No link to b.
     cluster.tick("a")
-    before = [letter for letter in cluster.mail if letter.receiver == B]
+    before = [envelope for envelope in cluster.in_flight if envelope.receiver == B]
 
     cluster.replica("a").linked(B)
     cluster.tick("a")
@@ -253,7 +259,7 @@ def test_what_was_lost_for_want_of_a_link_goes_again_as_soon_as_there_is_one() -
 
 
 def appoint(cluster: Cluster, name: str) -> None:
-    """Have the coordinator name another primary, and everyone read that."""
+    """Have the coordinator name another primary, and all nodes read that configuration."""
     before, member = cluster.configuration, cluster.member(name)
     cluster.coordination.current = msgspec.structs.replace(
         before,
@@ -269,8 +275,8 @@ def test_an_answer_to_an_earlier_term_of_the_same_primary_does_not_count() -> No
     for _ in range(9):
         cluster.propose("a")
     cluster.deliver(Append, to="b")
-    late = [letter for letter in cluster.mail if isinstance(letter.message, Appended)]
-    cluster.mail.clear()  # C never got those entries, and has b and a cut them away.
+    late = [envelope for envelope in cluster.in_flight if isinstance(envelope.message, Appended)]
+    cluster.in_flight.clear()  # C never got those entries, so b and a remove them.
     appoint(cluster, "c")
     cluster.settle()
     appoint(cluster, "a")
@@ -280,10 +286,10 @@ def test_an_answer_to_an_earlier_term_of_the_same_primary_does_not_count() -> No
         cluster.propose("a")
     cluster.deliver(Append, to="c")
     cluster.deliver(Appended, of="c")
-    cluster.mail.clear()  # B has none of the new ones.
+    cluster.in_flight.clear()  # B has none of the new entries.
 
-    for letter in late:
-        cluster.hand(letter)
+    for envelope in late:
+        cluster.hand(envelope)
 
     assert isinstance(late[-1].message, Appended)
     assert late[-1].message.match > before
@@ -291,24 +297,24 @@ def test_an_answer_to_an_earlier_term_of_the_same_primary_does_not_count() -> No
 
 
 def test_a_backup_commits_no_more_than_what_it_has_compared() -> None:
-    """Its own entries after that may be of a primary that never committed them."""
+    """Its entries after those may come from a primary that never committed them."""
     cluster = Cluster()
     for _ in range(3):
         cluster.propose("a", value=b"of a")
     cluster.deliver(Append, to="b")
-    cluster.mail.clear()
+    cluster.in_flight.clear()
     appoint(cluster, "c")
     for _ in range(3):
         cluster.propose("c", value=b"of c")
-    first = next(letter for letter in cluster.mail if letter.receiver == B)
+    first = next(envelope for envelope in cluster.in_flight if envelope.receiver == B)
     assert isinstance(first.message, Append)
-    # It was resent with a window that was full: all of it is committed, and none of it is sent.
+    # Sent again with a full window: all entries are committed, and the message contains none.
     full = msgspec.structs.replace(
         first.message, entries=(), committed=cluster.replica("c").copy.tip.index
     )
     known = cluster.committed("b")
 
-    cluster.hand(Letter(first.sender, B, full))
+    cluster.hand(Envelope(first.sender, B, full))
 
     assert cluster.replica("b").copy.tip.index > known
     assert cluster.committed("b") == known

@@ -1,4 +1,4 @@
-"""A coordinator that lost its state: what shows that, and what a replica then refuses (R31)."""
+"""Loss of the coordinator's state: its detection, and a replica's refusals after it (R31)."""
 
 import pytest
 from msgspec.structs import replace
@@ -115,7 +115,7 @@ def test_nothing_is_committed_without_a_copy_before_the_others_have_seen_that_it
     index = cluster.propose("a")
     cluster.deliver(to="b")
     cluster.deliver(to="a")
-    cluster.mail.clear()
+    cluster.in_flight.clear()
     before = cluster.configuration
     cluster.force(replace(later_than(before), sync=before.sync[:2]))
 
@@ -132,7 +132,7 @@ def test_nor_before_the_primarys_disk_has_it() -> None:
     index = cluster.propose("a")
     cluster.deliver(to="b")
     cluster.deliver(to="a")
-    cluster.mail.clear()
+    cluster.in_flight.clear()
     before = cluster.configuration
     cluster.force(replace(later_than(before), sync=before.sync[:2]))
     cluster.is_syncing = False
@@ -175,7 +175,7 @@ def lose_newest(cluster: Cluster) -> Configuration:
 
 
 def lost(cluster: Cluster, name: str) -> int | None:
-    """Return what a node takes for lost."""
+    """Return the generation that a node takes for lost."""
     return cluster.member(name).continuity.lost
 
 
@@ -328,8 +328,8 @@ def test_the_word_of_a_member_counts_from_the_highest_generation_that_is_known()
 # -- while it is lost --------------------------------------------------------------------------
 
 
-def tell_loss(cluster: Cluster, *names: str) -> None:
-    """Have some nodes, or all, know that the coordinator lost generation 0."""
+def report_loss(cluster: Cluster, *names: str) -> None:
+    """Inform some nodes, or all, that the coordinator lost generation 0."""
     for name in names or "abcd":
         cluster.member(name).continuity.lose(0, "a test")
 
@@ -337,7 +337,7 @@ def tell_loss(cluster: Cluster, *names: str) -> None:
 def test_what_the_coordinator_has_of_a_lost_generation_is_not_learned() -> None:
     cluster = Cluster()
     before = cluster.configuration
-    tell_loss(cluster, "b")
+    report_loss(cluster, "b")
 
     cluster.replica("b").learn(later_than(before), cluster.now)
 
@@ -346,7 +346,7 @@ def test_what_the_coordinator_has_of_a_lost_generation_is_not_learned() -> None:
 
 def test_a_restarted_node_learns_nothing_of_a_lost_generation_either() -> None:
     cluster = Cluster()
-    tell_loss(cluster, "b")
+    report_loss(cluster, "b")
     cluster.restart("b")
 
     cluster.see("b")
@@ -355,9 +355,9 @@ def test_a_restarted_node_learns_nothing_of_a_lost_generation_either() -> None:
     assert cluster.replica("b").is_frozen
 
 
-def test_a_running_primary_goes_on_by_its_leases_and_its_backups_follow_it() -> None:
+def test_a_running_primary_continues_by_its_leases_and_its_backups_follow_it() -> None:
     cluster = Cluster()
-    tell_loss(cluster)
+    report_loss(cluster)
     cluster.lose_session("a")
     cluster.begin_session("a")
     cluster.see()
@@ -374,7 +374,7 @@ def test_a_running_primary_goes_on_by_its_leases_and_its_backups_follow_it() -> 
 def test_a_primary_acts_by_its_session_no_more_because_a_recovery_does_not_wait_for_it() -> None:
     cluster = Cluster()
     before = cluster.has_authority("a")
-    tell_loss(cluster)
+    report_loss(cluster)
 
     cluster.sleep(TIMING.peer_lease)
 
@@ -384,16 +384,16 @@ def test_a_primary_acts_by_its_session_no_more_because_a_recovery_does_not_wait_
 
 def test_a_single_copy_acts_by_its_session_because_no_other_can_be_primary() -> None:
     cluster = Cluster(copies=Copies(wanted=1, least=1), sync="a")
-    tell_loss(cluster)
+    report_loss(cluster)
 
     cluster.sleep(60 * SECOND)
 
     assert cluster.has_authority("a")
 
 
-def test_nobody_takes_over() -> None:
+def test_no_backup_takes_over_after_a_loss() -> None:
     cluster = Cluster()
-    tell_loss(cluster, "b", "c")
+    report_loss(cluster, "b", "c")
     cluster.end_session("a")
     cluster.see("b", "c")
 
@@ -412,7 +412,7 @@ def test_a_named_primary_without_its_copy_does_not_resign() -> None:
         replace(cluster.configuration, primary_session=cluster.member("a").liveness.session)
     )
     cluster.see("a")
-    tell_loss(cluster, "a")
+    report_loss(cluster, "a")
 
     cluster.tick("a")
 
@@ -423,7 +423,7 @@ def test_a_primary_does_not_hand_over_and_admits_work() -> None:
     cluster = Cluster()
     cluster.see()
     cluster.targets = (B, A, C)
-    tell_loss(cluster)
+    report_loss(cluster)
 
     for _ in range(50):
         cluster.pass_time(TICK)
@@ -436,7 +436,7 @@ def test_a_primary_does_not_wait_for_a_copy_that_cannot_be_added() -> None:
     cluster = Cluster()
     cluster.see()
     cluster.targets = (A, B, D)
-    tell_loss(cluster)
+    report_loss(cluster)
     cluster.pass_time(4 * SECOND)  # So d has everything, and would be waited for.
 
     index = cluster.propose("a")
@@ -457,7 +457,7 @@ def test_a_handover_that_began_is_given_up() -> None:
     while not cluster.replica("a").is_handing_over:
         cluster.sleep(TICK)
         cluster.tick("a")
-    tell_loss(cluster)
+    report_loss(cluster)
 
     cluster.deliver(to="bc")
     cluster.deliver(to="a")
@@ -469,7 +469,7 @@ def test_a_handover_that_began_is_given_up() -> None:
 
 
 def propose_handover(cluster: Cluster) -> Configuration:
-    """Have a ask for a handover to b; return the configuration that the coordinator had before."""
+    """Have a request a handover to b; return the configuration that the coordinator had before."""
     before = cluster.configuration
     cluster.force(later_than(before, 4))
     cluster.see()
@@ -482,7 +482,9 @@ def propose_handover(cluster: Cluster) -> Configuration:
     return before
 
 
-def test_a_primary_whose_handover_a_coordinator_refuses_that_lost_its_state_goes_on() -> None:
+def test_a_primary_continues_whose_handover_is_refused_by_a_coordinator_that_lost_its_state() -> (
+    None
+):
     cluster = Cluster()
     cluster.coordination.current = propose_handover(cluster)
 
@@ -499,7 +501,7 @@ def test_a_primary_whose_handover_may_have_happened_waits_for_the_recovery() -> 
     cluster = Cluster()
     propose_handover(cluster)
     cluster.lose_answer("a", is_done=False)
-    tell_loss(cluster)
+    report_loss(cluster)
 
     cluster.pass_time(20 * SECOND)
     assert not cluster.has_authority("a")
@@ -515,7 +517,7 @@ def test_a_shard_is_not_founded_under_a_lost_generation() -> None:
     cluster.coordination.current = None
     cluster.member("d").disk.wipe()
     cluster.restart("d")
-    tell_loss(cluster, "d")
+    report_loss(cluster, "d")
 
     cluster.replica("d").found(AllocationId("first"))
     cluster.turn("d")
@@ -530,7 +532,7 @@ def test_after_a_recovery_a_shard_is_founded_under_its_generation() -> None:
     cluster.coordination.current = None
     cluster.member("d").disk.wipe()
     cluster.restart("d")
-    tell_loss(cluster, "d")
+    report_loss(cluster, "d")
     cluster.member("d").continuity.generation = 1
 
     cluster.replica("d").found(AllocationId("first"))
@@ -551,10 +553,10 @@ def test_a_shard_that_was_seen_is_not_founded_again() -> None:
     assert cluster.replica("d").copy.allocation is None
 
 
-def test_a_configuration_of_a_later_generation_is_followed_and_late_news_are_not() -> None:
+def test_a_configuration_of_a_later_generation_is_followed_and_late_reports_are_not() -> None:
     cluster = Cluster()
     before = cluster.configuration
-    tell_loss(cluster)
+    report_loss(cluster)
     recovered = replace(before, epoch=first_epoch(1))
     cluster.force(recovered)
 
@@ -576,7 +578,7 @@ def test_a_swap_that_was_done_before_the_loss_was_known_counts_until_a_recovery(
     cluster.begin_session("a")
     cluster.tick("a")
     (swap,) = cluster.member("a").swaps
-    tell_loss(cluster, "a")
+    report_loss(cluster, "a")
 
     cluster.replica("a").answered(swap, Swapped(is_done=True, current=swap.fresh), cluster.now)
 

@@ -1,4 +1,4 @@
-"""A copy that was set back becomes primary: the good ones notice, and keep what they have (R8)."""
+"""A primary whose disk was set back: other copies detect it and keep their entries (R8)."""
 
 import copy
 
@@ -9,7 +9,7 @@ from rota.core.model.ids import AllocationId, Epoch, Index
 from rota.core.replication.local_copy import Diverged
 from rota.core.replication.messages import Append, Holding, Mismatch, Part, Query
 from rota.core.timing.instants import SECOND
-from unit.core.replication.replicas import TIMING, A, B, C, Cluster, D, Letter
+from unit.core.replication.replicas import TIMING, A, B, C, Cluster, D, Envelope
 
 
 def set_back(name: str, count: int = 5) -> Cluster:
@@ -90,13 +90,13 @@ def test_the_entry_before_those_sent_is_compared_as_well() -> None:
     )
 
     with pytest.raises(Diverged):
-        cluster.hand(Letter(A, B, beat))
+        cluster.hand(Envelope(A, B, beat))
 
 
 def test_entries_that_are_not_committed_are_still_cut_away() -> None:
     cluster = Cluster()
     cluster.propose("a")
-    cluster.mail.clear()  # Nobody else has it.
+    cluster.in_flight.clear()  # No other node has the entry.
     cluster.end_session("a")
     cluster.see("b", "c")
     cluster.pass_time(10 * SECOND, among="bc")
@@ -111,7 +111,7 @@ def test_a_primary_does_not_overwrite_a_copy_that_has_more_committed_than_it_has
     cluster = Cluster()
     far, sent_at = Index(2**40), cluster.now
     one, epoch = Index(1), cluster.configuration.epoch
-    told = (
+    answers = (
         Holding(epoch=epoch, allocation=AllocationId("d1"), committed=far, sent_at=sent_at),
         Mismatch(
             epoch=epoch,
@@ -125,12 +125,12 @@ def test_a_primary_does_not_overwrite_a_copy_that_has_more_committed_than_it_has
     )
     cluster.targets = (A, B, C, D)
     cluster.tick("a")
-    cluster.mail.clear()
-    cluster.hand(Letter(D, A, told[0]))
-    cluster.hand(Letter(C, A, told[1]))
+    cluster.in_flight.clear()
+    cluster.hand(Envelope(D, A, answers[0]))
+    cluster.hand(Envelope(C, A, answers[1]))
 
     assert cluster.replica("a").refused == {"holding": 1, "mismatch": 1}
-    assert not [letter for letter in cluster.mail if isinstance(letter.message, Part)]
+    assert not [envelope for envelope in cluster.in_flight if isinstance(envelope.message, Part)]
 
 
 def test_a_snapshot_that_lacks_what_is_committed_here_replaces_nothing() -> None:
@@ -142,8 +142,8 @@ def test_a_snapshot_that_lacks_what_is_committed_here_replaces_nothing() -> None
     cluster.force(replace(cluster.configuration, epoch=Epoch(2), sync=rest))
     cluster.see("c")
     query = Query(epoch=Epoch(2), sent_at=cluster.now)
-    cluster.hand(Letter(A, C, query))
-    [holding] = [each.message for each in cluster.mail if isinstance(each.message, Holding)]
+    cluster.hand(Envelope(A, C, query))
+    [holding] = [each.message for each in cluster.in_flight if isinstance(each.message, Holding)]
     stale = Part(
         configuration=cluster.configuration,
         allocation=AllocationId("new"),
@@ -156,9 +156,9 @@ def test_a_snapshot_that_lacks_what_is_committed_here_replaces_nothing() -> None
         sent_at=cluster.now,
     )
 
-    cluster.hand(Letter(A, C, stale))
+    cluster.hand(Envelope(A, C, stale))
     assert cluster.replica("c").copy.allocation == AllocationId("c1")
 
     whole = replace(stale, base=cluster.replica("a").copy.base())
-    cluster.hand(Letter(A, C, whole))
+    cluster.hand(Envelope(A, C, whole))
     assert cluster.replica("c").copy.allocation == AllocationId("new")

@@ -1,4 +1,4 @@
-"""Which of the copies that hear each other stands in for a primary, and when."""
+"""Choice of the stand-in among copies that reach each other, and its time."""
 
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.replication.authority.fallback_eligibility import FallbackEligibility
@@ -10,7 +10,7 @@ STEP = Duration(500 * MILLISECOND)
 
 
 class Side:
-    """Copies of a shard that tick together and hear each other, unless a test says otherwise."""
+    """Copies of a shard that tick together and reach each other, except those cut off."""
 
     def __init__(self, *names: str) -> None:
         self.now = Instant(3_600 * SECOND)
@@ -18,18 +18,18 @@ class Side:
             NodeId(name): FallbackEligibility(SHARD, NodeId(name), after=AFTER, now=self.now)
             for name in names
         }
-        self.deaf: set[NodeId] = set()
+        self.cut_off: set[NodeId] = set()
         self.serves: set[NodeId] = set()
 
     def pass_time(self, duration_s: float, *, step: Duration = STEP) -> None:
-        """Let all tick, and tell each other what they want."""
+        """Tick all copies, and deliver their announcements to each other."""
         for _ in range(int(duration_s * SECOND) // step):
             self.now = Instant(self.now + step)
             for node_id, copy in self.copies.items():
                 copy.tick(self.now, is_served=node_id in self.serves, is_able=True)
             for sender, copy in self.copies.items():
                 for node_id, other in self.copies.items():
-                    if copy.is_ready and node_id != sender and not self.deaf & {sender, node_id}:
+                    if copy.is_ready and node_id != sender and not self.cut_off & {sender, node_id}:
                         other.record_announcement(
                             sender, is_standing=copy.is_standing, now=self.now
                         )
@@ -38,11 +38,11 @@ class Side:
 
     @property
     def standing(self) -> list[NodeId]:
-        """Who stands in."""
+        """The nodes that stand in."""
         return [node_id for node_id, copy in self.copies.items() if copy.is_standing]
 
 
-def test_who_is_alone_stands_in_after_the_time_and_not_before() -> None:
+def test_a_copy_alone_stands_in_after_the_time_and_not_before() -> None:
     side = Side("a")
 
     side.pass_time(9.5)
@@ -52,7 +52,7 @@ def test_who_is_alone_stands_in_after_the_time_and_not_before() -> None:
     assert side.standing == ["a"]
 
 
-def test_who_hears_a_primary_again_stands_in_no_more() -> None:
+def test_a_stand_in_that_reaches_a_primary_again_stops() -> None:
     side = Side("a")
     side.pass_time(20)
 
@@ -62,7 +62,7 @@ def test_who_hears_a_primary_again_stands_in_no_more() -> None:
     assert side.standing == []
 
 
-def test_the_time_counts_from_the_last_that_was_heard() -> None:
+def test_the_time_counts_from_the_last_contact_with_the_primary() -> None:
     side = Side("a")
     side.pass_time(9)
     side.serves.add(NodeId("a"))
@@ -83,7 +83,7 @@ def test_time_in_which_the_node_itself_stood_still_does_not_count() -> None:
     assert side.standing == []
 
 
-def test_of_those_that_hear_each_other_one_stands_in() -> None:
+def test_one_of_the_copies_that_reach_each_other_stands_in() -> None:
     side = Side("a", "b", "c")
 
     side.pass_time(20)
@@ -91,7 +91,7 @@ def test_of_those_that_hear_each_other_one_stands_in() -> None:
     assert len(side.standing) == 1
 
 
-def test_nobody_stands_in_while_one_of_them_hears_a_primary() -> None:
+def test_no_copy_stands_in_while_one_of_them_reaches_a_primary() -> None:
     side = Side("a", "b", "c")
     side.serves.add(NodeId("b"))
 
@@ -100,34 +100,34 @@ def test_nobody_stands_in_while_one_of_them_hears_a_primary() -> None:
     assert side.standing == []
 
 
-def test_who_stands_in_is_not_displaced_by_one_that_comes_later() -> None:
+def test_a_stand_in_is_not_displaced_by_a_later_copy() -> None:
     for late in ("a", "b"):
         side = Side("a", "b")
         side.serves.add(NodeId(late))
-        side.deaf.add(NodeId(late))
+        side.cut_off.add(NodeId(late))
         side.pass_time(15)
         before = side.standing
 
         side.serves.clear()
-        side.deaf.clear()
+        side.cut_off.clear()
         side.pass_time(20)
 
         assert side.standing == before != [late]
 
 
-def test_of_two_sides_that_meet_one_goes_on() -> None:
+def test_one_of_two_stand_ins_that_meet_continues() -> None:
     side = Side("a", "b")
-    side.deaf.add(NodeId("a"))
+    side.cut_off.add(NodeId("a"))
     side.pass_time(15)
     assert side.standing == ["a", "b"]
 
-    side.deaf.clear()
+    side.cut_off.clear()
     side.pass_time(1)
 
     assert len(side.standing) == 1
 
 
-def test_a_copy_that_is_not_able_to_waits_anew_when_it_is() -> None:
+def test_a_copy_that_becomes_able_to_stand_in_waits_the_whole_time() -> None:
     copy = FallbackEligibility(SHARD, NodeId("a"), after=AFTER, now=Instant(0))
     for tick in range(40):
         copy.tick(Instant(tick * STEP), is_served=False, is_able=False)
@@ -137,7 +137,7 @@ def test_a_copy_that_is_not_able_to_waits_anew_when_it_is() -> None:
     assert (copy.is_ready, copy.is_standing) == (False, False)
 
 
-def test_a_primary_that_wants_to_stand_in_itself_is_none_that_can_commit() -> None:
+def test_a_primary_that_announces_itself_as_a_stand_in_counts_as_unable_to_commit() -> None:
     copy = FallbackEligibility(SHARD, NodeId("a"), after=AFTER, now=Instant(0))
     copy.record_announcement(NodeId("p"), is_standing=False, now=Instant(SECOND))
 

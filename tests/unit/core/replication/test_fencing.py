@@ -1,4 +1,4 @@
-"""What a primary does that is unfit: slow, or with a calendar that is wrong (R19, R20)."""
+"""An unfit primary, which is slow or has a wrong wall clock (R19, R20)."""
 
 import msgspec
 import pytest
@@ -24,7 +24,7 @@ SESSION = 2 * TIMING.grace
 
 
 def make_unfit(cluster: Cluster, name: str, ills: frozenset[HealthCondition]) -> None:
-    """Have a node be unfit, and all know it."""
+    """Make a node unfit, and have all nodes informed of it."""
     for member in cluster.members.values():
         if member.id == name:
             member.liveness.ills = ills
@@ -34,12 +34,12 @@ def make_unfit(cluster: Cluster, name: str, ills: frozenset[HealthCondition]) ->
                 member.liveness.slow.add(NodeId(name))
 
 
-def keep_others_from_it(cluster: Cluster) -> None:
-    """Have nobody who could take a's place."""
+def make_others_unfit(cluster: Cluster) -> None:
+    """Leave no node that could take a's place."""
     cluster.member("a").liveness.unfit |= {B, C}
 
 
-# -- ills ------------------------------------------------------------------------------------------
+# -- health conditions -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def keep_others_from_it(cluster: Cluster) -> None:
         (LOOP_LAG_MAX + 1, SYNC_TIME_MAX + 1, {HealthCondition.LOOP}),
     ],
 )
-def test_a_node_is_ill_that_is_slower_than_it_may_be(
+def test_a_node_that_is_slower_than_the_limits_has_a_health_condition(
     lag: int, sync_time: int, ills: set[HealthCondition]
 ) -> None:
     found = HealthConditions()
@@ -62,7 +62,7 @@ def test_a_node_is_ill_that_is_slower_than_it_may_be(
     assert found.at(NOON) == ills
 
 
-def test_an_ill_is_over_when_nothing_was_seen_of_it_for_a_while() -> None:
+def test_a_health_condition_ends_when_it_has_not_been_observed_for_a_while() -> None:
     found = HealthConditions()
     found.record_delays(lag=SECOND, sync_time=0, now=NOON)
     found.record_delays(lag=0, sync_time=0, now=Instant(NOON + WELL_AFTER - 1))
@@ -71,7 +71,7 @@ def test_an_ill_is_over_when_nothing_was_seen_of_it_for_a_while() -> None:
     assert not found.at(Instant(NOON + WELL_AFTER))
 
 
-def test_a_calendar_that_was_wrong_stays_so_while_nobody_can_tell() -> None:
+def test_a_wrong_clock_stays_wrong_while_no_verdict_is_possible() -> None:
     found = HealthConditions()
     found.record_clock(is_wrong=True, now=NOON)
 
@@ -85,7 +85,7 @@ def test_a_calendar_that_was_wrong_stays_so_while_nobody_can_tell() -> None:
     assert not found.at(later)
 
 
-def test_a_calendar_of_which_nobody_ever_could_tell_is_believed() -> None:
+def test_a_clock_without_a_verdict_counts_as_right() -> None:
     found = HealthConditions()
 
     found.record_clock(is_wrong=None, now=NOON)
@@ -93,7 +93,7 @@ def test_a_calendar_of_which_nobody_ever_could_tell_is_believed() -> None:
     assert not found.at(NOON)
 
 
-def test_a_disk_with_little_space_is_an_ill_until_there_was_enough_for_a_while() -> None:
+def test_low_disk_space_is_a_health_condition_until_there_has_been_enough_for_a_while() -> None:
     found = HealthConditions()
     found.record_space(is_low=True, now=NOON)
     found.record_space(is_low=False, now=Instant(NOON + WELL_AFTER - 1))
@@ -120,7 +120,7 @@ def test_an_unfit_primary_hands_over_to_the_first_that_is_fit(
     assert cluster.replica("c").is_active
 
 
-def test_an_unfit_primary_leaves_repairs_to_its_heir() -> None:
+def test_an_unfit_primary_leaves_repairs_to_its_successor() -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
     make_unfit(cluster, "a", WRONG)
@@ -158,11 +158,11 @@ def test_an_unfit_primary_does_not_wait_for_its_own_disk() -> None:
     assert cluster.committed("b") > index  # It was on b's disk, and is committed after all.
 
 
-def test_an_unfit_primary_does_not_wait_for_long_for_its_heir() -> None:
+def test_an_unfit_primary_does_not_wait_long_for_its_successor() -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
     index = cluster.propose("a")
-    cluster.mail.clear()
+    cluster.in_flight.clear()
     make_unfit(cluster, "a", SLOW)
     before = cluster.committed("a")
 
@@ -173,7 +173,9 @@ def test_an_unfit_primary_does_not_wait_for_long_for_its_heir() -> None:
     cluster.settle("bc")
 
     assert cluster.configuration.primary == B
-    assert cluster.committed("a") == before < index  # Nobody was told of it, and it may be lost.
+    assert (
+        cluster.committed("a") == before < index
+    )  # No client got an answer, so the entry may be lost.
 
 
 def test_a_primary_whose_handover_was_refused_for_certain_is_primary_still() -> None:
@@ -192,7 +194,7 @@ def test_a_primary_whose_handover_was_refused_for_certain_is_primary_still() -> 
     assert cluster.has_authority("a")
 
 
-def test_a_primary_of_whose_handover_nobody_knows_is_none() -> None:
+def test_a_primary_whose_handover_has_an_unknown_outcome_has_no_authority() -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
     make_unfit(cluster, "a", WRONG)
@@ -265,7 +267,7 @@ def test_a_slow_backup_counts_on_where_too_few_would_remain() -> None:
     assert cluster.configuration.members == (A, B)
 
 
-def test_whoever_is_slow_itself_takes_nobody_out_for_that() -> None:
+def test_a_slow_primary_takes_no_backup_out_for_being_slow() -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
     for name in "abc":
@@ -287,7 +289,7 @@ def test_a_dead_backup_is_taken_out_before_a_slow_one() -> None:
     assert cluster.configuration.members == (A, B)
 
 
-def test_a_node_that_is_unfit_takes_over_only_if_nobody_else_does() -> None:
+def test_an_unfit_node_takes_over_only_if_no_other_node_does() -> None:
     cluster = Cluster()
     cluster.sleep(10 * SECOND)
     make_unfit(cluster, "b", SLOW)
@@ -305,7 +307,7 @@ def test_a_node_that_is_unfit_takes_over_only_if_nobody_else_does() -> None:
     assert cluster.member("b").swaps
 
 
-# -- keeping still ---------------------------------------------------------------------------------
+# -- admission -------------------------------------------------------------------------------------
 
 
 def test_a_slow_primary_admits_nothing_while_another_can_take_its_place() -> None:
@@ -317,10 +319,10 @@ def test_a_slow_primary_admits_nothing_while_another_can_take_its_place() -> Non
     assert not cluster.replica("a").is_admitting(cluster.now)
 
 
-def test_a_slow_primary_goes_on_where_nobody_can_take_its_place() -> None:
+def test_a_slow_primary_continues_where_no_node_can_take_its_place() -> None:
     cluster = Cluster()
     make_unfit(cluster, "a", SLOW)
-    keep_others_from_it(cluster)
+    make_others_unfit(cluster)
 
     cluster.pass_time(10 * SECOND)
 
@@ -328,7 +330,7 @@ def test_a_slow_primary_goes_on_where_nobody_can_take_its_place() -> None:
     assert cluster.replica("a").is_admitting(cluster.now)
 
 
-def test_a_slow_primary_goes_on_while_the_coordinator_is_away() -> None:
+def test_a_slow_primary_continues_while_the_coordinator_is_unreachable() -> None:
     cluster = Cluster()
     make_unfit(cluster, "a", SLOW)
 
@@ -337,10 +339,10 @@ def test_a_slow_primary_goes_on_while_the_coordinator_is_away() -> None:
     assert cluster.replica("a").is_admitting(cluster.now)
 
 
-def test_a_primary_with_a_wrong_calendar_admits_nothing_whoever_else_there_is() -> None:
+def test_a_primary_with_a_wrong_clock_admits_nothing_even_if_no_node_can_take_its_place() -> None:
     cluster = Cluster()
     make_unfit(cluster, "a", WRONG)
-    keep_others_from_it(cluster)
+    make_others_unfit(cluster)
 
     cluster.pass_time(10 * SECOND)
 
@@ -359,15 +361,15 @@ def test_a_fenced_primary_asks_for_no_time_beyond_its_session() -> None:
     for _ in range(60):
         cluster.sleep(100 * MILLISECOND)
         cluster.tick("a")
-        if any(isinstance(letter.message, Append) for letter in cluster.mail):
+        if any(isinstance(envelope.message, Append) for envelope in cluster.in_flight):
             last_at = cluster.now
-        cluster.mail.clear()
+        cluster.in_flight.clear()
         cluster.member("a").swaps.clear()
 
     assert last_at <= liveness.session_end - TIMING.grace
 
 
-def test_a_fenced_primary_takes_nobody_for_dead_whom_it_did_not_ask() -> None:
+def test_a_fenced_primary_takes_no_node_for_dead_that_it_did_not_ask() -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
     liveness = cluster.member("a").liveness
@@ -388,7 +390,7 @@ def test_a_fenced_primary_takes_nobody_for_dead_whom_it_did_not_ask() -> None:
 
 
 class Earlier(msgspec.Struct, frozen=True, kw_only=True, tag="appended"):
-    """An answer, as a node knows it that has never heard of beacons."""
+    """An answer, as nodes of earlier versions declare it: without beacons."""
 
     epoch: Epoch
     allocation: AllocationId
@@ -397,17 +399,17 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True, tag="appended"):
     sent_at: Instant
 
 
-def test_nodes_that_know_of_beacons_and_others_understand_each_other() -> None:
+def test_versions_with_and_without_beacons_decode_each_others_answers() -> None:
     fields = {"epoch": 1, "allocation": "a1", "match": 7, "gives_lease": True, "sent_at": 5}
     beacon = Beacon(wall=NOON, at=Instant(1), echo=None, is_fit=True)
     earlier = msgspec.convert(fields, Earlier)
     plain = msgspec.convert(fields, Appended)
-    told = msgspec.structs.replace(plain, beacon=beacon)
+    with_beacon = msgspec.structs.replace(plain, beacon=beacon)
 
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=Earlier) == earlier
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(with_beacon), type=Earlier) == earlier
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(earlier), type=Appended) == plain
     assert msgspec.msgpack.encode(plain) == msgspec.msgpack.encode(earlier)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=Appended) == told
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(with_beacon), type=Appended) == with_beacon
 
 
 def test_an_answer_that_waited_for_the_disk_does_not_go_to_a_primary_that_is_fenced_by_now() -> (
@@ -424,11 +426,13 @@ def test_an_answer_that_waited_for_the_disk_does_not_go_to_a_primary_that_is_fen
     newer = msgspec.structs.replace(asked.configuration, epoch=epoch, primary=C)
     cluster.replica("b").learn(newer, cluster.now)
     cluster.replica("b").copy.promise(epoch)
-    cluster.mail.clear()
+    cluster.in_flight.clear()
 
     cluster.sync("b")
 
-    assert not [letter for letter in cluster.mail if isinstance(letter.message, Appended)]
+    assert not [
+        envelope for envelope in cluster.in_flight if isinstance(envelope.message, Appended)
+    ]
 
 
 def test_a_stale_primary_gets_the_newest_epoch_that_is_known_not_only_the_promised_one() -> None:
@@ -436,8 +440,8 @@ def test_a_stale_primary_gets_the_newest_epoch_that_is_known_not_only_the_promis
     cluster.see()
     cluster.settle()
     cluster.propose("a")
-    claim = next(each.message for each in cluster.mail if isinstance(each.message, Append))
-    cluster.mail.clear()
+    claim = next(each.message for each in cluster.in_flight if isinstance(each.message, Append))
+    cluster.in_flight.clear()
     first = claim.configuration
     of_a, of_c = (
         msgspec.structs.replace(first, epoch=Epoch(first.epoch + number), primary=primary)

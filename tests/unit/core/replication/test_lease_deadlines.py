@@ -1,4 +1,4 @@
-"""Until when an attempt may go on, and when it is lost: who runs it always stops first."""
+"""Lease deadlines of attempts: a node always stops an attempt before it counts as lost."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def test_a_lease_counts_from_when_it_was_asked_for_and_ends_early() -> None:
     ("session_end", "leased_until", "expected"),
     [(7, 5, 7), (5, 7, 7), (NEVER, 7, 7), (7, NEVER, 7)],
 )
-def test_a_session_or_a_lease_is_enough_to_go_on(
+def test_an_attempt_may_run_until_the_end_of_its_session_or_lease(
     session_end: int, leased_until: int, expected: int
 ) -> None:
     assert deadline(Instant(session_end), Instant(leased_until)) == expected
@@ -111,13 +111,13 @@ def test_an_attempt_leased_by_a_primary_that_is_cut_off_ends_before_it_is_lost(
     slower=st.integers(-DRIFT_PERCENT, 0),
     faster=st.integers(0, DRIFT_PERCENT),
 )
-def test_who_runs_it_stops_before_it_is_lost_though_its_clock_is_slow_and_the_others_is_fast(
+def test_a_node_with_a_slow_clock_stops_before_a_primary_with_a_fast_one_declares_the_loss(
     lease: int, asked_at: int, travelled: int, slower: int, faster: int
 ) -> None:
     timing = Timing(attempt_lease=Duration(lease), kill_grace=Duration(0))
     lasts = lease_end(timing, Instant(asked_at)) - asked_at
 
-    # True time from the question: the worker's deadline, and when the primary may be sure.
+    # True time since the request: the node's deadline, and the primary's earliest verdict.
     stopped_after = lasts * 100 / (100 + slower)
     counted = (stopped_after - travelled) * (100 + faster) / 100
     given_at = Instant(0)

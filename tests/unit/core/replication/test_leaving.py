@@ -1,4 +1,4 @@
-"""A node that is about to stop: its shards go to others, and nobody waits for its copies."""
+"""A node that is about to stop: handover of its shards, removal of its copies."""
 
 from rota.core.replication.messages import Append, Appended
 from rota.core.replication.peer_copy import NEVER
@@ -8,7 +8,7 @@ from unit.core.replication.replicas import TIMING, A, B, C, Cluster, D
 
 
 def leaving(*names: str, copies: Copies | None = None, sync: str = "abc") -> Cluster:
-    """Return a cluster in which everybody knows that some nodes are about to stop."""
+    """Return a cluster whose nodes are informed that some of them are about to stop."""
     cluster = Cluster(copies, sync)
     cluster.see()
     cluster.pass_time(SECOND)
@@ -34,7 +34,7 @@ def test_its_shard_goes_to_the_next_in_line_and_its_copy_counts_no_more() -> Non
     assert cluster.has_authority("b")
 
 
-def test_what_was_asked_before_it_left_is_committed_first() -> None:
+def test_entries_from_before_the_handover_are_committed_first() -> None:
     cluster = leaving("a")
     index = cluster.propose("a")
 
@@ -42,7 +42,7 @@ def test_what_was_asked_before_it_left_is_committed_first() -> None:
     before = list(cluster.member("a").swaps)
     cluster.deliver(Append, to="bc")
     cluster.deliver(Appended)
-    # No tick is waited for: work is refused meanwhile.
+    # The handover does not wait for a tick, because work is refused until then.
     cluster.answer("a")
 
     assert before == []
@@ -50,7 +50,7 @@ def test_what_was_asked_before_it_left_is_committed_first() -> None:
     assert cluster.configuration.primary == B
 
 
-def test_what_is_durable_here_last_ends_the_handover_too() -> None:
+def test_a_handover_that_waits_for_the_own_disk_ends_with_the_sync() -> None:
     cluster = leaving("a")
     cluster.is_syncing = False
     cluster.propose("a")
@@ -68,24 +68,24 @@ def test_what_is_durable_here_last_ends_the_handover_too() -> None:
     assert cluster.configuration.primary == B
 
 
-def test_nothing_is_handed_over_before_what_is_committed_is_told_and_done() -> None:
+def test_a_shard_is_not_handed_over_before_committed_entries_are_answered_and_carried_out() -> None:
     cluster = leaving("a")
     cluster.propose("a")
     cluster.deliver(Append, to="bc")
     replica = cluster.replica("a")
-    for letter in cluster.mail:
-        replica.receive(letter.message, letter.sender, cluster.now)
+    for envelope in cluster.in_flight:
+        replica.receive(envelope.message, envelope.sender, cluster.now)
 
     replica.tick(cluster.now, 0, cluster.targets)
-    may_tell = replica.has_authority(cluster.now)
+    may_reply = replica.has_authority(cluster.now)
     cluster.turn("a")
     cluster.answer("a")
 
-    assert may_tell
+    assert may_reply
     assert cluster.configuration.primary == B
 
 
-def test_what_a_copy_that_ended_keeps_from_being_committed_is_committed_without_it() -> None:
+def test_an_entry_that_waits_for_an_ended_copy_is_committed_without_that_copy() -> None:
     cluster = leaving("a")
     index = cluster.propose("a")
 
@@ -95,7 +95,7 @@ def test_what_a_copy_that_ended_keeps_from_being_committed_is_committed_without_
     assert cluster.configuration.primary == B
 
 
-def test_its_heir_is_one_that_has_answered_since_it_leaves() -> None:
+def test_the_successor_of_a_leaving_node_has_answered_since_then() -> None:
     cluster = leaving("a")
     cluster.member("a").liveness.leaving_since = cluster.now
 
@@ -104,14 +104,14 @@ def test_its_heir_is_one_that_has_answered_since_it_leaves() -> None:
     assert cluster.configuration.primary == C
 
 
-def test_it_goes_on_until_then() -> None:
+def test_a_leaving_node_admits_work_until_the_handover() -> None:
     cluster = leaving("a")
 
     assert cluster.replica("a").is_admitting(cluster.now)
     assert cluster.has_authority("a")
 
 
-def test_with_nobody_to_take_its_place_it_goes_on() -> None:
+def test_a_leaving_node_without_a_successor_continues() -> None:
     cluster = leaving("a", "b", "c")
 
     cluster.pass_time(5 * SECOND)

@@ -1,4 +1,4 @@
-"""A node's own copy: what is never cut away, what is durable when, what stays in memory."""
+"""A node's own copy: entries that are never removed, durable entries, entries in memory."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from sim.protocol.disk import Disk
 
 
 def copy_of(count: int, disk: Disk | None = None) -> LocalCopy:
-    """Return a whole copy with so many entries, of which nothing is written yet."""
+    """Return a whole copy with so many entries, none of them written yet."""
     copy = LocalCopy(NOTHING, disk or Disk())
     copy.become_whole(AllocationId("x"), Base(Epoch(0), Index(0), Instant(0), ORIGIN.hash))
     copy.promise(Epoch(1))
@@ -30,7 +30,7 @@ def test_what_is_committed_is_never_cut_away() -> None:
     assert copy.tip.index == 3
 
 
-def test_what_is_not_committed_is_cut_away_and_goes_on_from_there() -> None:
+def test_uncommitted_entries_are_removed_and_others_are_appended_there() -> None:
     copy = copy_of(3)
 
     copy.cut_after(Index(1))
@@ -65,7 +65,7 @@ def test_entries_are_durable_batch_by_batch() -> None:
     assert not copy.is_durable
 
 
-def test_what_was_cut_away_before_it_was_durable_does_not_become_so() -> None:
+def test_an_entry_that_was_removed_before_its_sync_does_not_become_durable() -> None:
     copy = copy_of(3)
     copy.take_writes()
     copy.cut_after(Index(1))
@@ -76,7 +76,7 @@ def test_what_was_cut_away_before_it_was_durable_does_not_become_so() -> None:
     assert copy.durable == 1
 
 
-def test_what_comes_in_the_place_of_a_durable_entry_is_not_durable_yet() -> None:
+def test_an_entry_that_replaces_a_durable_one_is_not_durable_yet() -> None:
     copy = copy_of(3)
     copy.take_writes()
     copy.made_durable(1)
@@ -92,7 +92,7 @@ def test_what_comes_in_the_place_of_a_durable_entry_is_not_durable_yet() -> None
     assert copy.durable == 2
 
 
-def test_of_a_copy_that_was_cleared_nothing_is_durable() -> None:
+def test_a_cleared_copy_has_no_durable_entry() -> None:
     copy = copy_of(3)
     copy.take_writes()
     copy.made_durable(1)

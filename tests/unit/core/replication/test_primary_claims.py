@@ -1,4 +1,4 @@
-"""Whose claims to be primary a copy believes: those that the coordinator confirms (R41)."""
+"""Claims to be primary: a copy accepts only those that the coordinator confirms (R41)."""
 
 import pytest
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from rota.core.replication.primary_claims import (
 from rota.core.timing.instants import SECOND, Instant, later
 from rota.core.vocabulary.journal import ORIGIN
 from rota.core.vocabulary.shard_configuration import Configuration, Copy
-from unit.core.replication.replicas import A, B, C, Cluster, D, Letter
+from unit.core.replication.replicas import A, B, C, Cluster, D, Envelope
 
 FAR = Epoch(2**40)
 BEFORE = Configuration(
@@ -102,7 +102,7 @@ def test_a_claim_is_worth_what_the_coordinator_confirms(
     verdict = judge(claim, sender, known=(BEFORE, NEWEST), promised=Epoch(3))
 
     if kind is Succeed and configuration in (BEFORE, NEWEST):
-        assert verdict is ClaimVerdict.VALID  # Whoever handed over says so.
+        assert verdict is ClaimVerdict.VALID  # The previous primary sends it.
     elif kind is Query and configuration is FORGED:
         assert verdict is ClaimVerdict.FORBIDDEN  # It names no configuration, and its sender is C.
     else:
@@ -132,7 +132,7 @@ def test_an_epoch_that_the_coordinator_did_not_give_is_never_promised(
     message = claims_of(forged)[number]
 
     for name in {"a", "b"} - {forger}:
-        cluster.hand(Letter(NodeId(forger), NodeId(name), message))
+        cluster.hand(Envelope(NodeId(forger), NodeId(name), message))
     cluster.pass_time(10 * SECOND)
 
     for name in "abc":
@@ -152,17 +152,19 @@ def test_a_message_under_a_configuration_not_yet_known_takes_effect_when_it_is()
 
     cluster.deliver(Append, to="b")
     assert cluster.replica("b").epoch == 1
-    assert not cluster.mail or all(letter.sender == A for letter in cluster.mail)
+    assert not cluster.in_flight or all(envelope.sender == A for envelope in cluster.in_flight)
 
     cluster.see("b")
 
     assert cluster.replica("b").epoch == 2
-    (answer,) = (letter.message for letter in cluster.mail if letter.sender == B)
+    (answer,) = (envelope.message for envelope in cluster.in_flight if envelope.sender == B)
     assert isinstance(answer, Appended)
     assert answer.epoch == 2
 
 
-def test_what_is_not_confirmed_has_the_coordinator_asked_and_is_dropped_in_the_end() -> None:
+def test_an_unconfirmed_claim_causes_a_request_to_the_coordinator_and_is_dropped_in_the_end() -> (
+    None
+):
     cluster = Cluster()
     replica = cluster.replica("b")
     replica.receive(Query(epoch=FAR, sent_at=cluster.now), C, cluster.now)
@@ -176,13 +178,15 @@ def test_what_is_not_confirmed_has_the_coordinator_asked_and_is_dropped_in_the_e
     assert replica.refused == {"query": 1}
 
 
-def test_who_is_not_primary_of_a_configuration_is_refused_and_counted() -> None:
+def test_claims_of_a_node_that_is_not_primary_of_the_configuration_are_refused_and_counted() -> (
+    None
+):
     cluster = Cluster()
     for claim in claims_of(cluster.configuration)[:3]:
-        cluster.hand(Letter(C, B, claim))
+        cluster.hand(Envelope(C, B, claim))
 
     assert cluster.replica("b").refused == {"append": 1, "part": 1, "query": 1}
-    assert not cluster.mail
+    assert not cluster.in_flight
 
 
 # -- what waits is bounded ---------------------------------------------------------------------
@@ -255,7 +259,7 @@ def test_an_answer_to_what_was_never_sent_is_refused(
     before = repr(peer)
 
     for answer in answers(cluster, epoch=epoch, sent_at=sent_at):
-        cluster.hand(Letter(B, A, answer))
+        cluster.hand(Envelope(B, A, answer))
 
     assert sum(cluster.replica("a").refused.values()) == 4
     assert repr(peer) == before
@@ -270,7 +274,7 @@ def appended_by_b(cluster: Cluster) -> Appended:
 def test_a_match_beyond_the_journal_is_refused_and_ends_nothing() -> None:
     cluster = Cluster()
     appended = replace(appended_by_b(cluster), match=Index(2**40))
-    cluster.hand(Letter(B, A, appended))
+    cluster.hand(Envelope(B, A, appended))
 
     assert cluster.replica("a").refused == {name_of(appended): 1}
     assert cluster.primary("a").peers[B].match < 100
@@ -279,15 +283,15 @@ def test_a_match_beyond_the_journal_is_refused_and_ends_nothing() -> None:
 def test_a_lease_is_never_longer_than_one_that_was_asked_for_now() -> None:
     cluster = Cluster()
     ahead = replace(appended_by_b(cluster), sent_at=Instant(cluster.now + 3600 * SECOND))
-    cluster.hand(Letter(B, A, ahead))
-    cluster.hand(Letter(C, A, replace(ahead, allocation=AllocationId("c1"))))
+    cluster.hand(Envelope(B, A, ahead))
+    cluster.hand(Envelope(C, A, replace(ahead, allocation=AllocationId("c1"))))
     cluster.lose_session("a")
     cluster.sleep(60 * SECOND)
 
     assert not cluster.has_authority("a")
 
 
-def test_being_fenced_has_the_coordinator_asked_and_nothing_else() -> None:
+def test_being_fenced_causes_a_request_to_the_coordinator_and_nothing_else() -> None:
     cluster = Cluster()
     cluster.replica("a").receive(Fenced(epoch=FAR), C, cluster.now)
 

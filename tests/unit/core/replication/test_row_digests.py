@@ -1,4 +1,4 @@
-"""Digests of rows, and what those of all copies say together (R43)."""
+"""Digests of rows, and their comparison among all copies (R43)."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ rows = st.lists(st.tuples(st.binary(max_size=3), st.binary(max_size=3)), max_siz
 
 
 def digest(*pieces: Rows) -> bytes:
-    """Return the digest of rows that come in pieces."""
+    """Return the digest of rows that are added in pieces."""
     made = RowsDigest()
     for piece in pieces:
         made.add(piece)

@@ -1,4 +1,4 @@
-"""R24: a backup that makes everyone wait is taken from those that count, until it is well again."""
+"""Removal of a slow backup from the counted copies until it is fast again (R24)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,15 +8,15 @@ from rota.core.replication.answer_pace import NOTED_MAX, AnswerPace
 from rota.core.replication.messages import Appended
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
-from unit.core.replication.replicas import A, B, C, Cluster, D, Letter
+from unit.core.replication.replicas import A, B, C, Cluster, D, Envelope
 
 STEP = Duration(50 * MILLISECOND)
 WINDOW = Duration(5 * SECOND)
 
 
 def work(cluster: Cluster, duration: int, late: dict[str, int], *, every: Duration = STEP) -> None:
-    """Have the primary write now and then, while what some nodes say of that comes late."""
-    held: list[tuple[Instant, Letter]] = []
+    """Have the primary write at intervals, while acknowledgements of some nodes come late."""
+    held: list[tuple[Instant, Envelope]] = []
     began = cluster.now
     while cluster.now < began + duration or held:
         cluster.sleep(STEP)
@@ -25,21 +25,21 @@ def work(cluster: Cluster, duration: int, late: dict[str, int], *, every: Durati
         cluster.tick("a")
         cluster.answer("a")
         cluster.deliver(to="bcd")
-        for letter in cluster.mail:
-            delay = late.get(letter.sender, 0) if tells_news(cluster, letter) else 0
-            held.append((Instant(cluster.now + delay), letter))
-        cluster.mail.clear()
-        for at, letter in list(held):
+        for envelope in cluster.in_flight:
+            delay = late.get(envelope.sender, 0) if acknowledges_more(cluster, envelope) else 0
+            held.append((Instant(cluster.now + delay), envelope))
+        cluster.in_flight.clear()
+        for at, envelope in list(held):
             if at <= cluster.now:
-                held.remove((at, letter))
-                cluster.hand(letter)
+                held.remove((at, envelope))
+                cluster.hand(envelope)
 
 
-def tells_news(cluster: Cluster, letter: Letter) -> bool:
-    """Tell whether a letter says that its sender has entries that it is not known to have."""
+def acknowledges_more(cluster: Cluster, envelope: Envelope) -> bool:
+    """Return True if a message acknowledges entries for the first time."""
     primary = cluster.primary("a")
-    peer = primary.peers.get(letter.sender) or primary.learners.get(letter.sender)
-    message = letter.message
+    peer = primary.peers.get(envelope.sender) or primary.learners.get(envelope.sender)
+    message = envelope.message
     return isinstance(message, Appended) and peer is not None and message.match > peer.match
 
 
@@ -57,7 +57,7 @@ def test_a_backup_that_makes_everyone_wait_counts_no_longer_and_stays_a_learner(
     assert cluster.replica("c").copy.tip == cluster.replica("a").copy.tip
 
 
-def test_a_backup_that_was_slow_counts_again_when_it_is_well() -> None:
+def test_a_backup_that_was_slow_counts_again_when_it_is_fast() -> None:
     cluster = Cluster()
     work(cluster, 6 * SECOND, late={"c": 400 * MILLISECOND})
 
@@ -99,7 +99,7 @@ def test_a_backup_that_is_slower_than_the_other_but_not_slow_counts() -> None:
     assert counting(cluster) == (A, B, C)
 
 
-def test_one_answer_that_took_long_takes_nobody_out() -> None:
+def test_one_slow_answer_takes_no_backup_out() -> None:
     cluster = Cluster()
 
     work(cluster, 2 * SECOND, late={})
@@ -135,7 +135,7 @@ def test_a_slow_learner_counts_if_the_only_quick_backup_is_gone() -> None:
     assert counting(cluster) == (A, C)
 
 
-def test_a_short_slow_spell_after_a_rest_takes_nobody_out() -> None:
+def test_a_short_slow_spell_after_a_rest_takes_no_backup_out() -> None:
     cluster = Cluster()
     cluster.pass_time(10 * SECOND)
 
@@ -146,7 +146,7 @@ def test_a_short_slow_spell_after_a_rest_takes_nobody_out() -> None:
 
 
 @given(st.lists(st.integers(0, 3 * SECOND), max_size=60))
-def test_what_is_known_of_a_pace_is_a_median_of_the_latest(times: list[int]) -> None:
+def test_a_pace_is_the_median_of_the_latest_answers(times: list[int]) -> None:
     pace, now = AnswerPace(), Instant(0)
     for took in times:
         now = Instant(now + WINDOW // NOTED_MAX)

@@ -156,14 +156,14 @@ def test_a_primary_stops_at_the_end_of_the_shortened_lease(after: int, expected:
 def test_an_answer_that_was_overtaken_shortens_no_lease() -> None:
     cluster = primary_by_leases()
     ask_for_leases(cluster)
-    late = [letter for letter in cluster.mail if letter.sender == B]
-    cluster.mail.clear()
+    late = [envelope for envelope in cluster.in_flight if envelope.sender == B]
+    cluster.in_flight.clear()
     cluster.sleep(SECOND)
     ask_for_leases(cluster)
     cluster.deliver(Appended)
 
-    for letter in late:
-        cluster.hand(letter)
+    for envelope in late:
+        cluster.hand(envelope)
     cluster.sleep(LEASE - TICK)
 
     assert late

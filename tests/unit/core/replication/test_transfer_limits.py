@@ -1,4 +1,4 @@
-"""R23: snapshots wait for a place at both ends, and no place is ever lost."""
+"""Limits of concurrent snapshots at sender and receiver; no room is ever lost (R23)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -16,7 +16,7 @@ from rota.core.replication.transfer_limits import (
 )
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from sim.protocol.disk import Disk
-from unit.core.replication.replicas import A, B, C, Cluster, D, Letter
+from unit.core.replication.replicas import A, B, C, Cluster, D, Envelope
 
 ROUND = Duration(100 * MILLISECOND)
 LARGE, SMALL = 10, 2
@@ -33,10 +33,10 @@ def shards(
     """Return shards that have copies on a and b and are to have one on d.
 
     Args:
-        count: How many.
-        rows: That each has.
-        sharing: The nodes that are the same ones for all these shards; each has others else.
-        shared: Likewise, those of other shards.
+        count: Number of shards.
+        rows: Number of rows in each.
+        sharing: Nodes whose limits all these shards share; other limits are per shard.
+        shared: Limits, by node, that these shards share with others.
     """
     places = {name: TransferLimits() for name in sharing} | dict(shared or {})
     found = [
@@ -67,15 +67,15 @@ def rounds(
     count: int = 300,
     *,
     idle: Sequence[Cluster] = (),
-    deaf: str = "",
+    cut_off: str = "",
 ) -> Iterator[int]:
-    """Let every message that is on its way arrive, but not what is sent upon it; and so on.
+    """Deliver the messages in flight, in rounds; messages that they cause arrive a round later.
 
     Args:
-        clusters: The shards of the same nodes, which have the same time.
-        count: At most so many rounds; after each its number is yielded.
-        idle: Those of *clusters* of which nothing happens.
-        deaf: The nodes whose messages, and those to whom, are lost.
+        clusters: Shards of the same nodes, whose clocks agree.
+        count: Largest number of rounds; the number of each round is yielded after it.
+        idle: Members of *clusters* that get no ticks, answers and messages.
+        cut_off: Nodes; all messages from and to them are lost.
     """
     for number in range(count):
         for cluster in clusters:
@@ -83,10 +83,10 @@ def rounds(
             if cluster not in idle:
                 cluster.tick()
                 cluster.answer()
-                cluster.mail = [
-                    letter
-                    for letter in cluster.mail
-                    if letter.receiver not in deaf and letter.sender not in deaf
+                cluster.in_flight = [
+                    envelope
+                    for envelope in cluster.in_flight
+                    if envelope.receiver not in cut_off and envelope.sender not in cut_off
                 ]
                 cluster.deliver()
         yield number
@@ -101,7 +101,7 @@ def taking(clusters: Iterable[Cluster], name: str) -> int:
 
 
 def is_done(cluster: Cluster, *names: str) -> bool:
-    """Tell whether the copies on all these nodes count, and are as the primary's."""
+    """Return True if the copies on these nodes count and equal the primary's."""
     rows = cluster.member("a").disk.now.rows
     return all(
         name in cluster.configuration.members and cluster.member(name).disk.now.rows == rows
@@ -133,17 +133,17 @@ def test_a_node_without_a_place_is_asked_now_and_then_and_sent_nothing() -> None
     *busy, last = clusters = shards(3, sharing="d")
     assert any(taking(busy, "d") == TAKING_MAX for _ in rounds(clusters, idle=[last]))
 
-    sent = [type(each.message) for _ in rounds(clusters, 40, idle=busy) for each in last.mail]
+    sent = [type(each.message) for _ in rounds(clusters, 40, idle=busy) for each in last.in_flight]
 
     assert 1 < sent.count(Holding) < 10
     assert Part not in sent
 
 
-def test_a_node_without_a_place_to_send_from_asks_nobody() -> None:
+def test_a_node_without_room_to_send_sends_no_query() -> None:
     *busy, last = clusters = shards(3, sharing="a")
     assert any(sending(busy) == SENDING_MAX for _ in rounds(clusters, idle=[last]))
 
-    sent = [type(each.message) for _ in rounds(clusters, 40, idle=busy) for each in last.mail]
+    sent = [type(each.message) for _ in rounds(clusters, 40, idle=busy) for each in last.in_flight]
 
     assert sent.count(Holding) == 1  # It might have needed no snapshot.
     assert Part not in sent
@@ -183,7 +183,7 @@ def test_places_at_the_sender_come_back_from_a_receiver_that_died() -> None:
     last.targets = (A, B, C)
     assert any(sending(stuck) == SENDING_MAX for _ in rounds(clusters, idle=[last]))
 
-    list(rounds(clusters, 200, deaf="d"))
+    list(rounds(clusters, 200, cut_off="d"))
 
     assert is_done(last, "c")
     assert sending(clusters) == 0
@@ -214,7 +214,7 @@ def test_a_primary_that_was_replaced_has_no_places() -> None:
     assert sending([cluster]) == 0
 
 
-def test_a_snapshot_that_lost_its_place_begins_anew_as_another_copy() -> None:
+def test_a_snapshot_that_lost_its_room_starts_again_as_another_copy() -> None:
     late, *others = clusters = shards(3, sharing="d")
     assert any(taking([late], "d") == 1 for _ in rounds(clusters, idle=others))
     allocation = late.primary("a").learners[D].allocation
@@ -247,7 +247,7 @@ def test_a_refusal_that_was_overtaken_does_not_end_a_snapshot() -> None:
         has_place=False,
     )
 
-    cluster.hand(Letter(D, A, overtaken))
+    cluster.hand(Envelope(D, A, overtaken))
 
     assert sending([cluster]) == 1
 
@@ -260,11 +260,11 @@ def giving_away(clusters: Iterable[Cluster]) -> int:
 
 
 def to_be_handed_over(count: int) -> list[Cluster]:
-    """Return shards of one node that had better be another's."""
+    """Return shards of one node that are assigned to another."""
     place = TransferLimits()
     found = [Cluster(transfers=dict.fromkeys("abcd", place)) for _ in range(count)]
     for cluster in found:
-        cluster.pass_time(6 * SECOND)  # A primary is not at once to be one no more.
+        cluster.pass_time(6 * SECOND)  # A new primary keeps its shard for some time.
         cluster.targets = (B, A, C)
     return found
 
