@@ -25,7 +25,7 @@ FIVE_S = {"sleepMs": 5_000}
 
 
 async def long_attempt_away(nodes: Nodes) -> ExecutionId:
-    """Have an attempt run on A, whose shard has gone to B."""
+    """Start an attempt on A, and move its shard to B."""
     shards = nodes[A].shards
     execution_id = await trigger(shards, await save(shards, "job", parameters=LONG))
     await until(lambda: len(nodes[A].playing) == 1)
@@ -46,19 +46,19 @@ def task_of(nodes: Nodes, execution_id: ExecutionId) -> Task:
 
 
 def where(task: Task) -> list[NodeId]:
-    """Return on which node each attempt of a task was started."""
+    """Return the node of each attempt of a task."""
     return [attempt.node_id for attempt in task.attempts]
 
 
 async def refusal_of(asked: Coroutine[None, None, object]) -> str:
-    """Return the code with which something is refused."""
+    """Return the code of the refusal of a request."""
     with pytest.raises(Refused) as refused:
         await asked
     return refused.value.code
 
 
 def losing_first(count: int, *kinds: type[Sent]) -> Loses:
-    """Lose the first messages of each kind."""
+    """Return a filter that drops the first *count* messages of each kind."""
     seen: Counter[type[Sent]] = Counter()
 
     def loses(sender: NodeId, receiver: NodeId, message: Sent) -> bool:
@@ -75,18 +75,18 @@ def lost_into(messages: list[Sent], message: Sent) -> bool:
 
 
 def do_nothing(*args: object, **named: object) -> None:
-    """Take the place of something that did not happen."""
+    """Replace a call that has no effect."""
 
 
 def deliveries(nodes: Nodes, node_id: NodeId) -> int:
-    """Return how many commands a node has to bring to shards."""
+    """Return the number of deliveries that a node has open."""
     return len(nodes[node_id].running.attempts.delivery)
 
 
 async def end_session(nodes: Nodes, node_id: NodeId) -> None:
-    """Have the coordinator end a node's session, and wait until the node has another."""
+    """End a node's session at the coordinator, and wait until the node has another."""
     before = nodes.session_of(node_id)
     assert before is not None
     nodes.server.change(lambda state: state.end(before))
     await until(lambda: nodes.session_of(node_id) not in (before, None))
-    await asyncio.sleep(0.1)  # Until the node has heard so itself.
+    await asyncio.sleep(0.1)  # Until the node itself has the new session.

@@ -40,7 +40,7 @@ UP, DOWN = ShardId(0), ShardId(1)
 
 
 async def jobs_of_two_nodes(nodes: Nodes) -> tuple[JobId, JobId]:
-    """Have a job on A, and one on B that runs after it."""
+    """Create a job on A, and one on B that depends on it."""
     up, down = name_in(nodes, UP), name_in(nodes, DOWN)
     await nodes.move(DOWN, B, A, C)
     upstream = await save(nodes[A].shards, up)
@@ -52,7 +52,7 @@ async def jobs_of_two_nodes(nodes: Nodes) -> tuple[JobId, JobId]:
 # -- outcomes --------------------------------------------------------------------------------------
 
 
-def test_an_outcome_reaches_its_shard_where_that_has_gone() -> None:
+def test_an_outcome_reaches_its_shard_after_a_move() -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
         execution_id = await trigger(shards, await save(shards, "job", parameters=FIVE_S))
@@ -68,7 +68,7 @@ def test_an_outcome_reaches_its_shard_where_that_has_gone() -> None:
 
 
 @pytest.mark.parametrize("kind", [Deliver, DeliveryReceipt])
-def test_an_outcome_is_brought_again_until_somebody_says_that_it_is_recorded(
+def test_an_outcome_is_delivered_repeatedly_until_its_receipt(
     kind: type[Sent],
 ) -> None:
     async def story(nodes: Nodes) -> None:
@@ -106,13 +106,13 @@ def test_an_outcome_follows_its_shard_from_node_to_node() -> None:
     run(story)
 
 
-def test_an_outcome_that_nobody_could_commit_is_recorded_when_the_shard_is_back() -> None:
+def test_an_outcome_that_could_not_be_committed_is_recorded_after_the_shard_is_open() -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
         execution_id = await trigger(shards, await save(shards, "job", parameters=FIVE_S))
         shard = nodes.shard_of(execution_id)
         await asyncio.sleep(4.9)
-        # It ends on A, which decides it, cannot commit it, and soon is primary no longer.
+        # The attempt ends on A, which decides its outcome, cannot commit it and loses the shard.
         nodes.loses = lambda sender, receiver, message: sender == A and isinstance(message, Append)
         nodes.wanted[shard] = (B, A, C)
         nodes[A].is_cut_off = True
@@ -130,7 +130,7 @@ def test_an_outcome_that_nobody_could_commit_is_recorded_when_the_shard_is_back(
     run(story)
 
 
-def test_what_is_brought_again_while_it_is_being_decided_is_decided_once() -> None:
+def test_a_repeated_delivery_during_its_decision_is_decided_once() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         shards, shard = nodes[B].shards, nodes.shard_of(execution_id)
@@ -149,7 +149,7 @@ def test_what_is_brought_again_while_it_is_being_decided_is_decided_once() -> No
     run(story)
 
 
-def test_an_answer_to_an_earlier_life_answers_nothing() -> None:
+def test_a_receipt_for_an_earlier_life_confirms_nothing() -> None:
     async def story(nodes: Nodes) -> None:
         upstream, _ = await jobs_of_two_nodes(nodes)
         numbers: list[set[int]] = [set()]
@@ -172,7 +172,7 @@ def test_an_answer_to_an_earlier_life_answers_nothing() -> None:
     run(story)
 
 
-# -- a shard that has gone elsewhere ---------------------------------------------------------------
+# -- moved shards ----------------------------------------------------------------------------------
 
 
 def test_a_cancelled_attempt_is_stopped_where_it_runs() -> None:
@@ -191,7 +191,7 @@ def test_a_cancelled_attempt_is_stopped_where_it_runs() -> None:
     run(story)
 
 
-def test_an_attempt_that_was_cancelled_before_its_shard_went_is_stopped() -> None:
+def test_an_attempt_cancelled_before_the_move_of_its_shard_is_stopped() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         nodes.loses = lambda sender, receiver, message: isinstance(message, GiveLease)
@@ -208,7 +208,7 @@ def test_an_attempt_that_was_cancelled_before_its_shard_went_is_stopped() -> Non
     run(story)
 
 
-def test_tasks_that_waited_for_a_place_get_one_where_the_shard_has_gone() -> None:
+def test_waiting_tasks_get_slots_at_the_new_primary() -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
         job_id = await save(shards, "job", parameters=LONG)
@@ -226,7 +226,7 @@ def test_tasks_that_waited_for_a_place_get_one_where_the_shard_has_gone() -> Non
     run(story, slots=1)
 
 
-def test_a_delay_before_a_retry_goes_on_where_the_shard_has_gone() -> None:
+def test_a_delay_before_a_retry_continues_at_the_new_primary() -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
         retries = RetryBody(limit=1, backoff="fixed", delay="20s")
@@ -243,7 +243,7 @@ def test_a_delay_before_a_retry_goes_on_where_the_shard_has_gone() -> None:
     run(story)
 
 
-def test_a_start_that_was_never_committed_gives_its_place_back() -> None:
+def test_an_uncommitted_start_frees_its_slot() -> None:
     async def story(nodes: Nodes) -> None:
         shards, slot_table = nodes[A].shards, nodes[A].running.context.attempts.slot_table
         job_id = await save(shards, "job", parameters=LONG)
@@ -263,7 +263,7 @@ def test_a_start_that_was_never_committed_gives_its_place_back() -> None:
     run(story)
 
 
-def test_a_place_that_was_called_for_a_shard_that_then_went_is_free() -> None:
+def test_a_slot_assigned_to_a_shard_that_then_moved_is_free() -> None:
     async def story(nodes: Nodes) -> None:
         shards, slot_table = nodes[A].shards, nodes[A].running.context.attempts.slot_table
         job_id = await save(shards, "job", parameters={"sleepMs": 4_000})
@@ -271,7 +271,7 @@ def test_a_place_that_was_called_for_a_shard_that_then_went_is_free() -> None:
         await trigger(shards, job_id)
         await until(lambda: (slot_table.used, slot_table.waiting) == (1, 1))
 
-        # The first ends, the second is called, and nothing can be decided any more.
+        # The first ends, the second gets the slot, and no decision is possible any more.
         nodes[A].is_cut_off = True
         nodes.cut(A, B, C)
         await until(lambda: not shards.of_id(job_id).is_open or not slot_table.waiting)
@@ -284,10 +284,10 @@ def test_a_place_that_was_called_for_a_shard_that_then_went_is_free() -> None:
     run(story, slots=1)
 
 
-# -- the right to speak ----------------------------------------------------------------------------
+# -- authority -------------------------------------------------------------------------------------
 
 
-def test_a_primary_that_is_cut_off_tells_nothing_of_what_it_remembers() -> None:
+def test_a_primary_in_a_partition_answers_no_reads_from_memory() -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
         shard = shards.of_id(await save(shards, "job"))
@@ -304,11 +304,11 @@ def test_a_primary_that_is_cut_off_tells_nothing_of_what_it_remembers() -> None:
     run(story)
 
 
-# -- letters ---------------------------------------------------------------------------------------
+# -- outbox items ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [Deliver, DeliveryReceipt])
-def test_a_letter_to_a_shard_elsewhere_takes_effect_once(kind: type[Sent]) -> None:
+def test_an_outbox_item_for_a_shard_on_another_node_takes_effect_once(kind: type[Sent]) -> None:
     async def story(nodes: Nodes) -> None:
         upstream, downstream = await jobs_of_two_nodes(nodes)
         nodes.loses = losing_first(4, kind)
@@ -326,7 +326,7 @@ def test_a_letter_to_a_shard_elsewhere_takes_effect_once(kind: type[Sent]) -> No
     run(story)
 
 
-def test_a_letter_is_brought_by_the_next_primary_of_the_shard_that_wrote_it() -> None:
+def test_an_outbox_item_is_delivered_by_the_next_primary_of_its_shard() -> None:
     async def story(nodes: Nodes) -> None:
         upstream, downstream = await jobs_of_two_nodes(nodes)
         nodes.cut(A, B)
@@ -345,7 +345,7 @@ def test_a_letter_is_brought_by_the_next_primary_of_the_shard_that_wrote_it() ->
     run(story)
 
 
-def test_letters_of_a_shard_that_has_gone_are_left_to_its_next_primary() -> None:
+def test_outbox_items_of_a_moved_shard_are_left_to_its_next_primary() -> None:
     async def story(nodes: Nodes) -> None:
         upstream, _ = await jobs_of_two_nodes(nodes)
         nodes.loses = lambda sender, receiver, message: isinstance(message, Deliver)
@@ -360,7 +360,7 @@ def test_letters_of_a_shard_that_has_gone_are_left_to_its_next_primary() -> None
     run(story)
 
 
-def test_letters_take_effect_in_the_order_of_their_journal_however_they_come() -> None:
+def test_outbox_items_take_effect_in_journal_order_in_spite_of_reordering() -> None:
     async def story(nodes: Nodes) -> None:
         await jobs_of_two_nodes(nodes)
         up, down = name_in(nodes, UP), name_in(nodes, DOWN)

@@ -1,4 +1,4 @@
-"""Watch: who waits for executions to end hears of it once, and leaves nothing behind."""
+"""Waits for the end of executions: each is answered once and then removed."""
 
 import asyncio
 
@@ -64,7 +64,7 @@ async def test_a_wait_for_nothing_is_over_at_once() -> None:
     assert await CompletionWaiters().ended([], 10)
 
 
-async def test_a_wait_that_takes_too_long_is_forgotten() -> None:
+async def test_a_wait_beyond_its_timeout_is_removed() -> None:
     watch = CompletionWaiters()
 
     is_over = await watch.ended([ONE, TWO], 0)
@@ -74,7 +74,7 @@ async def test_a_wait_that_takes_too_long_is_forgotten() -> None:
     publish(watch, ONE, ExecutionStatus.SUCCESS)
 
 
-async def test_a_waiter_that_goes_away_is_forgotten_and_others_are_not() -> None:
+async def test_a_cancelled_wait_is_removed_and_others_remain() -> None:
     watch = CompletionWaiters()
     async with asyncio.TaskGroup() as group:
         gone = group.create_task(watch.ended([ONE, TWO], 10))
@@ -104,7 +104,7 @@ async def test_too_many_waits_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
         publish(watch, TWO, ExecutionStatus.SUCCESS)
 
 
-async def test_a_node_that_stops_sends_those_who_wait_elsewhere() -> None:
+async def test_a_stopping_node_refuses_waits_with_a_retry_time() -> None:
     watch = CompletionWaiters()
     async with asyncio.TaskGroup() as group:
         waits = [group.create_task(code_of_refusal(watch)) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Three real nodes with few slots: what one has no place for runs on the others."""
+"""Three real nodes with few slots: tasks without a slot on one node run on the others."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdCluster) -> Itera
     assert cluster.left_over() == []
 
 
-def test_a_burst_of_one_job_runs_on_all_nodes_and_tells_the_same_from_each(
+def test_a_burst_of_one_job_runs_on_all_nodes_and_each_node_serves_its_output(
     narrow: Cluster,
 ) -> None:
     first, second, third = narrow
@@ -33,14 +33,14 @@ def test_a_burst_of_one_job_runs_on_all_nodes_and_tells_the_same_from_each(
     assert [each["status"] for each in ended] == ["success"] * 12
     assert all(len(tried) == 1 for tried in attempts)
     assert {tried[0]["nodeId"] for tried in attempts} == {"n1", "n2", "n3"}
-    told = [
+    outputs = [
         node.call("GET", f"/api/v1/executions/{each}/tasks/main/output")
         for node, each in zip((first, second, third) * 4, made, strict=True)
     ]
-    assert told == [f"{each}\n" for each in made]
+    assert outputs == [f"{each}\n" for each in made]
 
 
-def test_a_task_runs_where_its_labels_are_whoever_decides_for_it(narrow: Cluster) -> None:
+def test_a_task_runs_on_the_node_with_its_labels_for_any_primary(narrow: Cluster) -> None:
     first, *_ = narrow
     jobs = [
         first.create(name=f"fast-{number}", command="true", nodeSelector={"disk": "ssd"})

@@ -1,4 +1,4 @@
-"""Attempts: their places, who waits for one, and outcomes until they are recorded."""
+"""Attempts: slots, waiting tasks, and outcomes until they are recorded."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ LONG = {"sleepMs": 10**9}
 
 
 def is_idle(attempts: LocalAttempts) -> bool:
-    """Tell whether every place is free and nothing waits or was called for one."""
+    """Return True if every slot is free and no task waits for one or was assigned one."""
     slot_table = attempts.slot_table
     free = slot_table.slots_for(StartTask(execution_id=ExecutionId(""), task="")).free
     offered = slot_table.slots_for(Trigger(job_id=JobId(""))).free
@@ -54,7 +54,7 @@ def is_idle(attempts: LocalAttempts) -> bool:
 
 
 def end(attempts: LocalAttempts, execution_id: ExecutionId) -> AttemptKey:
-    """Have the first attempt of an execution's only task end well."""
+    """End the first attempt of an execution's only task with success."""
     key = AttemptKey(execution_id, "main", 1)
     now = Instant(1)
     ending = Ending(outcome=Outcome.SUCCEEDED, started_at=now, finished_at=now, output=b"done")
@@ -73,7 +73,7 @@ async def cancel(shards: Shards, execution_id: ExecutionId) -> None:
     await shards.ask(shards.of_id(execution_id), Cancel(execution_id=execution_id))
 
 
-async def test_no_more_attempts_run_than_there_are_places(tmp_path: Path) -> None:
+async def test_no_more_attempts_run_than_there_are_slots(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path, slots=2) as wiring:
         shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", parameters=LONG)
@@ -87,7 +87,7 @@ async def test_no_more_attempts_run_than_there_are_places(tmp_path: Path) -> Non
         assert (used, waiting) == (2, 3)
 
 
-async def test_who_waits_longest_is_next_and_nobody_overtakes(tmp_path: Path) -> None:
+async def test_tasks_get_slots_in_the_order_of_their_wait(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
         shards = wiring.context.shards
         job_id = await save(shards, "job", parameters=LONG)
@@ -104,7 +104,7 @@ async def test_who_waits_longest_is_next_and_nobody_overtakes(tmp_path: Path) ->
         assert order == made
 
 
-async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
+async def test_an_unneeded_slot_is_assigned_to_the_next_waiting_task(
     tmp_path: Path,
 ) -> None:
     async with running_works(HeldStore(), tmp_path) as wiring:
@@ -119,11 +119,11 @@ async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
         room = slot_table.slots_for(Trigger(job_id=JobId(""))).free
 
         assert called == (shard, gone)
-        assert room == 0, "whoever asks now was not there first"
+        assert room == 0, "the slot belongs to the task that waits"
         assert slot_table.assign() == [(shard, next_one)]
 
 
-async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -> None:
+async def test_a_priority_counts_as_a_limited_time_of_waiting(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as wiring:
         [shard, *_] = wiring.context.shards
         slot_table = SlotTable(0, Liveness(NodeId("n"), born_at=Instant(0)), {})
@@ -144,7 +144,7 @@ async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -
         assert called == ["urgent", "old", "new", "late", "low"]
 
 
-async def test_tasks_of_one_instant_that_want_different_labels_are_called_as_they_came(
+async def test_tasks_of_one_instant_with_different_labels_get_slots_in_order(
     tmp_path: Path,
 ) -> None:
     async with running_works(HeldStore(), tmp_path) as wiring:
@@ -163,7 +163,7 @@ async def test_tasks_of_one_instant_that_want_different_labels_are_called_as_the
         assert called == ["0", "1", "2", "3"]
 
 
-async def test_who_no_longer_waits_is_not_called_and_takes_no_memory(tmp_path: Path) -> None:
+async def test_discarded_tasks_get_no_slot_and_take_no_memory(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as wiring:
         [shard, *_] = wiring.context.shards
         queue = WaitQueue(count())
@@ -179,7 +179,7 @@ async def test_who_no_longer_waits_is_not_called_and_takes_no_memory(tmp_path: P
         assert queue.pop() == (shard, commands[-1])
 
 
-async def test_a_job_of_high_priority_gets_the_next_place(tmp_path: Path) -> None:
+async def test_a_job_of_high_priority_gets_the_next_slot(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
         shards = wiring.context.shards
         first = await trigger(shards, await save(shards, "job", parameters=LONG))
@@ -192,7 +192,7 @@ async def test_a_job_of_high_priority_gets_the_next_place(tmp_path: Path) -> Non
         assert _running(shards) == [urgent]
 
 
-async def test_what_is_cancelled_while_it_waits_does_not_pile_up(tmp_path: Path) -> None:
+async def test_cancelled_waiting_tasks_do_not_accumulate(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
         shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", parameters=LONG)
@@ -208,7 +208,7 @@ async def test_what_is_cancelled_while_it_waits_does_not_pile_up(tmp_path: Path)
         assert waiting == 0
 
 
-async def test_an_unknown_executor_gives_its_place_back(tmp_path: Path) -> None:
+async def test_an_unknown_executor_frees_its_slot(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
         shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", type="no-such")
@@ -226,9 +226,7 @@ async def test_an_unknown_executor_gives_its_place_back(tmp_path: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(st.integers(0, 9), max_size=60), slots=st.integers(1, 3))
-async def test_no_place_is_lost_or_freed_twice(
-    tmp_path: Path, steps: list[int], slots: int
-) -> None:
+async def test_no_slot_is_lost_or_freed_twice(tmp_path: Path, steps: list[int], slots: int) -> None:
     async with running_works(HeldStore(), tmp_path / f"{next(folders)}", slots=slots) as wiring:
         shards, attempts = wiring.context.shards, wiring.context.attempts
         jobs: dict[str, dict[str, Any]] = {
@@ -258,7 +256,7 @@ async def test_no_place_is_lost_or_freed_twice(
         await until(lambda: _cancel_all(shards) == 0 and is_idle(attempts))
 
 
-async def test_an_attempt_asked_for_twice_runs_once(tmp_path: Path) -> None:
+async def test_an_attempt_requested_twice_runs_once(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as wiring:
         shards, attempts = wiring.context.shards, wiring.context.attempts
         execution_id = await trigger(shards, await save(shards, "job", parameters=LONG))
@@ -307,7 +305,7 @@ async def test_an_outcome_is_kept_until_it_is_recorded(tmp_path: Path) -> None:
         assert attempts.ending(key) is None
 
 
-async def test_the_warden_is_told_of_recorded_outcomes_but_not_of_what_ran_in_this_process(
+async def test_the_warden_receives_recorded_outcomes_of_its_own_attempts_only(
     tmp_path: Path,
 ) -> None:
     forgotten: list[AttemptKey] = []
@@ -332,7 +330,7 @@ async def test_the_warden_is_told_of_recorded_outcomes_but_not_of_what_ran_in_th
     assert {each.execution_id for each in forgotten} == {of_the_warden, unknown}
 
 
-async def test_who_gets_a_place_starts_in_the_entry_of_the_outcome_that_freed_it(
+async def test_a_waiting_task_starts_in_the_entry_of_the_outcome_that_freed_its_slot(
     tmp_path: Path,
 ) -> None:
     async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
@@ -349,7 +347,9 @@ async def test_who_gets_a_place_starts_in_the_entry_of_the_outcome_that_freed_it
         assert shards.entry_count == before + 1
 
 
-async def test_what_ends_by_itself_while_the_node_closes_is_recorded(tmp_path: Path) -> None:
+async def test_an_attempt_that_ends_during_the_close_of_the_node_is_recorded(
+    tmp_path: Path,
+) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring:
         shards = wiring.context.shards
@@ -365,7 +365,7 @@ async def test_what_ends_by_itself_while_the_node_closes_is_recorded(tmp_path: P
         assert [each.ending is None for each in task.attempts] == [False, True]
 
 
-async def test_attempts_of_a_lost_life_take_places_again(tmp_path: Path) -> None:
+async def test_attempts_of_a_lost_life_take_slots_again(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring:
         job_id = await save(wiring.context.shards, "job", parameters=LONG)

@@ -1,4 +1,4 @@
-"""What running attempts tell of themselves, on its way to their shards."""
+"""Reports of running attempts on their way to their shards."""
 
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ LONG = {"sleepMs": 10**9}
 
 
 class ShiftedClock(SystemClock):
-    """The system's clocks, ahead by as much as a test says."""
+    """The system's clocks, ahead by a duration that the test sets."""
 
     def __init__(self) -> None:
         self.ahead = Duration(0)
 
     def elapsed(self) -> Instant:
-        """Return CLOCK_BOOTTIME, and more."""
+        """Return CLOCK_BOOTTIME plus the set duration."""
         return later(super().elapsed(), self.ahead)
 
 
@@ -31,14 +31,14 @@ def attempt_of(shards: Shards, execution_id: ExecutionId) -> Attempt:
 
 
 async def running(wiring: NodeWiring, **fields: Any) -> AttemptKey:
-    """Return the running attempt of a new job that is played for ever."""
+    """Return the running attempt of a new job without an end."""
     shards = wiring.context.shards
     execution_id = await trigger(shards, await save(shards, "job", parameters=LONG, **fields))
     await until(lambda: wiring.context.attempts.running == 1)
     return AttemptKey(execution_id, "main", 1)
 
 
-async def test_only_the_last_is_told_of_what_comes_before_the_first_is_recorded(
+async def test_only_the_last_of_the_reports_before_the_first_commit_is_sent(
     tmp_path: Path,
 ) -> None:
     store, clock = HeldStore(), ShiftedClock()
@@ -61,7 +61,7 @@ async def test_only_the_last_is_told_of_what_comes_before_the_first_is_recorded(
         assert shards.decision_count - before == 2
 
 
-async def test_a_shard_is_told_once_a_second_at_most(tmp_path: Path) -> None:
+async def test_a_shard_gets_one_report_a_second_at_most(tmp_path: Path) -> None:
     clock = ShiftedClock()
     async with running_works(HeldStore(), tmp_path, clock=clock) as wiring:
         shards, attempts = wiring.context.shards, wiring.context.attempts
@@ -81,7 +81,7 @@ async def test_a_shard_is_told_once_a_second_at_most(tmp_path: Path) -> None:
         assert too_soon == 1
 
 
-async def test_what_was_not_told_yet_goes_before_the_end_to_the_next_attempt(
+async def test_an_unsent_report_precedes_the_outcome_and_reaches_the_next_attempt(
     tmp_path: Path,
 ) -> None:
     async with running_works(HeldStore(), tmp_path) as wiring:
@@ -99,7 +99,7 @@ async def test_what_was_not_told_yet_goes_before_the_end_to_the_next_attempt(
         assert attempts.orders[next_key].checkpoint == b"at 7"
 
 
-async def test_a_report_of_what_is_not_here_or_has_ended_is_dropped(tmp_path: Path) -> None:
+async def test_a_report_of_an_unknown_or_ended_attempt_is_dropped(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring:
         shards, attempts = wiring.context.shards, wiring.context.attempts

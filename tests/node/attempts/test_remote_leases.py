@@ -48,7 +48,7 @@ def test_an_attempt_that_is_cut_off_is_killed_before_it_is_lost_and_started_agai
         nodes.cut(A, B, C)
         await until(lambda: not nodes[A].playing)
         before = task_of(nodes, execution_id)
-        # That no two run at the same time is checked at each launch.
+        # Each launch checks that no two attempts run at the same time.
         await until(lambda: len(task_of(nodes, execution_id).attempts) == 2)
         after = task_of(nodes, execution_id)
 
@@ -94,7 +94,7 @@ def test_an_attempt_whose_session_is_over_lives_by_leases_of_which_some_are_lost
     run(story)
 
 
-def test_a_lease_that_comes_late_counts_from_when_it_was_asked_for() -> None:
+def test_a_late_lease_counts_from_its_request() -> None:
     late_s = 10.0  # Longer than the primary waits on top of the lease.
 
     async def story(nodes: Nodes) -> None:
@@ -103,7 +103,7 @@ def test_a_lease_that_comes_late_counts_from_when_it_was_asked_for() -> None:
         await asyncio.sleep(late_s)
 
         nodes[A].is_cut_off = True
-        nodes.cut(A, B, C)  # What is on its way already comes.
+        nodes.cut(A, B, C)  # Messages in transit still arrive.
         await until(lambda: len(task_of(nodes, execution_id).attempts) == 2)
 
         assert not nodes[A].playing
@@ -141,7 +141,7 @@ def test_a_node_that_got_another_session_still_runs_its_attempts_of_the_one_befo
     run(story)
 
 
-def test_an_attempt_of_a_session_before_goes_on_when_its_shard_comes_back() -> None:
+def test_an_attempt_of_an_earlier_session_continues_after_the_return_of_its_shard() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         await end_session(nodes, A)
@@ -155,7 +155,7 @@ def test_an_attempt_of_a_session_before_goes_on_when_its_shard_comes_back() -> N
     run(story)
 
 
-def test_an_attempt_of_a_session_before_does_not_live_by_the_present_one() -> None:
+def test_an_attempt_of_an_earlier_session_is_not_leased_by_the_present_one() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         await end_session(nodes, A)
@@ -173,7 +173,7 @@ def test_an_attempt_of_a_session_that_has_ended_keeps_the_rest_of_its_time() -> 
     async def story(nodes: Nodes) -> None:
         await long_attempt_away(nodes)
         nodes.cut(A, B)
-        await asyncio.sleep(LOST_BY_S)  # It has no lease any more, and goes on by its session.
+        await asyncio.sleep(LOST_BY_S)  # Without a lease the attempt runs on under its session.
         liveness = nodes[A].running.foundation.liveness
         until_then = liveness.session_end
 
@@ -201,7 +201,7 @@ def test_a_session_granted_for_longer_than_asked_lets_no_attempt_run_twice(
         nodes.cut(A, B, C)
         nodes[A].is_cut_off = True
 
-        # The coordinator loses it before its time, as etcd has done.
+        # The coordinator loses the session early, as etcd has done.
         nodes.server.change(lambda state: state.end(state.view().lives[A].session))
         await until(lambda: len(task_of(nodes, execution_id).attempts) == 2)
 
@@ -216,7 +216,7 @@ def test_an_attempt_that_was_fenced_cannot_have_succeeded(monkeypatch: pytest.Mo
         shards = nodes[A].shards
         execution_id = await trigger(shards, await save(shards, "job", parameters=FIVE_S))
         await until(lambda: len(nodes[A].playing) == 1)
-        # Its end and the kill cross.
+        # The end of the attempt and the kill cross.
         monkeypatch.setattr(PlayingExecutor, "stop", do_nothing)
 
         nodes[A].running.context.attempts.fence(nodes[A].playing[0])
@@ -228,7 +228,7 @@ def test_an_attempt_that_was_fenced_cannot_have_succeeded(monkeypatch: pytest.Mo
     run(story)
 
 
-def test_what_the_primary_has_no_record_of_is_to_be_stopped() -> None:
+def test_an_attempt_without_a_record_at_the_primary_is_stopped() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         shard = nodes.shard_of(execution_id)
@@ -267,7 +267,7 @@ def test_a_primary_without_authority_gives_no_lease() -> None:
 # -- losses ----------------------------------------------------------------------------------------
 
 
-def test_what_a_node_ran_before_it_was_started_again_is_lost_as_soon_as_it_says_so() -> None:
+def test_attempts_before_a_restart_are_lost_at_the_first_report_of_the_node() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         await nodes[A].end()
@@ -281,7 +281,7 @@ def test_what_a_node_ran_before_it_was_started_again_is_lost_as_soon_as_it_says_
     run(story)
 
 
-def test_what_a_node_that_stays_away_ran_is_lost_when_its_time_is_over() -> None:
+def test_attempts_of_an_absent_node_are_lost_after_their_leases() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         await nodes[A].end()
@@ -297,10 +297,10 @@ def test_what_a_node_that_stays_away_ran_is_lost_when_its_time_is_over() -> None
     run(story)
 
 
-def test_what_a_machine_ran_is_lost_when_the_machine_is_back_on_another_boot_clock() -> None:
+def test_attempts_are_lost_after_a_reboot_of_the_machine() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
-        await asyncio.sleep(5)  # B has leased it by the clock of before.
+        await asyncio.sleep(5)  # B has leased the attempt by the clock before the reboot.
         await nodes[A].end()
         nodes[A].forget_playing()
         nodes[A].clock.reboot()
@@ -313,12 +313,10 @@ def test_what_a_machine_ran_is_lost_when_the_machine_is_back_on_another_boot_clo
     run(story)
 
 
-def test_what_a_machine_ran_is_lost_when_it_is_back_with_an_empty_disk_and_its_clock_behind() -> (
-    None
-):
+def test_attempts_are_lost_after_a_return_with_an_empty_disk_and_a_slow_clock() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
-        await asyncio.sleep(5)  # B has heard an incarnation above that of the next life.
+        await asyncio.sleep(5)  # B has received an incarnation above that of the next life.
         await nodes[A].end()
         nodes[A].wipe()
 
@@ -330,13 +328,13 @@ def test_what_a_machine_ran_is_lost_when_it_is_back_with_an_empty_disk_and_its_c
     run(story)
 
 
-def test_a_node_with_a_new_directory_makes_nothing_lost_of_the_one_before() -> None:
+def test_a_node_with_a_new_directory_makes_no_attempt_of_the_old_one_lost() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         await nodes[A].end()
         end_attempts = nodes[A].replace_directory()
 
-        await nodes[A].start()  # Beside it the warden of the directory before runs the attempt.
+        await nodes[A].start()  # The warden of the old directory still runs the attempt.
         await asyncio.sleep(2 * TIMING.session / SECOND)
         before = where(task_of(nodes, execution_id))
         end_attempts()  # Its lease has run out.
@@ -347,7 +345,7 @@ def test_a_node_with_a_new_directory_makes_nothing_lost_of_the_one_before() -> N
     run(story)
 
 
-def test_a_node_with_a_new_directory_that_becomes_primary_makes_nothing_lost_either() -> None:
+def test_a_primary_with_a_new_directory_makes_no_attempt_of_the_old_one_lost() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         await nodes[A].end()
@@ -364,7 +362,7 @@ def test_a_node_with_a_new_directory_that_becomes_primary_makes_nothing_lost_eit
     run(story)
 
 
-def test_a_question_of_an_earlier_incarnation_makes_nothing_lost() -> None:
+def test_a_lease_request_of_an_earlier_incarnation_makes_no_attempt_lost() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         shard = nodes[B].shards[nodes.shard_of(execution_id)]
@@ -386,7 +384,7 @@ def test_an_attempt_that_was_recorded_and_never_launched_is_lost(
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
         job_id = await save(shards, "job", parameters=LONG)
-        # As if its primacy had ended between the commit and the launch.
+        # As after a lost shard between the commit and the launch.
         with monkeypatch.context() as patch:
             patch.setattr(LocalAttempts, "launch", do_nothing)
             execution_id = await trigger(shards, job_id)
@@ -401,7 +399,7 @@ def test_an_attempt_that_was_recorded_and_never_launched_is_lost(
     run(story)
 
 
-def test_what_a_node_said_before_it_knew_of_the_takeover_makes_nothing_lost() -> None:
+def test_a_lease_request_from_before_the_takeover_makes_no_attempt_lost() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         shard = nodes.shard_of(execution_id)

@@ -18,7 +18,7 @@ TASK_UMASK = "0027"
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("setpriv") is None,
-    reason="not root, or no setpriv: root is needed to start a node as another user, nobody",
+    reason="not root, or no setpriv: root is needed to start a node as another user",
 )
 
 PEEK = """
@@ -36,7 +36,7 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Rotad]:
-    """A node of the user nobody, with a secret in its environment and a umask of its own."""
+    """A node of an unprivileged user, with a secret in its environment and a umask of its own."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         os.chown(name, NO_SESSION, NO_SESSION)
         patch.setenv("NODE_SECRET", SECRET)
@@ -56,7 +56,7 @@ def node() -> Iterator[Rotad]:
 
 
 def own_processes(node: Rotad) -> list[int]:
-    """Return node, warden and guard."""
+    """Return the process ids of node, warden and guard."""
     assert node.process is not None
     guard = int((node.data_dir / "warden.lock").read_text())
     pids = [node.process.pid, warden_of(node.data_dir), guard]

@@ -1,4 +1,4 @@
-"""Places that nodes lend each other, and attempts that run on another node than their primary."""
+"""Slots that nodes lend each other, and attempts on other nodes than their primary."""
 
 import asyncio
 from collections import Counter
@@ -32,13 +32,13 @@ LONG = {"sleepMs": 3_600_000}
 SHORT = {"sleepMs": 2_000}
 ONE, OTHER = ShardId(0), ShardId(1)
 GIVEN_UP_S = 5.0
-"""Longer than an attempt is sent to a node that does not take it."""
+"""Longer than the repeated dispatch of an attempt to a node that does not accept it."""
 
 
 async def busy(
     nodes: Nodes, count: int, parameters: dict[str, int], shard: ShardId = ONE
 ) -> list[ExecutionId]:
-    """Trigger a job of a shard so often, on its primary."""
+    """Trigger a job of a shard *count* times, on its primary."""
     shards = nodes[nodes.wanted[shard][0]].shards
     name = next(name for name in map(str, range(99)) if shards.of_name("default", name).id == shard)
     job_id = await save(shards, name, parameters=parameters)
@@ -46,13 +46,13 @@ async def busy(
 
 
 def where(nodes: Nodes, execution_id: ExecutionId) -> list[NodeId]:
-    """Return on which node each attempt of an unfinished execution was started."""
+    """Return the node of each attempt of an unfinished execution."""
     task = nodes.task(execution_id)
     return [attempt.node_id for attempt in task.attempts] if task else []
 
 
 def slot_table(nodes: Nodes, node_id: NodeId) -> tuple[int, int]:
-    """Return how many places of a node are used, and how many tasks wait there."""
+    """Return the numbers of used slots and of waiting tasks on a node."""
     here = nodes[node_id].running.context.attempts.slot_table
     return here.used, here.waiting
 
@@ -63,12 +63,12 @@ def played(nodes: Nodes) -> dict[NodeId, int]:
 
 
 def executions_on(nodes: Nodes, node_id: NodeId) -> set[ExecutionId]:
-    """Return whose attempts a node plays."""
+    """Return the executions whose attempts a node plays."""
     return {key.execution_id for key in nodes[node_id].playing}
 
 
 def losing(count: int, *kinds: type[Sent]) -> Loses:
-    """Lose the first messages of each kind."""
+    """Return a filter that drops the first *count* messages of each kind."""
     seen: Counter[type[Sent]] = Counter()
 
     def loses(sender: NodeId, receiver: NodeId, message: Sent) -> bool:
@@ -80,7 +80,7 @@ def losing(count: int, *kinds: type[Sent]) -> Loses:
 
 
 async def save_selecting(nodes: Nodes, **selector: str) -> JobId:
-    """Make a job on A whose only task wants a node with certain labels."""
+    """Create a job on A whose only task needs a node with certain labels."""
     spec = job_spec(
         JobBody(name="picky", type="scripted", parameters=SHORT, node_selector=selector)
     )
@@ -96,10 +96,10 @@ def task_of(nodes: Nodes, execution_id: ExecutionId) -> Task:
     return task
 
 
-# -- who runs what ---------------------------------------------------------------------------------
+# -- assignment ------------------------------------------------------------------------------------
 
 
-def test_what_finds_no_place_on_its_primary_runs_on_other_nodes() -> None:
+def test_tasks_without_a_slot_on_their_primary_run_on_other_nodes() -> None:
     async def story(nodes: Nodes) -> None:
         made = await busy(nodes, 7, SHORT)
         await until(lambda: len(nodes.playing) == 6)
@@ -116,16 +116,16 @@ def test_what_finds_no_place_on_its_primary_runs_on_other_nodes() -> None:
     run(story, slots=2)
 
 
-def test_nothing_leaves_its_primary_while_that_has_places() -> None:
+def test_no_task_leaves_its_primary_while_slots_are_free_there() -> None:
     async def story(nodes: Nodes) -> None:
         asked: list[Sent] = []
 
-        def hears(sender: NodeId, receiver: NodeId, message: Sent) -> bool:
+        def records(sender: NodeId, receiver: NodeId, message: Sent) -> bool:
             del sender, receiver
             asked.extend([message] if isinstance(message, AskSlots) else [])
             return False
 
-        nodes.loses = hears
+        nodes.loses = records
 
         await busy(nodes, 2, LONG)
         await until(lambda: played(nodes)[A] == 2)
@@ -137,12 +137,12 @@ def test_nothing_leaves_its_primary_while_that_has_places() -> None:
     run(story, slots=2)
 
 
-def test_the_node_with_the_most_places_to_spare_is_asked_first() -> None:
+def test_the_node_with_the_most_free_slots_is_asked_first() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes.move(OTHER, B, A, C)
         await busy(nodes, 3, LONG, shard=OTHER)
         await until(lambda: played(nodes)[B] == 3)
-        await asyncio.sleep(1)  # Until it has told so.
+        await asyncio.sleep(1)  # Until B has announced its free slots.
 
         await busy(nodes, 6, LONG, shard=ONE)
         await until(lambda: len(nodes.playing) == 9)
@@ -152,7 +152,7 @@ def test_the_node_with_the_most_places_to_spare_is_asked_first() -> None:
     run(story, slots=4)
 
 
-def test_a_node_lends_nothing_that_its_own_tasks_wait_for() -> None:
+def test_a_node_lends_no_slot_while_its_own_tasks_wait() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes.move(OTHER, B, A, C)
         foreign = await busy(nodes, 3, LONG)
@@ -170,7 +170,7 @@ def test_a_node_lends_nothing_that_its_own_tasks_wait_for() -> None:
     run(story, slots=1)
 
 
-def test_a_place_that_becomes_free_elsewhere_goes_to_who_waits_for_it() -> None:
+def test_a_slot_freed_on_another_node_goes_to_the_waiting_task() -> None:
     async def story(nodes: Nodes) -> None:
         made = await busy(nodes, 4, LONG)
         await until(lambda: len(nodes.playing) == 3)
@@ -186,7 +186,7 @@ def test_a_place_that_becomes_free_elsewhere_goes_to_who_waits_for_it() -> None:
     run(story, slots=1)
 
 
-def test_places_that_were_not_needed_go_back_at_once() -> None:
+def test_unneeded_slots_are_returned_at_once() -> None:
     async def story(nodes: Nodes) -> None:
         # Both others are asked, for neither is known to have any; one is enough.
         await busy(nodes, 2, LONG)
@@ -216,7 +216,7 @@ def test_a_draining_node_gets_no_tasks_of_others() -> None:
 # -- labels ----------------------------------------------------------------------------------------
 
 
-def test_a_task_runs_where_the_labels_are_that_it_wants() -> None:
+def test_a_task_runs_on_a_node_with_its_labels() -> None:
     async def story(nodes: Nodes) -> None:
         job_id = await save_selecting(nodes, disk="ssd")
 
@@ -228,7 +228,7 @@ def test_a_task_runs_where_the_labels_are_that_it_wants() -> None:
     run(story, slots=2, labels={C: {"disk": "ssd", "zone": "z"}, B: {"disk": "tape"}})
 
 
-def test_a_task_that_no_node_suits_waits_and_says_why_until_one_does() -> None:
+def test_a_task_without_a_matching_node_waits_and_shows_the_reason() -> None:
     async def story(nodes: Nodes) -> None:
         job_id = await save_selecting(nodes, gpu="a100", disk="ssd")
         execution_id = await trigger(nodes[A].shards, job_id)
@@ -248,7 +248,7 @@ def test_a_task_that_no_node_suits_waits_and_says_why_until_one_does() -> None:
     run(story, labels={C: {"disk": "ssd"}})
 
 
-def test_who_waits_for_labels_is_in_nobodys_way() -> None:
+def test_a_task_that_waits_for_labels_does_not_block_others() -> None:
     async def story(nodes: Nodes) -> None:
         job_id = await save_selecting(nodes, gpu="a100")
         await trigger(nodes[A].shards, job_id)
@@ -261,7 +261,7 @@ def test_who_waits_for_labels_is_in_nobodys_way() -> None:
     run(story)
 
 
-# -- messages are lost, late and doubled -----------------------------------------------------------
+# -- lost, late and duplicate messages -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [AskSlots, LendSlots, Dispatch, AskLease, GiveLease, ReturnSlots])
@@ -278,7 +278,7 @@ def test_lost_messages_cost_time_and_nothing_else(kind: type[Sent]) -> None:
     run(story, slots=1)
 
 
-def test_messages_that_come_twice_begin_nothing_twice_and_keep_no_place() -> None:
+def test_duplicate_messages_start_nothing_twice_and_keep_no_slot() -> None:
     async def story(nodes: Nodes) -> None:
         nodes.delays_s = lambda message: (0.001, 0.003)
         made = await busy(nodes, 9, SHORT)
@@ -315,7 +315,7 @@ def test_an_attempt_that_arrives_again_after_it_ended_does_not_begin_again(
     run(story, slots=1)
 
 
-def test_an_answer_to_a_question_of_before_begins_nothing() -> None:
+def test_an_answer_to_an_earlier_request_starts_nothing() -> None:
     async def story(nodes: Nodes) -> None:
         await busy(nodes, 1, LONG)
         await until(lambda: played(nodes)[A] == 1)
@@ -329,13 +329,13 @@ def test_an_answer_to_a_question_of_before_begins_nothing() -> None:
         other = AttemptKey(key.execution_id, "other", 1)
         session = nodes.session_of(B)
         assert session is not None
-        unheard_of = replace(order, key=other, session=session)
-        nodes[B].running.router.receive(ONE, A, Dispatch(order=unheard_of))
+        unknown = replace(order, key=other, session=session)
+        nodes[B].running.router.receive(ONE, A, Dispatch(order=unknown))
         before = slot_table(nodes, B)
         nodes.cuts.discard((A, B))
         await asyncio.sleep(5)
 
-        assert before == (1, 0), "it has a place, and waits to be confirmed"
+        assert before == (1, 0), "it has a slot, and waits for its confirmation"
         assert nodes[B].playing == []
 
     run(story)
@@ -365,7 +365,7 @@ def test_an_attempt_does_not_begin_by_a_lease_that_has_ended() -> None:
     run(story, slots=1)
 
 
-def test_what_is_recorded_under_another_session_than_its_nodes_is_not_taken() -> None:
+def test_an_attempt_of_another_session_than_its_nodes_is_not_accepted() -> None:
     async def story(nodes: Nodes) -> None:
         await busy(nodes, 1, LONG)
         await until(lambda: played(nodes)[A] == 1)
@@ -380,7 +380,7 @@ def test_what_is_recorded_under_another_session_than_its_nodes_is_not_taken() ->
     run(story)
 
 
-def test_a_place_is_used_under_the_session_of_who_lent_it() -> None:
+def test_a_lent_slot_is_used_under_the_session_of_the_lender() -> None:
     async def story(nodes: Nodes) -> None:
         known = nodes[A].running.context.membership.sessions
         assert isinstance(known, dict)
@@ -396,7 +396,7 @@ def test_a_place_is_used_under_the_session_of_who_lent_it() -> None:
     run(story, slots=1)
 
 
-def test_a_node_that_does_not_take_an_attempt_does_not_keep_it_from_running() -> None:
+def test_an_attempt_refused_by_a_node_runs_on_another() -> None:
     async def story(nodes: Nodes) -> None:
         nodes.delays_s = lambda message: (30.0,) if isinstance(message, Dispatch) else (0.001,)
         made = await busy(nodes, 2, LONG)
@@ -438,7 +438,7 @@ def test_an_attempt_on_its_way_is_not_lost_because_its_node_does_not_name_it() -
     run(story, slots=1)
 
 
-def test_an_attempt_goes_on_though_more_questions_than_are_kept_are_under_way() -> None:
+def test_an_attempt_continues_with_more_open_lease_requests_than_are_kept() -> None:
     async def story(nodes: Nodes) -> None:
         made = await busy(nodes, 2, LONG)
         await until(lambda: len(nodes.playing) == 2)
@@ -461,7 +461,7 @@ def test_an_attempt_goes_on_though_more_questions_than_are_kept_are_under_way() 
     run(story, slots=1)
 
 
-def test_an_old_question_makes_nothing_lost_that_a_newer_one_named() -> None:
+def test_an_old_lease_request_makes_no_attempt_of_a_newer_one_lost() -> None:
     async def story(nodes: Nodes) -> None:
         made = await busy(nodes, 2, LONG)
         await until(lambda: len(nodes.playing) == 2)
@@ -479,10 +479,10 @@ def test_an_old_question_makes_nothing_lost_that_a_newer_one_named() -> None:
     run(story, slots=1)
 
 
-# -- nodes come and go -----------------------------------------------------------------------------
+# -- nodes that end and start ----------------------------------------------------------------------
 
 
-def test_an_attempt_goes_on_when_the_primary_that_sent_it_is_gone() -> None:
+def test_an_attempt_continues_after_the_loss_of_its_primary() -> None:
     async def story(nodes: Nodes) -> None:
         made = await busy(nodes, 3, {"sleepMs": 15_000})
         await until(lambda: len(nodes.playing) == 3)
@@ -498,7 +498,7 @@ def test_an_attempt_goes_on_when_the_primary_that_sent_it_is_gone() -> None:
 
 
 @pytest.mark.parametrize("kind", [Dispatch, AskLease, GiveLease])
-def test_a_primary_that_dies_while_an_attempt_is_on_its_way_leaves_it_to_the_next(
+def test_an_attempt_in_transit_is_left_to_the_next_primary(
     kind: type[Sent],
 ) -> None:
     async def story(nodes: Nodes) -> None:
@@ -523,7 +523,7 @@ def test_a_primary_that_dies_while_an_attempt_is_on_its_way_leaves_it_to_the_nex
     run(story, slots=1)
 
 
-def test_an_attempt_for_a_node_that_died_meanwhile_starts_elsewhere_at_once() -> None:
+def test_an_attempt_for_a_node_that_has_ended_starts_elsewhere_at_once() -> None:
     async def story(nodes: Nodes) -> None:
         nodes.loses = lambda sender, receiver, message: isinstance(message, Dispatch)
         made = await busy(nodes, 2, SHORT)
@@ -538,7 +538,7 @@ def test_an_attempt_for_a_node_that_died_meanwhile_starts_elsewhere_at_once() ->
     run(story, slots=1)
 
 
-def test_places_of_a_borrower_that_is_gone_are_the_lenders_again() -> None:
+def test_slots_of_a_lost_borrower_return_to_the_lender() -> None:
     async def story(nodes: Nodes) -> None:
         nodes.loses = lambda sender, receiver, message: isinstance(message, LendSlots)
         await busy(nodes, 2, LONG)
@@ -546,7 +546,7 @@ def test_places_of_a_borrower_that_is_gone_are_the_lenders_again() -> None:
 
         await nodes[A].end()
 
-        # It decides for the task that waits now, and has one place.
+        # It is now the primary of the waiting task, and has one slot.
         await until(lambda: played(nodes)[B] == 1)
 
     run(story, slots=1)

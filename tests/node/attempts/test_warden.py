@@ -1,4 +1,4 @@
-"""What the warden does for a node: tasks outlive it, but not their time, and never run twice."""
+"""The warden: tasks outlive their node, but not their lease, and never run twice."""
 
 import os
 import signal
@@ -11,11 +11,11 @@ import pytest
 from support.rotad import Json, Rotad, processes_of, warden_of
 
 LEASE_S = 4.0
-"""Of nodes whose tasks are to be ended at its end, or whose warden hangs."""
+"""Lease of nodes whose tasks end with it, or whose warden hangs."""
 LONG_LEASE_S = 60.0
-"""Of the others: longer than a restart on any machine."""
+"""Lease of the other nodes: longer than a restart on any machine."""
 ENDED_BY_S = LEASE_S + 4
-"""When tasks have ended whose node says nothing: the lease, a kill, and to see it."""
+"""Limit for the end of tasks of a silent node: the lease, the kill, and its detection."""
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def node(tmp_path: Path) -> Iterator[Rotad]:
 
 @pytest.fixture
 def brief_node(tmp_path: Path) -> Iterator[Rotad]:
-    """A node of a short lease."""
+    """A node with a short attempt lease."""
     flags = ("--drain", "0s", "--attempt-lease", f"{LEASE_S}s")
     with Rotad(tmp_path / "data", *flags) as rotad:
         yield rotad.start()
 
 
 def long_task(node: Rotad, said: Path, *, until: str = "false") -> str:
-    """Start a task that says its attempt's number in a file, and goes on until a line is true."""
+    """Start a task that appends its attempt number to a file and runs until a command succeeds."""
     line = f"echo $ROTA_ATTEMPT >> {said}; until {until}; do sleep 0.02; done; echo done"
     execution_id = node.trigger(node.create(name="long", command=line)["jobId"])
     node.wait_until(said.exists)
@@ -45,11 +45,11 @@ def attempts_of(execution: Json) -> list[str]:
     return [each["outcome"] for each in execution["tasks"]["main"]["attempts"]]
 
 
-# -- a node that goes and comes --------------------------------------------------------------------
+# -- restarts of the node --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["kill -9", "stop"])
-def test_a_task_goes_on_while_its_node_is_restarted(
+def test_a_task_continues_while_its_node_is_restarted(
     node: Rotad, tmp_path: Path, is_killed: bool
 ) -> None:
     said, gate = tmp_path / "said", tmp_path / "gate"
@@ -73,7 +73,7 @@ def test_a_task_goes_on_while_its_node_is_restarted(
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(0, "succeeded"), (3, "failed")])
-def test_an_outcome_that_came_while_no_node_was_there_is_recorded(
+def test_an_outcome_without_a_running_node_is_recorded_later(
     node: Rotad, tmp_path: Path, code: int, outcome: str
 ) -> None:
     gate, said = tmp_path / "gate", tmp_path / "said"
@@ -92,7 +92,7 @@ def test_an_outcome_that_came_while_no_node_was_there_is_recorded(
     assert attempt["outputTail"] == "bye\n"
 
 
-def test_what_is_recorded_is_held_no_longer(node: Rotad) -> None:
+def test_the_warden_drops_recorded_outcomes(node: Rotad) -> None:
     for _ in range(3):
         assert node.run(name="job", command="true")["status"] == "success"
 
@@ -102,7 +102,7 @@ def test_what_is_recorded_is_held_no_longer(node: Rotad) -> None:
     assert '"held": 0' in node.log()
 
 
-def test_adopted_tasks_keep_their_places(tmp_path: Path) -> None:
+def test_adopted_tasks_keep_their_slots(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     flags = ("--slots", "2", "--attempt-lease", f"{LONG_LEASE_S}s")
     with Rotad(tmp_path / "data", *flags) as node:
@@ -135,7 +135,7 @@ def test_a_task_that_is_cancelled_after_a_restart_is_stopped(node: Rotad, tmp_pa
     node.wait_until(lambda: processes_of(node.data_dir) == [])
 
 
-def test_output_goes_on_across_a_restart(node: Rotad, tmp_path: Path) -> None:
+def test_output_continues_across_a_restart(node: Rotad, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     line = f"echo one; until test -e {gate}; do sleep 0.02; done; echo two"
     execution_id = node.trigger(node.create(name="job", command=line)["jobId"])
@@ -167,7 +167,7 @@ def test_a_node_that_ends_its_tasks_leaves_nothing_behind(tmp_path: Path) -> Non
         assert [each["outcome"] for each in task["attempts"]] == ["lost", None]
 
 
-# -- its time --------------------------------------------------------------------------------------
+# -- leases ----------------------------------------------------------------------------------------
 
 
 def test_tasks_end_in_time_when_their_node_does_not_come_back(
@@ -205,7 +205,7 @@ def test_tasks_of_a_node_that_stands_still_end_in_time_and_run_again(
     assert "no right to run it" in execution["tasks"]["main"]["attempts"][0]["reason"]
 
 
-def test_tasks_go_on_for_longer_than_a_lease_while_their_node_lives(
+def test_tasks_run_for_longer_than_a_lease_while_their_node_runs(
     brief_node: Rotad, tmp_path: Path
 ) -> None:
     execution_id = brief_node.trigger(
@@ -215,14 +215,14 @@ def test_tasks_go_on_for_longer_than_a_lease_while_their_node_lives(
     assert attempts_of(brief_node.ended(execution_id)) == ["succeeded"]
 
 
-# -- a warden that goes ----------------------------------------------------------------------------
+# -- loss of the warden ----------------------------------------------------------------------------
 
 
 def test_a_killed_warden_takes_its_tasks_with_it_and_they_run_again(
     node: Rotad, tmp_path: Path
 ) -> None:
     said, gate = tmp_path / "said", tmp_path / "gate"
-    # One process forgets its session and its environment: only descent tells whose it is.
+    # One process leaves its session and its environment: only descent identifies it.
     escape = f"setsid env -i PATH=$PATH sh -c 'while :; do sleep 1; done' {said} &"
     line = f"{escape} echo $ROTA_ATTEMPT >> {said}; until test -e {gate}; do sleep 0.02; done"
     execution_id = node.trigger(node.create(name="job", command=line, retries=0)["jobId"])
@@ -272,7 +272,7 @@ def test_a_killed_guard_ends_the_warden_and_what_it_left_is_found(
     assert not before & set(processes_of(node.data_dir))
 
 
-def test_a_warden_that_hangs_is_replaced_and_the_node_says_so_meanwhile(
+def test_a_hanging_warden_is_replaced_and_the_node_reports_it_meanwhile(
     brief_node: Rotad, tmp_path: Path
 ) -> None:
     said = tmp_path / "said"

@@ -1,4 +1,4 @@
-"""Scenarios of the bench on real nodes: each runs, and a row tells what it cost."""
+"""Scenarios of the bench on real nodes: each runs, and its row has the costs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""History that the bench puts into a store: a node takes it for its own."""
+"""History that the bench writes into a store: a node accepts it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The demonstration: what it promises does not depend on the moment in which it ends."""
+"""The demonstration: its result does not depend on the moment of its end."""
 
 import time
 from importlib.util import module_from_spec, spec_from_file_location
@@ -11,7 +11,7 @@ from rota.node.system.clock import SystemClock
 from support.rotad import Rotad
 
 DECIDED = 8 * MILLISECOND
-"""So long before it is due a fire is decided, and does not run yet."""
+"""Time before a fire time at which the fire is decided and has not started."""
 DEMO = Path(__file__).parents[3] / "examples" / "demo.py"
 
 

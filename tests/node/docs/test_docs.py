@@ -1,4 +1,4 @@
-"""The reference says what is so: all fields, settings and metrics; and its examples run."""
+"""Agreement of the reference with the program: fields, settings, metrics, and examples."""
 
 import json
 import os
@@ -36,7 +36,7 @@ VARIES = re.compile(r"[0-9a-f]{16}|\d{4}-\d\d-\d\dT")
 OF_THE_NODE = {"nodeId", "version", "python"}
 
 
-# -- what there is ---------------------------------------------------------------------------------
+# -- lists -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,14 @@ OF_THE_NODE = {"nodeId", "version", "python"}
         (documents.LimitsBody, "## Limits of an attempt"),
     ],
 )
-def test_every_field_of_a_body_is_told_with_its_default(
+def test_every_field_of_a_body_is_listed_with_its_default(
     body: type[msgspec.Struct], heading: str
 ) -> None:
-    told = {row[0]: row[2] for row in table(JOBS, heading)}
+    listed = {row[0]: row[2] for row in table(JOBS, heading)}
 
-    assert told == {field.encode_name: default_of(field) for field in msgspec.structs.fields(body)}
+    assert listed == {
+        field.encode_name: default_of(field) for field in msgspec.structs.fields(body)
+    }
 
 
 def test_every_setting_is_explained() -> None:
@@ -78,18 +80,18 @@ def test_the_example_of_a_configuration_is_one(tmp_path: Path) -> None:
     assert format_duration(config.history) == "30d"
 
 
-def test_every_exit_status_is_told() -> None:
-    told = {int(row[0]) for row in table(CONFIGURATION, "## Exit statuses")}
+def test_every_exit_status_is_listed() -> None:
+    listed = {int(row[0]) for row in table(CONFIGURATION, "## Exit statuses")}
 
-    assert told == {0} | {value for name, value in vars(main).items() if name.startswith("EX_")}
+    assert listed == {0} | {value for name, value in vars(main).items() if name.startswith("EX_")}
 
 
-def test_every_metric_is_told_with_its_type_and_no_other(node: Rotad) -> None:
+def test_exactly_the_metrics_are_listed_with_their_types(node: Rotad) -> None:
     exposed = re.findall(r"^# TYPE (\S+) (\w+)$", node.call("GET", "/metrics"), re.MULTILINE)
 
-    told = {row[0]: row[1] for row in table(METRICS, "# Metrics")}
+    listed = {row[0]: row[1] for row in table(METRICS, "# Metrics")}
 
-    assert told == {name: kind for name, kind in exposed if not name.endswith("_created")}
+    assert listed == {name: kind for name, kind in exposed if not name.endswith("_created")}
 
 
 def test_the_table_of_metrics_is_up_to_date() -> None:
@@ -108,20 +110,20 @@ def test_a_metric_is_named_after_its_kind_and_unit() -> None:
             assert noun.endswith(suffix) is (measure.unit == unit), measure
 
 
-# -- what it does ----------------------------------------------------------------------------------
+# -- behaviour -------------------------------------------------------------------------------------
 
 
 def test_the_delays_of_retries_are_those_of_the_table() -> None:
     [header, *rows] = table(JOBS, "Delays between", with_header=True)
 
-    for policy_json, *told in rows:
+    for policy_json, *listed in rows:
         body = {"name": "x", "command": "true", "retries": json.loads(policy_json)}
         policy = job_spec(msgspec.convert(body, documents.JobBody)).tasks[0].retry
         delays = [
             next_attempt_at(policy, int(nth[:-2]), exit_code=1, ended_at=Instant(0), entropy=0)
             for nth in header[1:]
         ]
-        assert told == [format_duration(Duration(delay or 0)) for delay in delays], policy_json
+        assert listed == [format_duration(Duration(delay or 0)) for delay in delays], policy_json
 
 
 def test_every_job_of_the_reference_is_accepted(node: Rotad) -> None:
@@ -134,7 +136,7 @@ def test_every_job_of_the_reference_is_accepted(node: Rotad) -> None:
     assert len(set(names)) == len(names) > 10
 
 
-def test_the_program_that_tells_of_itself_is_heard(node: Rotad) -> None:
+def test_reports_of_the_example_program_are_received(node: Rotad) -> None:
     [script] = examples(TASKS, "sh")
     fails_once = script.replace("sleep 1", '[ "$ROTA_ATTEMPT$n" != 150 ]').replace(
         "n=$(", "set -e; n=$("
@@ -229,7 +231,7 @@ def default_of(field: msgspec.structs.FieldInfo) -> str:
 
 
 def parsed(text: str) -> object:
-    """Return JSON, or the text itself; in JSON, an ellipsis stands for what is left out."""
+    """Return JSON, or the text itself; in JSON, an ellipsis marks omissions."""
     text = text.strip()
     if not text.startswith(("{", "[")):
         return text
@@ -239,7 +241,7 @@ def parsed(text: str) -> object:
 
 
 def differences(shown: object, real: object, at: str = "") -> Iterator[str]:
-    """Yield where an answer is not what is *shown*, which may show less of it."""
+    """Yield the differences of an answer from *shown*, which may have less."""
     if isinstance(shown, dict) and isinstance(real, dict):
         there = cast("dict[str, object]", real)  # isinstance cannot say of what.
         for name, value in cast("dict[str, object]", shown).items():

@@ -100,14 +100,14 @@ def functions(file: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdCluster) -> Iterator[Cluster]:
-    """Three nodes for tests that leave them as they were."""
+    """Three nodes for tests that do not change them."""
     with Cluster(tmp_path_factory.mktemp("runbooks"), etcd) as cluster:
         yield cluster.start()
 
 
 @pytest.fixture
 def three(shared: Cluster, rota_alone: Rota, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Those nodes, with all their copies, and ``rota`` asks them."""
+    """The shared nodes, with all their copies, as the addresses of ``rota``."""
     del rota_alone
     for node in shared:
         if node.process is None or node.process.poll() is not None:
@@ -118,7 +118,7 @@ def three(shared: Cluster, rota_alone: Rota, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def ask(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have ``rota`` ask the nodes of *cluster*."""
+    """Set the nodes of *cluster* as the addresses of ``rota``."""
     monkeypatch.setenv("ROTA_URL", ",".join(node.url for node in cluster if node.url))
 
 

@@ -1,4 +1,4 @@
-"""The tutorial, as somebody would follow it: every command runs, and shows what the page says."""
+"""The tutorial, as a reader follows it: every command runs and prints the output of the page."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def steps(block: str) -> list[tuple[str, str]]:
 
 
 def script_of(page: list[Block]) -> str:
-    """Return what somebody types who follows the page, after the node runs."""
+    """Return the commands that a reader of the page types after the start of the node."""
     lines: list[str] = []
     for language, content in page:
         if language in ("yaml", "python"):
@@ -65,7 +65,7 @@ def normalized(text: str) -> list[str]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """An empty home, with the programs that the page names."""
+    """An empty home directory with the programs of the page."""
     (tmp_path / "bin").mkdir()
     for name, flags in (("rota", f"-c '{PROGRAM[2]}'"), ("python", "")):
         program = tmp_path / "bin" / name
@@ -77,14 +77,14 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(home: Path) -> dict[str, str]:
-    """What a new user's shell has."""
+    """The environment of a new user's shell."""
     ours = {name: text for name, text in os.environ.items() if not name.startswith("ROTA_")}
     return {**ours, "HOME": str(home), "PATH": f"{home / 'bin'}:{os.environ['PATH']}"}
 
 
 @pytest.fixture
 def greeting(home: Path, environment: dict[str, str]) -> Iterator[str]:
-    """What the node says that runs in the first terminal, on a port that nobody else has."""
+    """The greeting of the node in the first terminal, on a port of its own."""
     with subprocess.Popen(
         ["rota", "dev", "--port", "0"],
         env=environment,
@@ -128,11 +128,11 @@ def test_the_tutorial_shows_what_its_commands_do(
 def test_the_greeting_is_that_of_the_tutorial(home: Path, greeting: str) -> None:
     [shown] = [block for _, block in blocks(PAGE) if block.startswith(GREETING)]
 
-    told = greeting.replace(str(home), "/home/ada")
-    told = re.sub(r"http://127.0.0.1:\d+", "http://127.0.0.1:7400", told)
-    # It says so only because its port is not the usual one.
-    told = re.sub(r"^ +export ROTA_URL=.*\n", "", told, flags=re.MULTILINE)
-    assert f"{GREETING}{told}  rota executions\n" == shown
+    printed = greeting.replace(str(home), "/home/ada")
+    printed = re.sub(r"http://127.0.0.1:\d+", "http://127.0.0.1:7400", printed)
+    # This line appears only because the port is not the usual one.
+    printed = re.sub(r"^ +export ROTA_URL=.*\n", "", printed, flags=re.MULTILINE)
+    assert f"{GREETING}{printed}  rota executions\n" == shown
 
 
 def test_only_the_installation_is_not_run() -> None:

@@ -21,9 +21,9 @@ from support.virtual_nodes import A, B, C, Nodes, run, until
 SHARD = ShardId(0)
 OURS = Cluster(id="ours", shards=2, replicas=3)
 LOST_FOR_S = 20.0
-"""Long enough for sessions and promises to run out, and for takeovers."""
+"""Time in which sessions and promises expire, and takeovers happen."""
 SOON_S = 5.0
-"""Far less than what a node waits before it takes a view that nothing asked for."""
+"""Far less than the interval of a node's unrequested views."""
 Lose = Callable[[Nodes, CoordinationState], None]
 
 
@@ -33,7 +33,7 @@ def restore(nodes: Nodes, backup: CoordinationState) -> None:
 
 
 def empty(nodes: Nodes, backup: CoordinationState) -> None:
-    """Have the coordinator begin with nothing."""
+    """Empty the coordinator."""
     del backup
     nodes.server.restore(CoordinationState())
 
@@ -42,7 +42,7 @@ losing = pytest.mark.parametrize("lose", [restore, empty])
 
 
 async def saved(nodes: Nodes, node_id: NodeId, count: int, start: int = 0) -> list[str]:
-    """Create so many jobs of the shard, and return their names, all acknowledged."""
+    """Create *count* jobs of the shard, and return their names, all acknowledged."""
     shards = nodes[node_id].shards
     names = [
         name
@@ -127,7 +127,7 @@ def test_nothing_acknowledged_is_lost_when_all_nodes_start_after_a_loss(
 def test_nothing_acknowledged_is_lost_when_a_stale_node_starts_alone_after_a_loss(
     lives: int,
 ) -> None:
-    """It takes over, by what the coordinator has left, before those come that know better."""
+    """The stale node takes over by the coordinator's old state before the others start."""
 
     async def story(nodes: Nodes) -> None:
         backup, names = await lose_c(nodes)
@@ -161,7 +161,7 @@ def test_nothing_acknowledged_is_lost_when_a_stale_node_starts_alone_after_a_los
 
 
 @losing
-def test_running_nodes_go_on_and_change_nothing(lose: Lose) -> None:
+def test_running_nodes_continue_and_change_nothing(lose: Lose) -> None:
     async def story(nodes: Nodes) -> None:
         backup, names = await lose_c(nodes)
         lose(nodes, backup)
@@ -222,7 +222,7 @@ def test_members_that_an_emptied_coordinator_lost_may_send_on() -> None:
 
 
 def test_a_coordinator_set_back_while_all_were_restarted_is_noticed_by_every_node() -> None:
-    """Nobody is stale, and yet every epoch would be used twice."""
+    """No node is stale, and yet every epoch would be used twice."""
 
     async def story(nodes: Nodes) -> None:
         backup = nodes.server.state.copy()
@@ -252,7 +252,7 @@ def test_a_coordinator_set_back_while_all_were_restarted_is_noticed_by_every_nod
     run(story)
 
 
-def test_a_member_without_evidence_is_told_and_knows_it_in_its_next_life() -> None:
+def test_a_member_without_evidence_is_notified_and_stays_frozen_after_a_restart() -> None:
     async def story(nodes: Nodes) -> None:
         nodes[C].is_cut_off = True
         nodes.cut(C, A, B)
@@ -276,7 +276,7 @@ def test_a_member_without_evidence_is_told_and_knows_it_in_its_next_life() -> No
     run(story)
 
 
-def test_a_word_of_a_generation_that_cannot_be_is_refused_and_counted() -> None:
+def test_a_message_with_an_impossible_generation_is_refused_and_counted() -> None:
     async def story(nodes: Nodes) -> None:
         router = nodes[A].running.router
 
@@ -340,7 +340,7 @@ def test_a_missing_record_of_the_cluster_or_that_of_another_is_noticed(
 
 
 def test_a_shard_is_founded_only_while_every_node_that_lives_is_linked() -> None:
-    """A node without data would found what another one saw, and cannot object to unheard."""
+    """A node without data would found a shard that another, unconnected node has seen."""
 
     async def story(nodes: Nodes) -> None:
         for node_id in (A, B, C):
@@ -384,7 +384,7 @@ def test_founding_waits_no_longer_than_the_session_of_a_node_out_of_reach() -> N
 
 
 async def found_late(nodes: Nodes) -> None:
-    """Have A found shards, which it may only when it is linked to B, or B does not live."""
+    """Have A found shards: it may only with a link to B, or after the end of B."""
     for node_id in (A, B, C):
         await nodes[node_id].end()
         nodes[node_id].lose_disk()
@@ -452,7 +452,7 @@ def test_a_shard_that_a_recovery_left_closed_is_not_founded_by_replaced_nodes() 
 
 
 async def lose_what_b_took_over(nodes: Nodes) -> int:
-    """Have B take over from A, and the coordinator forget that; return the epoch that it has."""
+    """Have B take over from A, and the coordinator lose that; return the coordinator's epoch."""
     backup, before = nodes.server.state.copy(), epoch(nodes)
     await nodes[A].end()
     await until(lambda: nodes.primary(SHARD) is nodes[B].shards[SHARD])
@@ -461,7 +461,7 @@ async def lose_what_b_took_over(nodes: Nodes) -> int:
     return before
 
 
-def test_a_node_asks_for_no_change_before_those_that_live_can_tell_it_of_a_loss() -> None:
+def test_a_node_requests_no_change_before_live_nodes_can_report_a_loss() -> None:
     async def story(nodes: Nodes) -> None:
         before = await lose_what_b_took_over(nodes)
         nodes.cut(A, B, C)
@@ -478,7 +478,7 @@ def test_a_node_asks_for_no_change_before_those_that_live_can_tell_it_of_a_loss(
     run(story)
 
 
-def test_a_change_that_waits_while_a_loss_is_found_is_not_asked_for() -> None:
+def test_a_change_that_waits_while_a_loss_is_found_is_not_requested() -> None:
     async def story(nodes: Nodes) -> None:
         before = await lose_what_b_took_over(nodes)
         nodes.cut(A, B, C)
@@ -539,10 +539,10 @@ def test_a_shard_that_was_never_founded_is_founded_after_a_recovery() -> None:
     run(story)
 
 
-# -- what is known and told of it ------------------------------------------------------------------
+# -- reports of a loss -----------------------------------------------------------------------------
 
 
-def test_the_generation_of_the_clusters_record_is_known_though_no_shard_has_it() -> None:
+def test_the_generation_of_the_clusters_record_is_read_though_no_shard_has_it() -> None:
     async def story(nodes: Nodes) -> None:
         nodes.cluster_id = OURS.id
         nodes.server.state.cluster = replace(OURS, generation=1)
@@ -567,8 +567,8 @@ def test_the_loss_is_the_first_reason_of_readiness_and_a_trouble_of_the_cluster(
 
         assert "rota cluster recover-coordination" in frozen_why
         assert other not in (None, frozen_why)
-        [told] = own_status(context).nodes
-        assert told.troubles is not None
-        assert told.troubles[:2] == [other, frozen_why]
+        [shown] = own_status(context).nodes
+        assert shown.troubles is not None
+        assert shown.troubles[:2] == [other, frozen_why]
 
     run(story)

@@ -1,4 +1,4 @@
-"""A recovery is carried out against a coordinator that may change meanwhile."""
+"""Recovery against a coordinator that may change meanwhile."""
 
 import asyncio
 import json
@@ -76,12 +76,12 @@ def inventory(node_id: NodeId, seen: Configuration, lost: int | None = 0) -> Inv
 
 
 class Losing(SimulatedCoordinator):
-    """Loses the answers to swaps, if it is to."""
+    """Coordinator that loses the answers to swaps if set."""
 
     loses = False
 
     async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
-        """Have them done, and perhaps nobody know."""
+        """Carry out the swaps, and lose the answers if set."""
         answers = await super().swap(swaps)
         if self.loses:
             raise OutcomeUnknown("the answer is lost")
@@ -89,7 +89,7 @@ class Losing(SimulatedCoordinator):
 
 
 async def coordinator(cluster: Cluster | None = CLUSTER, *, has_session: bool = True) -> "Losing":
-    """Return one that has the old configurations, if it has a cluster at all."""
+    """Return a coordinator with the old configurations if it has a cluster."""
     server = SimulatedServer(SystemClock())
     made = Losing(server, A, link=PerfectLink(), entropy=SystemEntropy())
     for node_id in (A, B, C):
@@ -108,7 +108,7 @@ async def coordinator(cluster: Cluster | None = CLUSTER, *, has_session: bool = 
 
 
 async def begun(there: Coordinator, folder: Path, *, is_dry: bool = False) -> Recovery:
-    """Return a recovery that has read what there is."""
+    """Return a recovery that has read the coordinator and the nodes."""
     life = (await there.view()).lives.get(A)
     return Recovery(
         name="trio",
@@ -129,12 +129,12 @@ async def begun(there: Coordinator, folder: Path, *, is_dry: bool = False) -> Re
 
 
 def found_none(shards: Collection[ShardId]) -> None:
-    """Refuse to found any."""
+    """Refuse to found shards."""
     assert not shards
 
 
 async def no_hashes(node_id: NodeId, entries: Sequence[EntryOf]) -> list[bytes | None] | None:
-    """Refuse to be asked."""
+    """Refuse every request for hashes."""
     raise AssertionError(f"{node_id} is asked for {entries}, and all copies end with one entry")
 
 
@@ -173,7 +173,7 @@ async def test_a_recovery_writes_the_record_and_the_configurations(
 
 
 def forked(node_id: NodeId, seen: Configuration, tip: int) -> InventoryView:
-    """Return what a node has whose journals end where no other node's do."""
+    """Return the inventory of a node with a journal end of its own."""
     whole = inventory(node_id, seen)
     shards = [
         msgspec.structs.replace(each, committed=5, tip_index=tip, tip_hash=f"{ord(node_id):x}")
@@ -188,15 +188,19 @@ Read = Callable[[EntryOf], bytes | None]
 async def forked_recovery(
     folder: Path, read: Read, asked: list[EntryOf], away: NodeId | None = None
 ) -> Recovery:
-    """Return a recovery in which c went on from the backup, and hashes are asked for."""
+    """Return a recovery that needs hashes: c has continued from the backup."""
 
     async def read_hashes(node_id: NodeId, entries: Sequence[EntryOf]) -> list[bytes | None] | None:
         asked.extend(entries)
         return None if node_id == away else [read(each) for each in entries]
 
     recovery = await begun(await coordinator(), folder, is_dry=True)
-    told = {A: forked(A, NEW, 9), B: forked(B, NEW, 8), C: forked(C, configuration(8, B, C), 7)}
-    return recovery._replace(inventories=told, read_hashes=read_hashes)
+    inventories = {
+        A: forked(A, NEW, 9),
+        B: forked(B, NEW, 8),
+        C: forked(C, configuration(8, B, C), 7),
+    }
+    return recovery._replace(inventories=inventories, read_hashes=read_hashes)
 
 
 async def test_hashes_are_asked_for_until_it_is_certain_which_copies_have_everything(
@@ -205,7 +209,7 @@ async def test_hashes_are_asked_for_until_it_is_certain_which_copies_have_everyt
     asked: list[EntryOf] = []
 
     def read(entry: EntryOf) -> bytes:
-        # That of c is another one from entry 6 on; the last one of b is its own, as told.
+        # The entries of c differ from number 6 on; the last entry of b is in no other journal.
         own = entry.number == 8 or (entry.node_id == C and entry.number > 5)
         return f"{entry.node_id if own else ''}{entry.number}".encode()
 

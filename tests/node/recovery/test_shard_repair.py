@@ -1,4 +1,4 @@
-"""Epochs that no coordinator gave: none is promised, and `rota shard repair` mends an old one."""
+"""Epochs without a coordinator: none is promised, and `rota shard repair` repairs old promises."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ FORGER = NodeId("n0")
 """Lower than the others, and so the one that dials."""
 
 
-# -- a member that lies ------------------------------------------------------------------------
+# -- forged epochs ---------------------------------------------------------------------------------
 
 
 async def forge(cluster: Cluster, *messages: Sent) -> None:
@@ -97,7 +97,7 @@ class DeafReceiver:
 
 
 def metrics(node: Rotad) -> str:
-    """Return what a node measures."""
+    """Return a node's metrics."""
     with urllib.request.urlopen(f"{node.url}/metrics", timeout=5) as page:
         return str(page.read(), "utf-8")
 
@@ -130,7 +130,7 @@ def test_an_epoch_that_a_member_made_up_ends_no_shard(own_cluster: Cluster) -> N
     others = [node for node in cluster if node is not victim]
     cluster.wait_until(
         lambda: opened(others[0]) and cluster.configurations()[SHARD]["primary"] != held["primary"],
-        "nobody takes the shard over",
+        "no node takes the shard over",
     )
     assert cluster.configurations()[SHARD]["epoch"] < 1_000
     for node in others:
@@ -138,11 +138,11 @@ def test_an_epoch_that_a_member_made_up_ends_no_shard(own_cluster: Cluster) -> N
 
 
 def opened(node: Rotad) -> bool:
-    """Return True if the shard is open, as a node shows it."""
+    """Return True if the shard is open, according to a node."""
     return bool(answer(node, "GET", "/api/v1/cluster")["shards"][SHARD]["isOpen"])
 
 
-# -- repair ------------------------------------------------------------------------------------
+# -- repair ----------------------------------------------------------------------------------------
 
 
 def promise(node: Rotad, epoch: Epoch) -> None:
@@ -203,7 +203,7 @@ def frozen(node: Rotad) -> float:
     return float(lines[0].split()[-1])
 
 
-# -- when nothing is repaired ------------------------------------------------------------------
+# -- refused repairs -------------------------------------------------------------------------------
 
 CURRENT = Configuration(
     epoch=Epoch(5),
@@ -213,8 +213,8 @@ CURRENT = Configuration(
 )
 
 
-def told(**promised: int) -> dict[NodeId, PromiseView]:
-    """Return what nodes tell that promised these epochs, and know of 5."""
+def promises_of(**promised: int) -> dict[NodeId, PromiseView]:
+    """Return the views of nodes that promised these epochs, with the known epoch 5."""
     return {
         NodeId(each): PromiseView(node_id=each, promised=epoch, written=4, known=5)
         for each, epoch in promised.items()
@@ -222,13 +222,13 @@ def told(**promised: int) -> dict[NodeId, PromiseView]:
 
 
 def ahead(node_id: str, *, written: int = 4, known: int = 5) -> dict[NodeId, PromiseView]:
-    """Return what a node tells that wrote, or knows of, other epochs."""
+    """Return the view of a node with other written or known epochs."""
     view = PromiseView(node_id=node_id, promised=9, written=written, known=known)
     return {NodeId(node_id): view}
 
 
 def test_a_repair_raises_the_epoch_above_all_promises_and_changes_nothing_else() -> None:
-    assert repaired(SHARD, CURRENT, told(a=5, b=7, c=9)) == msgspec.structs.replace(
+    assert repaired(SHARD, CURRENT, promises_of(a=5, b=7, c=9)) == msgspec.structs.replace(
         CURRENT, epoch=Epoch(10)
     )
 
@@ -236,13 +236,13 @@ def test_a_repair_raises_the_epoch_above_all_promises_and_changes_nothing_else()
 @pytest.mark.parametrize(
     ("current", "promises", "code"),
     [
-        (None, told(a=9), "shard_sound"),
-        (CURRENT, told(a=5, b=5), "shard_sound"),
-        (CURRENT, told(a=9), "copies_unreached"),
-        (CURRENT, told(a=EPOCH_MAX, b=5), "epochs_exhausted"),
-        (CURRENT, told(a=9, b=5) | ahead("b", written=6), "coordinator_behind"),
-        (CURRENT, told(a=9, b=5) | ahead("b", known=6), "coordinator_behind"),
-        (CURRENT, told(a=9, b=5) | ahead("c", written=6), "coordinator_behind"),
+        (None, promises_of(a=9), "shard_sound"),
+        (CURRENT, promises_of(a=5, b=5), "shard_sound"),
+        (CURRENT, promises_of(a=9), "copies_unreached"),
+        (CURRENT, promises_of(a=EPOCH_MAX, b=5), "epochs_exhausted"),
+        (CURRENT, promises_of(a=9, b=5) | ahead("b", written=6), "coordinator_behind"),
+        (CURRENT, promises_of(a=9, b=5) | ahead("b", known=6), "coordinator_behind"),
+        (CURRENT, promises_of(a=9, b=5) | ahead("c", written=6), "coordinator_behind"),
     ],
 )
 def test_a_repair_is_refused_where_it_mends_nothing_or_is_not_certain(

@@ -1,4 +1,4 @@
-"""Fires that are decided a little ahead: begun on time, and by nobody who may not any more."""
+"""Fires decided ahead: they start on time, and only on nodes with authority."""
 
 import asyncio
 from functools import partial
@@ -17,9 +17,9 @@ from support.virtual_nodes import FENCED_BY_S, LOST_BY_S, A, B, C, Nodes, run, u
 
 SHARD = ShardId(0)
 AHEAD = Duration(5 * SECOND)
-"""Longer than a node without any word of the others may act."""
+"""Longer than the authority of a node without messages of the others."""
 SOON = Duration(6 * SECOND)
-"""From when a job is saved until it is due."""
+"""Time from the save of a job to its fire time."""
 
 run_ahead = partial(run, decide_ahead=AHEAD)
 
@@ -27,7 +27,7 @@ run_ahead = partial(run, decide_ahead=AHEAD)
 async def decided_ahead(
     nodes: Nodes, sleep_ms: int = 0, tasks: int = 1
 ) -> tuple[ExecutionId, Instant]:
-    """Return an execution of the first node that is decided and not due, and when it is."""
+    """Return an execution of the first node that is decided and not due yet, and its fire time."""
     shards = nodes[A].shards
     name = next(n for n in map(str, range(99)) if shards.of_name("default", n).id == SHARD)
     due = later(nodes[A].clock.now(), SOON)
@@ -110,7 +110,7 @@ def test_of_several_tasks_that_are_cancelled_before_they_are_due_none_begins() -
     run_ahead(story)
 
 
-def test_a_shard_is_handed_over_after_what_it_has_decided_ahead_has_begun() -> None:
+def test_a_shard_is_handed_over_after_the_start_of_its_fires_decided_ahead() -> None:
     async def story(nodes: Nodes) -> None:
         made, due = await decided_ahead(nodes, sleep_ms=100)
         await asyncio.sleep((due - nodes[A].clock.now()) / SECOND - 0.3)
@@ -125,7 +125,7 @@ def test_a_shard_is_handed_over_after_what_it_has_decided_ahead_has_begun() -> N
     run_ahead(story)
 
 
-def test_who_may_not_act_any_more_when_a_fire_is_due_does_not_begin_it() -> None:
+def test_a_node_without_authority_at_a_fire_time_does_not_start_the_fire() -> None:
     async def story(nodes: Nodes) -> None:
         _, due = await decided_ahead(nodes)
 
@@ -139,7 +139,7 @@ def test_who_may_not_act_any_more_when_a_fire_is_due_does_not_begin_it() -> None
     run_ahead(story)
 
 
-def test_who_may_act_again_after_a_fire_was_due_begins_it_late() -> None:
+def test_a_node_that_regains_authority_after_a_fire_time_starts_the_fire_late() -> None:
     async def story(nodes: Nodes) -> None:
         made, due = await decided_ahead(nodes)
 
@@ -158,7 +158,7 @@ def test_who_may_act_again_after_a_fire_was_due_begins_it_late() -> None:
     run_ahead(story)
 
 
-def test_who_stood_still_does_not_begin_what_another_has_begun_again() -> None:
+def test_a_node_after_a_pause_does_not_start_a_fire_restarted_by_another() -> None:
     async def story(nodes: Nodes) -> None:
         made, _ = await decided_ahead(nodes, sleep_ms=60_000)
 
@@ -173,7 +173,7 @@ def test_who_stood_still_does_not_begin_what_another_has_begun_again() -> None:
     run_ahead(story)
 
 
-def test_who_loses_a_shard_before_a_fire_is_due_has_its_place_again() -> None:
+def test_a_node_that_loses_a_shard_before_a_fire_time_frees_the_slot() -> None:
     async def story(nodes: Nodes) -> None:
         await decided_ahead(nodes, sleep_ms=60_000)
 

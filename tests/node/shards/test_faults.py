@@ -1,4 +1,4 @@
-"""What a node survives, and what it refuses to go on with."""
+"""Faults that a node survives, and faults that end it."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_tasks_of_a_node_killed_with_its_warden_are_ended_before_they_run_again(
 ) -> None:
     own_node.start()
     starts = tmp_path / "starts"
-    # In a session of its own: whoever looks only for process groups misses it.
+    # In a session of its own: a search by process group does not find it.
     command = f"echo $ROTA_ATTEMPT $ROTA_TOKEN >> {starts}; setsid sleep 600 & wait"
     own_node.create(name="long", command=command, stopGrace="0.1s")
     execution_id = own_node.trigger("long")

@@ -1,4 +1,4 @@
-"""A disk that a task fills: what a node still takes, what it records, and that it goes on."""
+"""A disk filled by a task: accepted requests, recorded fires, and recovery."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from support.rotad import Refusal, Rotad
 DISK_MIB = 192
 RESERVE_MIB = 64
 FULL_BYTES = 64 << 10
-"""What a file system that takes no more may still say that it has."""
+"""Free space that a full file system may still report."""
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def free_bytes(disk: Path) -> int:
-    """Return how much space is left."""
+    """Return the free bytes."""
     found = os.statvfs(disk)
     return found.f_bavail * found.f_frsize
 
 
 def space(node: Rotad) -> str:
-    """Return what the node last logged of the space on its disk."""
+    """Return the node's last logged state of its disk space."""
     lines = [line for line in node.log().splitlines() if '"disk space changed"' in line]
     return lines[-1] if lines else ""
 
@@ -65,7 +65,7 @@ def refused(node: Rotad, method: str, path: str, body: object = None) -> str:
 
 
 def fill(file: FileIO) -> None:
-    """Write until not one more byte goes."""
+    """Write until the file system accepts no more bytes."""
     block = bytes(1 << 20)
     while block:
         try:
@@ -101,14 +101,14 @@ def test_a_task_that_fills_the_disk_can_be_stopped_and_no_fire_starts_another(di
         node.call("POST", f"/api/v1/executions/{filler}/cancel")
         ended = node.ended(filler)
         is_full = free_bytes(disk) < FULL_BYTES
-        [told] = node.call("GET", "/api/v1/cluster")["nodes"]
+        [shown] = node.call("GET", "/api/v1/cluster")["nodes"]
         (disk / "filler").unlink()
         node.wait_ready()
         fired = len(outcomes(node, "tick"))
         node.wait_until(lambda: outcomes(node, "tick")[fired + 1 :].count("fired") >= 2)
 
         assert is_full
-        assert ["MiB in reserve" in trouble for trouble in told["troubles"]] == [True]
+        assert ["MiB in reserve" in trouble for trouble in shown["troubles"]] == [True]
         assert load == {resumed} == {"disk_full"}
         assert ended["status"] == "cancelled"
         assert node.call("GET", "/api/v1/jobs/restless")["status"] == "paused"

@@ -1,4 +1,4 @@
-"""Shards: commit before answer and effect, turns, and what a failing disk leads to."""
+"""Shards: commit before answer and effect, turns, and failures of the disk."""
 
 import asyncio
 import gc
@@ -86,7 +86,7 @@ async def test_what_is_committed_without_authority_is_neither_answered_nor_begun
 async def test_a_bug_while_a_command_is_decided_is_logged_with_it_and_those_before(
     tmp_path: Path,
 ) -> None:
-    told: list[str] = []
+    expected: list[str] = []
 
     async def story() -> None:
         async with running_works(MemoryStore(), tmp_path) as wiring:
@@ -94,8 +94,10 @@ async def test_a_bug_while_a_command_is_decided_is_logged_with_it_and_those_befo
             job_id = await save(shards, "job", parameters=LONG)
             cancel = Cancel(execution_id=await trigger(shards, job_id))
             shard = shards.of_id(job_id)
-            told.append(f"command Cancel (cancel {cancel.execution_id}) to shard {shard.id} under")
-            told.append(f"oldest first: save default/job; trigger {job_id}")
+            expected.append(
+                f"command Cancel (cancel {cancel.execution_id}) to shard {shard.id} under"
+            )
+            expected.append(f"oldest first: save default/job; trigger {job_id}")
             shard.state.tasks.clear()
             with pytest.raises(Refused):
                 await shards.ask(shard, cancel)
@@ -104,7 +106,7 @@ async def test_a_bug_while_a_command_is_decided_is_logged_with_it_and_those_befo
         await story()
 
     (note,) = caught.value.__notes__
-    assert [each in note for each in told] == [True, True]
+    assert [each in note for each in expected] == [True, True]
     assert note in "".join(traceback.format_exception(caught.value))
     assert "sleepMs" not in note
 
@@ -141,7 +143,7 @@ async def test_a_batch_is_not_durable_with_the_sync_before_it(tmp_path: Path) ->
         assert not before
 
 
-async def test_who_reads_memory_waits_until_it_is_committed(tmp_path: Path) -> None:
+async def test_a_read_waits_for_the_commit_of_its_shards_memory(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
         shards = wiring.context.shards
@@ -212,7 +214,7 @@ async def test_a_refusal_waits_for_the_state_that_it_rests_on(tmp_path: Path) ->
         assert answer.code == "job_exists"
 
 
-async def test_a_failed_sync_refuses_all_who_wait_and_ends_the_node(tmp_path: Path) -> None:
+async def test_a_failed_sync_refuses_all_waiting_requests_and_ends_the_node(tmp_path: Path) -> None:
     store = HeldStore()
     codes: list[str] = []
     async with (
@@ -318,7 +320,7 @@ async def test_housekeeping_that_finds_the_store_gone_ends_the_node_by_that_erro
 
 
 @pytest.mark.filterwarnings("error")  # Of a coroutine that was made and never began.
-async def test_a_node_that_is_told_to_stop_while_it_starts_leaves_nothing_undone(
+async def test_a_node_stopped_during_its_start_leaves_nothing_unfinished(
     tmp_path: Path,
 ) -> None:
     stop = asyncio.Event()
@@ -417,7 +419,7 @@ async def test_nothing_more_is_decided_while_the_disk_is_far_behind(
         assert await first != await second
 
 
-async def test_what_was_asked_by_one_who_went_away_is_done(tmp_path: Path) -> None:
+async def test_a_request_of_a_cancelled_caller_is_carried_out(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
         shards = wiring.context.shards
@@ -496,14 +498,14 @@ async def test_what_was_acknowledged_survives_a_loss_of_power(tmp_path: Path) ->
 
 
 async def code_of_refusal(asked: Awaitable[object]) -> str:
-    """Return the code of the refusal that *asked* has to end with."""
+    """Return the code of the expected refusal of *asked*."""
     with pytest.raises(Refused) as raised:
         await asked
     return raised.value.code
 
 
 async def start(store: MemoryStore, folder: Path, started: list[NodeWiring]) -> None:
-    """Begin a second life, and note that it began."""
+    """Start a second life, and record its start."""
     async with running_works(store, folder, life=2) as wiring:
         started.append(wiring)
 

@@ -1,4 +1,4 @@
-"""One shard on a node: which entries its rows are made of."""
+"""One shard on a node: the entries behind its rows."""
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
@@ -22,7 +22,7 @@ NOW = Instant(SECOND)
 
 
 class Disk:
-    """A shard on a store of its own, for which this node alone decides."""
+    """A shard on a store of its own, with this node as the only copy."""
 
     def __init__(self) -> None:
         self._store = MemoryStore()
@@ -86,7 +86,7 @@ def test_an_entry_that_another_primary_put_in_the_place_of_ours_is_the_one_appli
     shard.entries.append(Entry(index, NOW, (ours,), ()))
     disk.write(is_durable=False)
 
-    # Others have replaced this node and committed their own; it hears so before it has noticed.
+    # Others have replaced this node and committed entries; their message comes before it notices.
     theirs = encode_body(["test"], ((Table.JOB, "job", b"theirs"),))
     entry = JournalEntry(EntryKind.CHANGES, Epoch(2), index, at, base.hash, theirs)
     message = Append(

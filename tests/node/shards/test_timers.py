@@ -1,4 +1,4 @@
-"""Timers: near and far, by a calendar that is set back and forth, and once each."""
+"""Timers: near and far, under changes of the wall clock, and once each."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -23,81 +23,81 @@ SHARD = ShardId(1)
 FAR = Duration(HORIZON + 70 * SECOND)
 
 
-class Hands:
-    """A calendar and an elapsed time that go when the test turns them."""
+class SettableClock:
+    """A wall clock and an elapsed time that the test sets."""
 
     def __init__(self) -> None:
-        self.calendar, self.passed = NOON, Instant(5 * HOUR)
+        self.wall, self.passed = NOON, Instant(5 * HOUR)
 
     def now(self) -> Instant:
-        """Return the calendar's time."""
-        return self.calendar
+        """Return the time of the wall clock."""
+        return self.wall
 
     def elapsed(self) -> Instant:
-        """Return the time that only passes."""
+        """Return the elapsed time."""
         return self.passed
 
     def turn(self, duration: Duration) -> None:
-        """Let time pass."""
-        self.calendar, self.passed = later(self.calendar, duration), later(self.passed, duration)
+        """Advance both times."""
+        self.wall, self.passed = later(self.wall, duration), later(self.passed, duration)
 
 
 class Desk:
-    """Timers with their clock, their disk, and what went off when."""
+    """Timers with their clock and their disk, and a record of the timers that went off."""
 
     def __init__(self, store: MemoryStore | None = None) -> None:
-        self.hands = Hands()
+        self.clock = SettableClock()
         self.store = store or MemoryStore()
         self.gone_off: list[tuple[ShardId, Fire | Wake]] = []
         self.at: list[Instant] = []
         self.failures: list[Exception] = []
-        self.is_calendar_wrong = False
+        self.is_wall_clock_wrong = False
         self.timers = Timers(
             self.store,
-            self.hands,
+            self.clock,
             self._alarm,
-            may_fire=lambda: not self.is_calendar_wrong,
+            may_fire=lambda: not self.is_wall_clock_wrong,
             on_failed=self.failures.append,
         )
 
     def _alarm(self, shard: ShardId, command: Fire | Wake) -> None:
         self.gone_off.append((shard, command))
-        self.at.append(self.hands.calendar)
+        self.at.append(self.clock.wall)
 
     def set(self, job: str, due: Instant) -> None:
-        """Set a timer by the calendar."""
-        self.timers.set(SHARD, SetTimer(due, fire(job), Timescale.WALL), self.hands.now())
+        """Set a timer by the wall clock."""
+        self.timers.set(SHARD, SetTimer(due, fire(job), Timescale.WALL), self.clock.now())
 
     def clear(self, job: str, due: Instant) -> None:
-        """Forget it."""
+        """Clear a timer."""
         self.timers.clear(SHARD, ClearTimer(due, fire(job), Timescale.WALL))
 
     def delay(self, task: str, delay: Duration) -> None:
-        """Set a timer by the time that passes."""
-        due = later(self.hands.now(), delay)
-        self.timers.set(SHARD, SetTimer(due, wake(task), Timescale.ELAPSED), self.hands.now())
+        """Set a timer by the elapsed time."""
+        due = later(self.clock.now(), delay)
+        self.timers.set(SHARD, SetTimer(due, wake(task), Timescale.ELAPSED), self.clock.now())
 
     @property
     def rows(self) -> int:
-        """Timers on disk."""
+        """Number of timers on disk."""
         return len(list(self.store.scan(Family.TIMER, b"", b"\xff")))
 
     async def look(self) -> None:
-        """Have the timers look at the clock, and return when they have."""
+        """Have the timers read the clock, and wait for it."""
         self.delay("look", Duration(0))
         seen = self.gone_off.count((SHARD, wake("look")))
         await until(lambda: self.gone_off.count((SHARD, wake("look"))) > seen)
 
     async def live(self, duration: Duration, step: Duration = SECOND) -> None:
-        """Let time pass, with the housekeeping's look at every step."""
-        end = later(self.hands.passed, duration)
-        while self.hands.passed < end:
-            self.hands.turn(min(step, Duration(end - self.hands.passed)))
+        """Advance the clock, with one round of housekeeping at every step."""
+        end = later(self.clock.passed, duration)
+        while self.clock.passed < end:
+            self.clock.turn(min(step, Duration(end - self.clock.passed)))
             self.timers.page_in(SHARDS)
             await self.look()
 
     def jobs(self) -> list[str]:
-        """Return whose timers went off, in order."""
+        """Return the jobs whose timers went off, in order."""
         return [each.job_id for _, each in self.gone_off if isinstance(each, Fire)]
 
 
@@ -147,14 +147,14 @@ async def test_timers_go_off_in_the_order_of_their_times() -> None:
         assert desk.jobs() == ["1", "3", "5", "7"]
 
 
-async def test_while_the_calendar_is_wrong_fire_times_wait_and_delays_do_not() -> None:
+async def test_with_a_wrong_wall_clock_fire_times_wait_and_delays_do_not() -> None:
     async with open_desk() as desk:
         desk.set("job", later(NOON, Duration(5 * SECOND)))
-        desk.is_calendar_wrong = True
+        desk.is_wall_clock_wrong = True
 
         await desk.live(Duration(10 * SECOND))
         while_wrong = desk.jobs()
-        desk.is_calendar_wrong = False
+        desk.is_wall_clock_wrong = False
         await desk.look()
         await desk.look()
 
@@ -207,11 +207,11 @@ async def test_a_timer_that_is_cleared_does_not_go_off(ahead: Duration, is_paged
         assert desk.rows == 0
 
 
-async def test_a_calendar_set_back_makes_near_timers_far_again() -> None:
+async def test_a_wall_clock_set_back_makes_near_timers_far_again() -> None:
     async with open_desk() as desk:
         desk.set("job", later(NOON, Duration(5 * SECOND)))
 
-        desk.hands.calendar = later(NOON, Duration(-HOUR))
+        desk.clock.wall = later(NOON, Duration(-HOUR))
         await desk.live(Duration(10 * SECOND))
         early, rows = desk.jobs(), desk.rows
         await desk.live(Duration(HOUR), step=Duration(20 * SECOND))
@@ -222,12 +222,12 @@ async def test_a_calendar_set_back_makes_near_timers_far_again() -> None:
         assert desk.at[desk.gone_off.index((SHARD, fire("job")))] >= NOON
 
 
-async def test_after_the_calendar_was_set_forward_no_timer_waits_for_the_next_page() -> None:
+async def test_after_the_wall_clock_was_set_forward_no_timer_waits_for_the_next_page() -> None:
     async with open_desk() as desk:
         desk.set("job", later(NOON, Duration(FAR + 2 * SECOND)))
 
         # The housekeeping comes before the wheel has seen the new time.
-        desk.hands.turn(FAR)
+        desk.clock.turn(FAR)
         desk.timers.page_in(SHARDS)
         await desk.look()
         await desk.live(Duration(3 * SECOND))
@@ -237,23 +237,23 @@ async def test_after_the_calendar_was_set_forward_no_timer_waits_for_the_next_pa
 
 async def test_a_timer_set_while_the_wheel_lags_is_not_late_by_a_page() -> None:
     async with open_desk() as desk:
-        desk.hands.turn(FAR)
+        desk.clock.turn(FAR)
         desk.timers.page_in(SHARDS)
 
-        desk.set("job", later(desk.hands.now(), Duration(2 * SECOND)))
+        desk.set("job", later(desk.clock.now(), Duration(2 * SECOND)))
         await desk.live(Duration(3 * SECOND))
 
         assert desk.jobs() == ["job"]
 
 
-async def test_a_delay_does_not_care_about_the_calendar() -> None:
+async def test_a_delay_does_not_depend_on_the_wall_clock() -> None:
     async with open_desk() as desk:
         desk.delay("task", Duration(10 * SECOND))
 
-        desk.hands.calendar = later(NOON, Duration(-HOUR))
+        desk.clock.wall = later(NOON, Duration(-HOUR))
         await desk.live(Duration(9 * SECOND))
         early = (SHARD, wake("task")) in desk.gone_off
-        desk.hands.calendar = later(NOON, HOUR)
+        desk.clock.wall = later(NOON, HOUR)
         await desk.live(Duration(2 * SECOND))
 
         assert not early
@@ -264,9 +264,9 @@ async def test_cleared_delays_do_not_go_off_and_do_not_pile_up() -> None:
     async with open_desk() as desk:
         desk.delay("kept", Duration(10 * SECOND))
         for number in range(5_000):
-            due = later(desk.hands.now(), Duration(9 * SECOND))
+            due = later(desk.clock.now(), Duration(9 * SECOND))
             gone = Wake(execution_id=ExecutionId(f"e{number}"), task="gone", number=2)
-            desk.timers.set(SHARD, SetTimer(due, gone, Timescale.ELAPSED), desk.hands.now())
+            desk.timers.set(SHARD, SetTimer(due, gone, Timescale.ELAPSED), desk.clock.now())
             desk.timers.clear(SHARD, ClearTimer(due, gone, Timescale.ELAPSED))
         held = len(desk.timers)
 
@@ -295,18 +295,18 @@ async def test_many_due_at_once_all_go_off() -> None:
         for number in range(2_500):
             desk.set(f"job-{number}", later(NOON, SECOND))
 
-        desk.hands.turn(SECOND)
+        desk.clock.turn(SECOND)
         await until(lambda: len(desk.jobs()) >= 2_500)
 
         assert sorted(desk.jobs()) == sorted({f"job-{number}" for number in range(2_500)})
 
 
-async def test_timers_that_cannot_go_off_any_more_are_told() -> None:
+async def test_a_failure_of_the_timers_is_reported() -> None:
     async with open_desk() as desk:
         desk.set("job", later(NOON, Duration(5 * SECOND)))
 
         desk.store.fail_next_write(StoreFailed("the disk is gone"))
-        desk.hands.calendar = later(NOON, Duration(-HOUR))
+        desk.clock.wall = later(NOON, Duration(-HOUR))
         await until(lambda: bool(desk.failures))
 
         assert "the disk is gone" in str(desk.failures[0])
@@ -317,7 +317,7 @@ async def test_closed_timers_do_not_go_off() -> None:
         desk.set("job", later(NOON, Duration(5 * MILLISECOND)))
         desk.timers.close()
         desk.set("another", NOON)
-        desk.hands.turn(SECOND)
+        desk.clock.turn(SECOND)
 
         async with open_desk() as other:
             await other.look()
@@ -332,7 +332,7 @@ async def test_closed_timers_do_not_go_off() -> None:
     dues=st.lists(st.integers(-5, 400), max_size=15, unique=True),
     moves=st.lists(st.tuples(st.integers(0, 150), st.integers(-300, 300)), max_size=8),
 )
-async def test_whatever_the_calendar_does_each_goes_off_once_and_not_early(
+async def test_each_timer_goes_off_once_and_not_early_under_any_change_of_the_wall_clock(
     dues: list[int], moves: list[tuple[int, int]]
 ) -> None:
     async with open_desk() as desk:
@@ -340,9 +340,9 @@ async def test_whatever_the_calendar_does_each_goes_off_once_and_not_early(
             desk.set(f"{due}", later(NOON, Duration(due * SECOND)))
 
         for passed_s, moved_s in moves:
-            desk.hands.calendar = later(desk.hands.calendar, Duration(moved_s * SECOND))
+            desk.clock.wall = later(desk.clock.wall, Duration(moved_s * SECOND))
             await desk.live(Duration(passed_s * SECOND), step=Duration(30 * SECOND))
-        desk.hands.calendar = max(desk.hands.calendar, NOON)
+        desk.clock.wall = max(desk.clock.wall, NOON)
         await desk.live(Duration(402 * SECOND), step=Duration(15 * SECOND))
 
         assert sorted(desk.jobs()) == sorted(f"{due}" for due in dues)
