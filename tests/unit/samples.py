@@ -51,7 +51,14 @@ from rota.node.peers.messages import (
     Served,
     StandIn,
 )
-from unit.core.vocabulary.test_codec import EXECUTION, JOB, NOON, RECORDS, STOOD_IN_FOR, TOLD
+from unit.core.vocabulary.test_codec import (
+    EXECUTION,
+    FINISHED_TASK,
+    JOB,
+    NOON,
+    RECORDS,
+    STOOD_IN_FOR,
+)
 
 KEY = AttemptKey(EXECUTION, "main", 1)
 TOKEN = Token(Epoch(3), Index(41))
@@ -118,7 +125,9 @@ SENT: list[Sent] = [
             ReconcileFires(job_id=JOB, version=1, node_id=NODE, entries=(FIRED,)),
             ReconcileExecution(
                 fallback_copy=AllocationId("side-1"),
-                ended=StandInExecution(node_id=NODE, execution=STOOD_IN_FOR, tasks=(TOLD,)),
+                ended=StandInExecution(
+                    node_id=NODE, execution=STOOD_IN_FOR, tasks=(FINISHED_TASK,)
+                ),
             ),
         ),
     ),

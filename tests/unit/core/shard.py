@@ -1,7 +1,7 @@
-"""A shard in memory, for tests that tell the core what happened and look at what it decided.
+"""A shard in memory, for tests that send commands to the core and inspect its decisions.
 
-Every entry takes the way that a node gives it: decided, encoded, chained into a journal, decoded,
-applied. Timers go off, messages arrive and effects happen only when a test says so.
+Every entry takes the path that it takes in a node: decided, encoded, chained into a journal,
+decoded, applied. Timers ring, messages arrive and effects happen only when a test requests it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -86,7 +86,7 @@ FIRST_SESSION = Session("session-1")
 
 
 def at(text: str) -> Instant:
-    """Return an instant of the day on which the tests play: ``12:00``, or a whole RFC 3339 one."""
+    """Return an instant: ``12:00`` on the day of the tests, or a whole RFC 3339 one."""
     if "T" in text:
         return parse_instant(text)
     return parse_instant(f"2027-01-04T{text}{':00' if text.count(':') == 1 else ''}Z")
@@ -104,7 +104,7 @@ def task(
 
 
 def every(text: str, timezone: str = "UTC") -> tuple[Schedule, ...]:
-    """Return the schedules of a job that has this one."""
+    """Return the schedules of a job with this single one."""
     return (parse_schedule(text, timezone),)
 
 
@@ -112,7 +112,7 @@ ONE_TASK = (task("main"),)
 
 
 class Fields(TypedDict, total=False):
-    """Those of `JobSpec` that tests give."""
+    """Fields of `JobSpec` that tests give."""
 
     namespace: str
     description: str
@@ -132,11 +132,11 @@ class NoStorage:
     applied = Index(0)
 
     def entry(self, index: Index) -> bytes:
-        """Say that there is none."""
+        """Fail: no entry is stored."""
         raise AssertionError(index)
 
     def rows(self, after: bytes | None, size_max: int) -> Rows:
-        """Say that there are none."""
+        """Fail: no rows are stored."""
         raise AssertionError(after, size_max)
 
 
@@ -153,7 +153,7 @@ def copy_from(tip: Tip, epoch: Epoch) -> LocalCopy:
 
 
 def check_moves(before: State, effects: Iterable[Consequence]) -> None:
-    """Fail if an event of *effects*, decided in the state *before*, is no move of the tables.
+    """Fail if an event of *effects*, decided in the state *before*, is no move of the state tables.
 
     That includes the moves to a final state, which the state itself does not see: a finished
     execution goes from its live tables straight to the history.
@@ -171,7 +171,7 @@ def check_moves(before: State, effects: Iterable[Consequence]) -> None:
                 assert event.status is old or event.status in TASK_MOVES[old], (old, event)
                 tasks[key] = event.status
             else:
-                # A new one is queued; the account of a stand-in's is about one that has ended.
+                # A new execution is queued; a stand-in's record is about one that has ended.
                 one = before.executions.get(event.execution_id)
                 was = executions.get(event.execution_id, one.status if one else event.status)
                 assert event.status is was or event.status in EXECUTION_MOVES[was], (was, event)
@@ -180,7 +180,7 @@ def check_moves(before: State, effects: Iterable[Consequence]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A timer that has been set and has not gone off."""
+    """A timer that has been set and has not rung."""
 
     due: Instant
     command: TimerCommand
@@ -189,18 +189,18 @@ class Timer:
 
 @dataclass(slots=True)
 class Shard:
-    """A shard, its clock, and what it holds.
+    """A shard with its clock, timers and messages.
 
     Attributes:
-        clock: The wall clock, which a test may set as it likes.
+        clock: The wall clock, which a test may set to any time.
         slots: Attempts that may run at the same time.
-        labels: Of the node.
-        ahead: How long before it is due a fire may be decided.
-        space: What is left on the node's disk.
-        elapsed: The clock that nobody can set; it passes with `pass_time`.
-        effects: Everything that the last command led to.
-        timers: Those set and not yet gone off.
-        messages: Those sent and not yet delivered, oldest first, by their key in the outbox.
+        labels: Labels of the node.
+        ahead: How long before its fire time a fire may be decided.
+        space: Free space on the node's disk.
+        elapsed: The monotonic clock, which `pass_time` advances.
+        effects: All effects of the last command.
+        timers: Timers that are set and have not rung.
+        messages: Messages sent and not yet delivered, oldest first, by their key in the outbox.
         rows: The stored state and history, encoded.
     """
 
@@ -211,7 +211,7 @@ class Shard:
     ahead: Duration = Duration(0)
     space: DiskSpace = DiskSpace.AMPLE
     entropy: int | None = None
-    """Given to every decision; None for another value each time."""
+    """Entropy of every decision; None for another value each time."""
     node_id: NodeId = NODE
     session: Session = FIRST_SESSION
     elapsed: int = 0
@@ -226,7 +226,7 @@ class Shard:
     """Shard time of the last decision; a little later than the clock if that stands still."""
     decision_count: int = 0
     started_count: int = 0
-    """Attempts that the last entry starts, by its decisions' word."""
+    """Attempts that the last entry starts, as its decisions state."""
     change_count: int = 0
     """Changes that the last entry holds."""
 
@@ -236,7 +236,7 @@ class Shard:
         """Decide *command* in an entry of its own, and make that part of the shard.
 
         Raises:
-            Refused: As `decide` says; nothing has changed then.
+            Refused: As `decide` raises it; nothing has changed then.
         """
         (reply,) = self.do_together(command)
         if isinstance(reply, Refused):
@@ -283,7 +283,7 @@ class Shard:
 
     @property
     def situation(self) -> Situation:
-        """What a decision at the instant of the last one could depend on besides the state."""
+        """Inputs, besides the state, of a decision at the instant of the last one."""
         return self._situation(self.decided_at)
 
     def _situation(self, now: Instant) -> Situation:
@@ -331,7 +331,7 @@ class Shard:
             case _:
                 pass
 
-    # -- what people ask for --------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------
 
     def save(
         self,
@@ -369,7 +369,7 @@ class Shard:
         """Delete a job."""
         self.do(DeleteJob(job_id=job_id))
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
     def finish(
         self,
@@ -406,7 +406,7 @@ class Shard:
         key = AttemptKey(execution_id, name, attempt.number)
         return FinishAttempt(attempt=key, token=attempt.token, ending=ending)
 
-    def tell(
+    def report_progress(
         self,
         execution_id: ExecutionId,
         name: str = "main",
@@ -414,20 +414,20 @@ class Shard:
         percent: int | None = None,
         checkpoint: bytes | None = None,
     ) -> None:
-        """Have the running attempt of a task tell of itself."""
+        """Report progress or a checkpoint of the running attempt of a task."""
         attempt = self.task(execution_id, name).attempts[-1]
         key = AttemptKey(execution_id, name, attempt.number)
         report = Report(percent=percent, checkpoint=checkpoint)
         self.do(ReportAttempt(attempt=key, token=attempt.token, report=report))
 
     def lose_node(self) -> None:
-        """End the node's present life, with all its attempts, and begin another."""
+        """End the node's session, with all its attempts, and begin another."""
         gone = self.session
         self.session = Session(f"session-{int(gone.partition('-')[2]) + 1}")
         self.do(LoseSession(node_id=self.node_id, session=gone))
 
     def start(self, execution_id: ExecutionId, name: str = "main") -> None:
-        """Offer a place to a task that waits for one."""
+        """Offer a slot to a task that waits for one."""
         self.do(StartTask(execution_id=execution_id, task=name))
 
     def fire(self, job_id: JobId) -> None:
@@ -439,13 +439,13 @@ class Shard:
         self.clock = instant
 
     def pass_time(self, duration: Duration) -> None:
-        """Let time pass, and let timers go off once, late or not, at its end."""
+        """Let time pass, and then ring all due timers once."""
         self.elapsed += duration
         self.clock = later(self.clock, duration)
         self.ring_timers()
 
     def ring_timers(self, most: int = 1_000) -> None:
-        """Let every timer that is due go off, and those that this sets and are due too."""
+        """Ring every due timer, including due timers that are set meanwhile."""
         for _ in range(most):
             due = [timer for timer, counted in self.timers.items() if self._is_due(timer, counted)]
             if not due:
@@ -453,20 +453,20 @@ class Shard:
             first = min(due, key=lambda timer: timer.due)
             del self.timers[first]
             self.do(first.command)
-        raise AssertionError(f"timers still go off after {most}: {self.timers}")
+        raise AssertionError(f"timers still ring after {most}: {self.timers}")
 
     def _is_due(self, timer: Timer, counted: int) -> bool:
         return counted <= (self.clock if timer.timescale is Timescale.WALL else self.elapsed)
 
     def deliver(self, to: "Shard | None" = None) -> None:
-        """Bring all messages to the shard *to*, or to this one, and confirm them."""
+        """Deliver all messages to the shard *to*, or to this one, and confirm them."""
         while self.messages:
             key, message = next(iter(self.messages.items()))
             del self.messages[key]
             (to or self).do(ReceiveMessage(message=message))
             self.do(ConfirmDelivery(key=key))
 
-    # -- looking --------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     @property
     def running_count(self) -> int:
@@ -520,11 +520,11 @@ class Shard:
         return self.task(execution_id, name).attempts[-1]
 
     def live(self) -> list[ExecutionId]:
-        """Return the unfinished executions, in the order of their making."""
+        """Return the unfinished executions, in the order of their creation."""
         return [one.id for one in sorted(self.state.executions.values(), key=_age)]
 
     def executions(self) -> list[Execution]:
-        """Return all executions, in the order of their making."""
+        """Return all executions, in the order of their creation."""
         past = self.read_all(Table.PAST_EXECUTION, Execution)
         return sorted([*self.state.executions.values(), *past], key=_age)
 
@@ -544,7 +544,7 @@ class Shard:
         return [clock_of(entry.fire_at) for entry in self.ledger() if entry.outcome is fired]
 
     def all_effects(self, kind: type[E]) -> list[E]:
-        """Return the effects of one kind that the last command led to."""
+        """Return the effects of one kind of the last command."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def pasts(self) -> tuple[Past, ...]:
@@ -588,7 +588,7 @@ def tokens_of(task_record: Task) -> list[Token]:
 
 
 def names(effects: Iterable[Consequence]) -> list[str]:
-    """Return what kinds of effects there are, in order."""
+    """Return the kinds of effects, in order."""
     return [type(effect).__name__ for effect in effects]
 
 

@@ -1,4 +1,4 @@
-"""Executions: what starts when, how attempts end, and how a whole execution does."""
+"""Executions: starts of tasks, ends of attempts and of whole executions."""
 
 from collections.abc import Callable
 
@@ -121,7 +121,7 @@ def test_an_execution_began_when_its_executor_says_it_did() -> None:
     assert shard.execution(execution_id).started_at == began_at
 
 
-def test_of_several_first_tasks_the_one_that_began_first_tells_whichever_ends_first() -> None:
+def test_an_execution_starts_with_the_earliest_of_its_first_tasks_whichever_ends_first() -> None:
     shard = Shard()
     execution_id = shard.run(task("slow"), task("quick"))
     placed_at = shard.clock
@@ -149,7 +149,7 @@ def test_parameters_of_the_trigger_reach_the_task_by_environment() -> None:
     assert ("ROTA_PARAMETERS", '{"day": 2}') in launch.order.work.env
 
 
-def test_whoever_watches_sees_every_state() -> None:
+def test_every_state_is_published() -> None:
     shard = Shard()
     job_id = shard.save()
 
@@ -276,7 +276,7 @@ def test_what_does_not_rest_on_a_failure_runs_to_its_end() -> None:
 
 
 def test_a_task_is_skipped_as_soon_as_one_need_fails() -> None:
-    """As in Airflow: all_success does not wait for the others."""
+    """As in Airflow, all_success does not wait for the other tasks."""
     shard = Shard()
     execution_id = shard.run(task("a"), task("slow"), task("join", "a", "slow"))
 
@@ -532,14 +532,14 @@ def test_a_lost_attempt_is_started_again_at_once() -> None:
     assert [launch.order.key.number for launch in shard.all_effects(Launch)] == [2]
 
 
-def test_a_lost_attempt_began_when_it_was_placed_whenever_that_is_told() -> None:
+def test_a_lost_attempt_starts_at_its_placement_whenever_the_loss_is_reported() -> None:
     shard = Shard()
     execution_id = shard.run(task("main"))
     placed_at = shard.task(execution_id).attempts[0].placed_at
     shard.pass_time(TEN_SECONDS)
 
-    told = shard.report(execution_id, outcome=Outcome.LOST)
-    shard.do(replace(told, ending=replace(told.ending, started_at=told.ending.finished_at)))
+    report = shard.report(execution_id, outcome=Outcome.LOST)
+    shard.do(replace(report, ending=replace(report.ending, started_at=report.ending.finished_at)))
 
     first, _ = shard.task(execution_id).attempts
     assert first.ending is not None
@@ -722,7 +722,7 @@ def test_tokens_of_a_task_grow_through_retries_losses_and_takeovers() -> None:
     assert tokens[-1] > Token(Epoch(2), Index(0))
 
 
-# --- room ----------------------------------------------------------------------------------------
+# --- slots ---------------------------------------------------------------------------------------
 
 
 def test_without_room_tasks_wait_and_the_execution_is_queued() -> None:
@@ -768,7 +768,7 @@ def test_a_task_offered_a_place_that_is_gone_waits_again_since_it_first_did() ->
     assert first == WaitForSlot(execution_id, "main", first.since, 7)
 
 
-def test_a_task_that_waits_anew_after_it_ran_waits_since_then() -> None:
+def test_the_wait_of_a_task_that_waits_again_starts_at_its_last_end() -> None:
     shard = Shard(slots=0)
     execution_id = shard.run(task("a", retry=ONE_RETRY))
     shard.slots = 1
@@ -844,7 +844,7 @@ def running(shard: Shard) -> ExecutionId:
     return shard.run(task("main"), task("next", "main"))
 
 
-def waiting_for_room(shard: Shard) -> ExecutionId:
+def waiting_for_a_slot(shard: Shard) -> ExecutionId:
     shard.slots = 0
     return running(shard)
 
@@ -870,7 +870,7 @@ def test_cancelling_stops_what_runs_and_waits_for_its_end() -> None:
     assert shard.statuses(execution_id) == {"main": "cancelled", "next": "cancelled"}
 
 
-@pytest.mark.parametrize("make", [waiting_for_room, backing_off])
+@pytest.mark.parametrize("make", [waiting_for_a_slot, backing_off])
 def test_cancelling_what_does_not_run_ends_it_at_once(
     make: Callable[[Shard], ExecutionId],
 ) -> None:
@@ -951,8 +951,8 @@ def test_cancelled_tasks_stay_so_whatever_goes_off_later() -> None:
     assert shard.statuses(execution_id) == {"main": "cancelled", "other": "running"}
 
 
-def test_an_attempt_stopped_by_nobody_we_know_is_started_again() -> None:
-    """Its execution was not cancelled, so it is not done; and it did not fail by itself."""
+def test_an_attempt_stopped_for_an_unknown_reason_is_started_again() -> None:
+    """Its execution was not cancelled, so the task is not finished, and it did not fail."""
     shard = Shard()
     execution_id = shard.run()
 
@@ -963,7 +963,7 @@ def test_an_attempt_stopped_by_nobody_we_know_is_started_again() -> None:
     assert (shard.task(execution_id).losses, shard.task(execution_id).failures) == (1, 0)
 
 
-# --- what a new primary finds --------------------------------------------------------------------
+# --- effects after a takeover --------------------------------------------------------------------
 
 
 def test_a_new_primary_finds_tasks_that_wait_for_room_or_for_time() -> None:

@@ -334,10 +334,10 @@ def test_cancelling_the_one_that_waits_leaves_the_gates_as_they_are() -> None:
     assert shard.status(executions_of(shard, c)[1]) == "running"
 
 
-# --- messages -------------------------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------------------
 
 
-def test_a_letter_that_comes_again_changes_nothing() -> None:
+def test_a_repeated_message_changes_nothing() -> None:
     shard = Shard()
     b = shard.save(name="b", dependencies=(A,))
     message = Succeeded(upstream=A, dependent=B, index=Index(50))
@@ -349,7 +349,7 @@ def test_a_letter_that_comes_again_changes_nothing() -> None:
     assert len(executions_of(shard, b)) == 1
 
 
-def test_an_older_letter_after_a_newer_one_changes_nothing() -> None:
+def test_an_older_message_after_a_newer_one_changes_nothing() -> None:
     shard = Shard()
     b = shard.save(name="b", dependencies=(A,))
     shard.do(ReceiveMessage(message=Succeeded(upstream=A, dependent=B, index=Index(50))))
@@ -374,7 +374,7 @@ def test_a_late_repetition_does_not_undo_what_came_after_it() -> None:
     assert not shard.state.dependents
 
 
-def test_letters_of_one_decision_have_their_places_in_the_order_of_sending() -> None:
+def test_outbox_items_of_one_decision_have_keys_in_the_order_of_sending() -> None:
     shard = Shard()
     for name in ("z", "a"):
         shard.do(ReceiveMessage(message=Subscribe(upstream=A, dependent=f"default/{name}")))
@@ -386,7 +386,7 @@ def test_letters_of_one_decision_have_their_places_in_the_order_of_sending() -> 
     assert [item.key for item in items] == sorted(item.key for item in items)
 
 
-def test_each_dependency_remembers_its_own_letters() -> None:
+def test_each_dependency_has_its_own_position() -> None:
     shard = Shard()
     c = shard.save(name="c", dependencies=(A, B))
     shard.do(ReceiveMessage(message=Succeeded(upstream=A, dependent=C, index=Index(50))))

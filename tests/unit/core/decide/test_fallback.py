@@ -1,6 +1,6 @@
-"""A stand-in fires a job on a side of its own, and the shard takes note of it afterwards.
+"""Fires of a stand-in on its fallback shard, and their reconciliation with the shard.
 
-*home* is the shard at its primary, *side* what a node that is cut off makes of its copy.
+*home* is the shard at its primary, *fallback* the fallback shard of a node that is cut off.
 """
 
 from rota.core.decide.fallback import duplicate_key
@@ -25,22 +25,22 @@ AVAILABLE = Consistency.AVAILABLE
 N3 = NodeId("n3")
 
 
-def test_a_side_fires_a_job_it_follows_under_the_ids_that_the_shard_would_give() -> None:
-    home, side, job_id = parted()
+def test_a_fallback_shard_fires_a_job_under_the_ids_that_the_shard_would_give() -> None:
+    home, fallback, job_id = home_and_fallback()
 
     home.pass_time(Duration(10 * SECOND))
-    side.pass_time(Duration(10 * SECOND))
+    fallback.pass_time(Duration(10 * SECOND))
 
-    assert [each.id for each in side.executions()] == [each.id for each in home.executions()]
-    assert side.outcomes() == home.outcomes() == [("12:00:10", 1, "fired")]
-    assert side.executions()[0].job_id == job_id
+    assert [each.id for each in fallback.executions()] == [each.id for each in home.executions()]
+    assert fallback.outcomes() == home.outcomes() == [("12:00:10", 1, "fired")]
+    assert fallback.executions()[0].job_id == job_id
 
 
-def test_what_a_side_decided_and_the_shard_did_not_becomes_the_ledgers() -> None:
-    home, side, job_id = parted()
-    fire_twice(side)
+def test_fires_that_only_a_fallback_shard_decided_are_added_to_the_ledger() -> None:
+    home, fallback, job_id = home_and_fallback()
+    fire_twice(fallback)
 
-    claim(home, side, job_id)
+    claim(home, fallback, job_id)
 
     assert home.outcomes() == [("12:00:10", 1, "fired"), ("12:00:20", 1, "fired")]
     assert [each.reason for each in home.ledger()] == ["decided by n3, which stood in"] * 2
@@ -51,45 +51,45 @@ def test_what_a_side_decided_and_the_shard_did_not_becomes_the_ledgers() -> None
     assert len(home.outcomes()) == 2
 
 
-def test_a_claim_of_what_has_an_outcome_changes_nothing() -> None:
-    home, side, job_id = parted()
-    fire_twice(side)
+def test_a_claim_of_fire_times_with_an_outcome_changes_nothing() -> None:
+    home, fallback, job_id = home_and_fallback()
+    fire_twice(fallback)
     fire_twice(home)
     before = dict(home.rows)
 
-    claim(home, side, job_id)
+    claim(home, fallback, job_id)
 
     assert home.rows == before
 
 
 def test_a_claim_that_comes_again_changes_nothing() -> None:
-    home, side, job_id = parted()
-    fire_twice(side)
-    claim(home, side, job_id)
+    home, fallback, job_id = home_and_fallback()
+    fire_twice(fallback)
+    claim(home, fallback, job_id)
     before = dict(home.rows)
 
-    claim(home, side, job_id)
+    claim(home, fallback, job_id)
 
     assert home.rows == before
 
 
 def test_of_fire_times_that_share_an_entry_only_those_without_an_outcome_are_taken() -> None:
-    home, side, job_id = parted(misfire=Misfire.SKIP)
+    home, fallback, job_id = home_and_fallback(misfire=Misfire.SKIP)
     home.pass_time(Duration(10 * SECOND))
-    side.pass_time(Duration(60 * SECOND))
-    assert side.outcomes()[0] == ("12:00:10", 4, "missed")
+    fallback.pass_time(Duration(60 * SECOND))
+    assert fallback.outcomes()[0] == ("12:00:10", 4, "missed")
 
-    claim(home, side, job_id)
+    claim(home, fallback, job_id)
 
     assert home.outcomes()[:2] == [("12:00:10", 1, "fired"), ("12:00:20", 3, "missed")]
     assert sum(count for _, count, _ in home.outcomes()) == 6
 
 
 def test_a_claim_with_a_gap_before_it_is_not_taken() -> None:
-    home, side, job_id = parted()
-    fire_twice(side)
-    whole = claim_of(side, job_id)
-    home.clock = side.clock
+    home, fallback, job_id = home_and_fallback()
+    fire_twice(fallback)
+    whole = claim_of(fallback, job_id)
+    home.clock = fallback.clock
 
     home.do(ReconcileFires(job_id=job_id, version=1, node_id=N3, entries=whole.entries[1:]))
 
@@ -97,138 +97,138 @@ def test_a_claim_with_a_gap_before_it_is_not_taken() -> None:
     assert home.state.plans[job_id].next_fires == (at("12:00:10"),)
 
 
-def test_what_is_still_to_come_is_not_claimed_by_a_stand_in_with_a_wrong_calendar() -> None:
-    home, side, job_id = parted()
-    fire_twice(side)
+def test_a_stand_in_with_a_wrong_clock_claims_no_future_fire_time() -> None:
+    home, fallback, job_id = home_and_fallback()
+    fire_twice(fallback)
     home.clock = at("12:00:15")
 
-    home.do(claim_of(side, job_id))
+    home.do(claim_of(fallback, job_id))
 
     assert home.outcomes() == [("12:00:10", 1, "fired")]
     assert home.state.plans[job_id].next_fires == (at("12:00:20"),)
 
 
 def test_a_claim_of_another_version_is_not_taken() -> None:
-    home, side, job_id = parted()
-    fire_twice(side)
+    home, fallback, job_id = home_and_fallback()
+    fire_twice(fallback)
     fresh = job(schedules=every("*/10 * * * * *"), consistency=AVAILABLE, priority=1)
     home.do(SaveJob(spec=fresh, may_replace=True))
 
-    claim(home, side, job_id)
+    claim(home, fallback, job_id)
 
     assert home.state.stand_ins == {}
 
 
-def test_the_account_of_a_claimed_execution_is_its_record() -> None:
-    home, side, job_id = parted()
-    [execution_id] = fire_once(side)
-    claim(home, side, job_id)
-    side.finish(execution_id, outcome=Outcome.FAILED)
+def test_the_stand_ins_record_of_a_claimed_execution_becomes_the_shards() -> None:
+    home, fallback, job_id = home_and_fallback()
+    [execution_id] = fire_once(fallback)
+    claim(home, fallback, job_id)
+    fallback.finish(execution_id, outcome=Outcome.FAILED)
 
-    home.do(account_of(side, execution_id))
+    home.do(record_of(fallback, execution_id))
 
     assert home.execution(execution_id).status is ExecutionStatus.FAILED
     assert home.execution(execution_id).stand_in == N3
-    assert home.task(execution_id) == side.task(execution_id)
+    assert home.task(execution_id) == fallback.task(execution_id)
     assert home.state.stand_ins == {}
     assert home.keys(Table.DUPLICATE) == []
 
 
-def test_the_account_of_what_the_shard_ran_itself_is_kept_as_a_possible_duplicate() -> None:
-    home, side, job_id = parted()
-    [execution_id] = fire_once(side)
+def test_the_stand_ins_record_of_an_execution_that_the_shard_ran_is_a_possible_duplicate() -> None:
+    home, fallback, job_id = home_and_fallback()
+    [execution_id] = fire_once(fallback)
     assert fire_once(home) == [execution_id]
-    claim(home, side, job_id)
-    side.finish(execution_id)
+    claim(home, fallback, job_id)
+    fallback.finish(execution_id)
 
-    home.do(account_of(side, execution_id))
+    home.do(record_of(fallback, execution_id))
 
     double = home.read(Table.DUPLICATE, duplicate_key(execution_id, N3), StandInExecution)
-    assert double.execution == side.execution(execution_id)
+    assert double.execution == fallback.execution(execution_id)
     assert home.execution(execution_id).status is ExecutionStatus.RUNNING
     [event] = [each for each in home.effects if isinstance(each, PublishJob)]
     assert event.event is JobEvent.POSSIBLE_DUPLICATE
     assert execution_id in event.detail
 
 
-def test_an_account_that_comes_again_is_no_duplicate_of_itself() -> None:
-    home, side, job_id = parted()
-    [execution_id] = fire_once(side)
-    claim(home, side, job_id)
-    side.finish(execution_id)
-    home.do(account_of(side, execution_id))
+def test_a_repeated_record_is_no_duplicate_of_itself() -> None:
+    home, fallback, job_id = home_and_fallback()
+    [execution_id] = fire_once(fallback)
+    claim(home, fallback, job_id)
+    fallback.finish(execution_id)
+    home.do(record_of(fallback, execution_id))
     before = dict(home.rows)
 
-    home.do(account_of(side, execution_id))
+    home.do(record_of(fallback, execution_id))
 
     assert home.rows == before
 
 
-def test_of_two_stand_ins_that_claim_a_fire_time_one_has_it_and_the_others_is_a_duplicate() -> None:
-    home, side, job_id = parted()
-    [execution_id] = fire_once(side)
-    side.finish(execution_id)
-    claim(home, side, job_id, NodeId("n2"))
-    claim(home, side, job_id)
+def test_a_fire_time_that_two_stand_ins_claim_belongs_to_one_and_the_other_is_a_duplicate() -> None:
+    home, fallback, job_id = home_and_fallback()
+    [execution_id] = fire_once(fallback)
+    fallback.finish(execution_id)
+    claim(home, fallback, job_id, NodeId("n2"))
+    claim(home, fallback, job_id)
 
-    home.do(account_of(side, execution_id))
-    home.do(account_of(side, execution_id, NodeId("n2")))
+    home.do(record_of(fallback, execution_id))
+    home.do(record_of(fallback, execution_id, NodeId("n2")))
 
     assert home.execution(execution_id).stand_in == "n2"
     assert home.keys(Table.DUPLICATE) == [duplicate_key(execution_id, N3)]
 
 
-def test_jobs_that_depend_on_a_claimed_execution_are_told_of_its_success() -> None:
-    home, side, job_id = parted()
+def test_jobs_that_depend_on_a_claimed_execution_get_its_success() -> None:
+    home, fallback, job_id = home_and_fallback()
     home.save(name="after", dependencies=("default/job",))
     home.deliver()
-    [execution_id] = fire_once(side)
-    claim(home, side, job_id)
-    side.finish(execution_id)
+    [execution_id] = fire_once(fallback)
+    claim(home, fallback, job_id)
+    fallback.finish(execution_id)
 
-    home.do(account_of(side, execution_id))
+    home.do(record_of(fallback, execution_id))
     home.deliver()
 
     assert [each.job_name for each in home.state.executions.values()] == ["default/after"]
 
 
-def test_a_side_that_follows_a_job_anew_does_not_fire_again_what_it_fired() -> None:
-    home, side, job_id = parted()
-    fire_twice(side)
+def test_a_fallback_shard_that_follows_a_job_again_does_not_repeat_its_fires() -> None:
+    home, fallback, job_id = home_and_fallback()
+    fire_twice(fallback)
 
-    follow(home, side, job_id)
+    follow(home, fallback, job_id)
 
-    assert side.state.plans[job_id].next_fires == (at("12:00:30"),)
+    assert fallback.state.plans[job_id].next_fires == (at("12:00:30"),)
 
 
-def test_a_side_goes_on_where_the_shard_has_come_meanwhile() -> None:
-    home, side, job_id = parted()
+def test_a_fallback_shard_continues_after_the_last_fire_of_the_shard() -> None:
+    home, fallback, job_id = home_and_fallback()
     fire_twice(home)
 
-    follow(home, side, job_id)
+    follow(home, fallback, job_id)
 
-    assert side.state.plans[job_id].next_fires == (at("12:00:30"),)
+    assert fallback.state.plans[job_id].next_fires == (at("12:00:30"),)
 
 
-def test_an_execution_of_a_side_keeps_its_version_when_the_job_is_followed_in_another() -> None:
-    home, side, job_id = parted()
-    [execution_id] = fire_once(side)
+def test_an_execution_of_a_fallback_shard_keeps_its_version_when_the_job_changes() -> None:
+    home, fallback, job_id = home_and_fallback()
+    [execution_id] = fire_once(fallback)
     fresh = job(schedules=every("*/10 * * * * *"), consistency=AVAILABLE, priority=1)
     home.do(SaveJob(spec=fresh, may_replace=True))
 
-    follow(home, side, job_id)
-    side.finish(execution_id)
+    follow(home, fallback, job_id)
+    fallback.finish(execution_id)
 
-    assert side.execution(execution_id).job_version == 1
+    assert fallback.execution(execution_id).job_version == 1
 
 
-def test_overlap_is_kept_on_a_side_among_its_own() -> None:
-    home, side, _ = parted(overlap=Overlap.SKIP)
+def test_the_overlap_policy_holds_among_the_executions_of_a_fallback_shard() -> None:
+    home, fallback, _ = home_and_fallback(overlap=Overlap.SKIP)
     home.pass_time(Duration(10 * SECOND))
 
-    fire_twice(side)
+    fire_twice(fallback)
 
-    assert side.outcomes() == [("12:00:10", 1, "fired"), ("12:00:20", 1, "skipped")]
+    assert fallback.outcomes() == [("12:00:10", 1, "fired"), ("12:00:20", 1, "skipped")]
 
 
 def test_the_available_jobs_of_a_shard_are_found_without_reading_the_others() -> None:
@@ -253,69 +253,71 @@ def test_an_available_job_cannot_depend_on_others() -> None:
 
 
 def test_claims_and_duplicates_go_by_age_like_all_history() -> None:
-    home, side, job_id = parted()
-    first, second = fire_twice(side)
-    claim(home, side, job_id)
+    home, fallback, job_id = home_and_fallback()
+    first, second = fire_twice(fallback)
+    claim(home, fallback, job_id)
     assert home.state.stand_ins == {first: N3, second: N3}
-    home.do(account_of(side, first))
+    home.do(record_of(fallback, first))
 
     home.do(Forget(pasts=home.pasts()))
 
     assert not [key for key in home.rows if key[0] > Table.HISTORY or key[0] is Table.STAND_IN]
 
 
-# -- a shard and a side ----------------------------------------------------------------------------
+# -- a shard and its fallback shard ----------------------------------------------------------------
 
 
-def parted(
+def home_and_fallback(
     *, misfire: Misfire = Misfire.ALL, overlap: Overlap = Overlap.ALLOW
 ) -> tuple[Shard, Shard, JobId]:
-    """Return a shard with an available job, due each ten seconds, and a side that follows it."""
-    home, side = Shard(), Shard(node_id=N3)
+    """Return a shard with a job that is due every 10 s, and a fallback shard that follows it."""
+    home, fallback = Shard(), Shard(node_id=N3)
     job_id = home.save(
         schedules=every("*/10 * * * * *"), misfire=misfire, overlap=overlap, consistency=AVAILABLE
     )
-    follow(home, side, job_id)
-    return home, side, job_id
+    follow(home, fallback, job_id)
+    return home, fallback, job_id
 
 
-def follow(home: Shard, side: Shard, job_id: JobId) -> None:
-    """Have *side* follow the job as *home* has it."""
-    side.do(FollowJob(job=home.state.jobs[job_id], plan=home.state.plans[job_id]))
+def follow(home: Shard, fallback: Shard, job_id: JobId) -> None:
+    """Have *fallback* follow the job in the version and plan of *home*."""
+    fallback.do(FollowJob(job=home.state.jobs[job_id], plan=home.state.plans[job_id]))
 
 
 def fire_once(shard: Shard) -> list[ExecutionId]:
-    """Let the job fire once more, and return all of its executions."""
+    """Have the job fire once, and return all its executions."""
     shard.pass_time(Duration(10 * SECOND))
     return [each.id for each in shard.executions()]
 
 
 def fire_twice(shard: Shard) -> list[ExecutionId]:
-    """Likewise, twice; the first ends in between unless it waits for another."""
+    """Have the job fire twice, and return all its executions."""
     fire_once(shard)
     return fire_once(shard)
 
 
-def claim(home: Shard, side: Shard, job_id: JobId, node_id: NodeId = N3) -> None:
-    """Have a stand-in tell of its ledger, when its time has come at home as well."""
-    home.clock = max(home.clock, side.clock)
-    home.do(claim_of(side, job_id, node_id))
+def claim(home: Shard, fallback: Shard, job_id: JobId, node_id: NodeId = N3) -> None:
+    """Reconcile the ledger of a stand-in, after its fire times have come at home as well."""
+    home.clock = max(home.clock, fallback.clock)
+    home.do(claim_of(fallback, job_id, node_id))
 
 
-def claim_of(side: Shard, job_id: JobId, node_id: NodeId = N3) -> ReconcileFires:
-    """Return what a stand-in tells of its ledger."""
-    version = side.state.jobs[job_id].version
+def claim_of(fallback: Shard, job_id: JobId, node_id: NodeId = N3) -> ReconcileFires:
+    """Return the command that reconciles the ledger of a stand-in."""
+    version = fallback.state.jobs[job_id].version
     return ReconcileFires(
-        job_id=job_id, version=version, node_id=node_id, entries=tuple(side.ledger())
+        job_id=job_id, version=version, node_id=node_id, entries=tuple(fallback.ledger())
     )
 
 
-def account_of(side: Shard, execution_id: ExecutionId, node_id: NodeId = N3) -> ReconcileExecution:
-    """Return what a stand-in tells of an execution, ended by now."""
-    if execution_id in side.state.executions:
-        side.finish(execution_id)
-    execution = side.execution(execution_id)
-    account = StandInExecution(
-        node_id=node_id, execution=execution, tasks=(side.task(execution_id),)
+def record_of(
+    fallback: Shard, execution_id: ExecutionId, node_id: NodeId = N3
+) -> ReconcileExecution:
+    """Return the command that reconciles an execution of a stand-in; end it first."""
+    if execution_id in fallback.state.executions:
+        fallback.finish(execution_id)
+    execution = fallback.execution(execution_id)
+    record = StandInExecution(
+        node_id=node_id, execution=execution, tasks=(fallback.task(execution_id),)
     )
-    return ReconcileExecution(fallback_copy=AllocationId(f"side of {node_id}"), ended=account)
+    return ReconcileExecution(fallback_copy=AllocationId(f"fallback of {node_id}"), ended=record)

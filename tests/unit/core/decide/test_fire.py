@@ -88,7 +88,7 @@ def test_a_fire_decided_twice_makes_one_execution() -> None:
     assert len(shard.executions()) == 1
 
 
-def test_a_job_is_not_owed_what_came_before_it() -> None:
+def test_fire_times_before_a_job_was_saved_have_no_outcome() -> None:
     shard = Shard(clock=at("12:00:00"))
     job_id = shard.save(schedules=EVERY_MINUTE)
 
@@ -572,7 +572,7 @@ def test_a_full_shard_makes_fires_wait_and_loses_none(misfire: Misfire) -> None:
     assert decided == [*late, (due, 1, "fired")]
 
 
-def test_a_shard_that_fills_up_goes_on_where_it_stopped() -> None:
+def test_a_shard_that_was_full_continues_where_it_stopped() -> None:
     shard = Shard(limits=Limits(executions=3))
     shard.save(schedules=EVERY_MINUTE, misfire=Misfire.ALL)
     shard.set_clock(at("12:05"))

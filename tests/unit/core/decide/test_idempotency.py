@@ -114,7 +114,7 @@ def test_both_copies_in_one_entry_take_effect_once() -> None:
     assert shard.state.jobs[job_id].pause is None
 
 
-def test_a_new_primary_knows_late_copies_too() -> None:
+def test_a_new_primary_recognises_late_copies_too() -> None:
     shard = Shard()
     put = SaveJob(spec=job(), may_replace=True, idempotency=ASK)
     first = saved(shard.do(put))

@@ -1,4 +1,4 @@
-"""Every expected fire time has exactly one recorded outcome, and the right one.
+"""The ledger has exactly one outcome for every expected fire time, and the right one.
 
 Random schedules, policies, outages, clocks set forward and back, full shards, takeovers and
 deletions; `fire_times` is the oracle.
@@ -40,19 +40,19 @@ MANY = 10_000
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Time passes in small steps; timers go off as they should."""
+    """Time passes in small steps, and timers ring when they are due."""
 
     duration: Duration
 
 
 class Outage(msgspec.Struct, frozen=True):
-    """Time passes, and nobody looks."""
+    """Time passes, and no timer rings."""
 
     duration: Duration
 
 
 class SetClock(msgspec.Struct, frozen=True):
-    """Somebody sets the clock."""
+    """The wall clock is set."""
 
     step: Duration
 
@@ -64,11 +64,11 @@ class FinishSome(msgspec.Struct, frozen=True):
 
 
 class TakeOver(msgspec.Struct, frozen=True):
-    """Another primary goes on from what is stored."""
+    """Another primary takes over with the stored state."""
 
 
 class FireTwice(msgspec.Struct, frozen=True):
-    """A timer goes off that should not."""
+    """A timer rings that is not due."""
 
 
 Event = Wait | Outage | SetClock | FinishSome | TakeOver | FireTwice
@@ -118,19 +118,19 @@ def test_every_fire_time_has_exactly_one_outcome_and_the_right_one(
     for event in history:
         happen(shard, job_id, event)
     if is_deleted:
-        owed = shard.state.plans[job_id].next_fires
+        pending_fires = shard.state.plans[job_id].next_fires
         shard.delete(job_id)
         shard.pass_time(MINUTE)
     else:
         catch_up(shard)
-        owed = shard.state.plans[job_id].next_fires
-        assert all(due is None or due > shard.decided_at for due in owed)
+        pending_fires = shard.state.plans[job_id].next_fires
+        assert all(due is None or due > shard.decided_at for due in pending_fires)
 
     for number, schedule in enumerate(spec.schedules):
-        told = [entry for entry in shard.ledger() if entry.schedule == number]
-        expected = expected_fires(schedule, saved_at, owed[number], shard)
-        assert [fire for entry in told for fire in fires_of(entry, schedule)] == expected
-        for entry in told:
+        entries = [entry for entry in shard.ledger() if entry.schedule == number]
+        expected = expected_fires(schedule, saved_at, pending_fires[number], shard)
+        assert [fire for entry in entries for fire in fires_of(entry, schedule)] == expected
+        for entry in entries:
             check_outcome(Context(shard, spec, schedule), entry)
     check_executions(shard, spec)
 
@@ -166,25 +166,25 @@ def finish(shard: Shard, count: int) -> None:
 
 
 def catch_up(shard: Shard) -> None:
-    """Let everything that is due be decided, with enough room and a clock that is right again."""
+    """Decide all due fire times, with room for all executions and a right clock."""
     shard.limits = Limits()
     shard.set_clock(max(shard.clock, shard.decided_at))
     shard.pass_time(MINUTE)
 
 
 def expected_fires(
-    schedule: Schedule, saved_at: Instant, owed: Instant | None, shard: Shard
+    schedule: Schedule, saved_at: Instant, next_due: Instant | None, shard: Shard
 ) -> list[Instant]:
-    """Return the fire times that must have an outcome: all before the first that is owed."""
+    """Return the fire times that must have an outcome: all before the next one."""
     first = first_fire_of(schedule, saved_at)
     if first is None:
         return []
-    until = later(shard.decided_at, shard.ahead) if owed is None else Instant(owed - 1)
+    until = later(shard.decided_at, shard.ahead) if next_due is None else Instant(next_due - 1)
     return fire_times(schedule, Instant(first - 1), until, MANY)
 
 
 def fires_of(entry: LedgerEntry, schedule: Schedule) -> list[Instant]:
-    """Return the fire times that *entry* speaks of."""
+    """Return the fire times of *entry*."""
     fires = fire_times(schedule, Instant(entry.fire_at - 1), entry.until, MANY)
     assert len(fires) == entry.count
     return fires
@@ -192,7 +192,7 @@ def fires_of(entry: LedgerEntry, schedule: Schedule) -> list[Instant]:
 
 @dataclass(frozen=True)
 class Context:
-    """What an entry of the ledger has to agree with."""
+    """Facts with which an entry of the ledger has to agree."""
 
     shard: Shard
     spec: JobSpec
@@ -234,7 +234,7 @@ def check_outcome(context: Context, entry: LedgerEntry) -> None:
 
 
 def check_executions(shard: Shard, spec: JobSpec) -> None:
-    """Each execution of a schedule is one entry's, and none overlaps where that is forbidden."""
+    """Check that each execution has one entry, and that none overlaps where that is forbidden."""
     fired = {entry.execution_id for entry in shard.ledger() if entry.outcome is FireOutcome.FIRED}
     made = [one for one in shard.executions() if one.origin is Origin.SCHEDULE]
     assert {one.id for one in made} == fired

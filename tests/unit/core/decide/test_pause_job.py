@@ -24,7 +24,7 @@ def test_fires_of_a_paused_job_are_recorded_as_paused() -> None:
     assert shard.executions() == []
 
 
-def test_a_resumed_job_goes_on_with_the_next_fire_time() -> None:
+def test_a_resumed_job_continues_with_the_next_fire_time() -> None:
     shard = Shard()
     job_id = shard.save(name="report", schedules=every("@every 1m"))
     shard.do(PauseJob(job_id=job_id))
@@ -39,7 +39,7 @@ def test_a_resumed_job_goes_on_with_the_next_fire_time() -> None:
     assert sum(entry.count for entry in shard.ledger()) == 3
 
 
-def test_what_runs_goes_on_and_a_person_may_trigger() -> None:
+def test_executions_of_a_paused_job_continue_and_triggers_are_allowed() -> None:
     shard = Shard()
     job_id = shard.save(name="report")
     running = shard.trigger(job_id)

@@ -1,4 +1,4 @@
-"""Whoever watches is told of every new state, once, with when, which attempt and why."""
+"""Published events: every new state once, with time, attempt and reason."""
 
 from rota.core.model.attempt import Outcome
 from rota.core.model.retry import Fixed, RetryPolicy
@@ -10,7 +10,7 @@ from unit.core.shard import Shard, job, task
 RETRIED = task("main", retry=RetryPolicy(limit=1, backoff=Fixed(delay=Duration(SECOND))))
 
 
-def test_every_event_tells_its_job_and_when_it_was_decided() -> None:
+def test_every_event_has_its_job_and_the_time_of_the_decision() -> None:
     shard = Shard()
     job_id = shard.save(name="report", namespace="sales")
 
@@ -22,16 +22,16 @@ def test_every_event_tells_its_job_and_when_it_was_decided() -> None:
     assert {(event.job_id, event.execution_id) for event in events} == {(job_id, execution_id)}
 
 
-def test_a_retry_is_told_with_its_attempts_and_the_reason() -> None:
+def test_a_retry_is_published_with_its_attempts_and_the_reason() -> None:
     shard = Shard()
     execution_id = shard.run(RETRIED)
 
     shard.fail(execution_id)
-    failed = told(shard.effects)
+    failed = states_of(shard.effects)
     shard.pass_time(Duration(2 * SECOND))
-    again = told(shard.effects)
+    again = states_of(shard.effects)
     shard.fail(execution_id)
-    over = told(shard.effects)
+    over = states_of(shard.effects)
 
     assert failed == [("main", "backing_off", 1, "ended failed")]
     assert again == [("main", "running", 2, "")]
@@ -41,16 +41,16 @@ def test_a_retry_is_told_with_its_attempts_and_the_reason() -> None:
     ]
 
 
-def test_a_task_without_a_place_is_ready_and_told_so_once() -> None:
+def test_a_task_without_a_slot_is_published_as_ready_once() -> None:
     shard = Shard(slots=0)
 
     execution_id = shard.run()
-    waits = told(shard.effects)
+    waits = states_of(shard.effects)
     shard.start(execution_id)
-    still_waits = told(shard.effects)
+    still_waits = states_of(shard.effects)
     shard.slots = 1
     shard.start(execution_id)
-    runs = told(shard.effects)
+    runs = states_of(shard.effects)
 
     assert waits == [("", "queued", 0, ""), ("main", "ready", 0, "")]
     assert still_waits == []
@@ -63,7 +63,7 @@ def test_a_lost_attempt_is_followed_by_the_next_in_the_same_entry() -> None:
 
     shard.lose_node()
 
-    assert told(shard.effects) == [("main", "running", 2, "")]
+    assert states_of(shard.effects) == [("main", "running", 2, "")]
 
 
 def test_tasks_that_never_run_are_skipped_or_cancelled_without_an_attempt() -> None:
@@ -72,27 +72,27 @@ def test_tasks_that_never_run_are_skipped_or_cancelled_without_an_attempt() -> N
     other_id = shard.run(task("a"), task("b", "a"), name="other")
 
     shard.finish(execution_id, "a", Outcome.FAILED)
-    skipped = told(shard.effects)
+    skipped = states_of(shard.effects)
     shard.cancel(other_id)
-    cancelled = told(shard.effects)
+    cancelled = states_of(shard.effects)
 
     assert skipped[1] == ("b", "skipped", 0, "upstream_failed")
     assert cancelled == [("b", "cancelled", 0, "")]
 
 
-def test_what_is_done_to_a_job_is_told() -> None:
+def test_changes_of_a_job_are_published() -> None:
     shard = Shard()
 
     job_id = shard.save(name="report")
-    created = jobs_told(shard.effects)
+    created = job_events_of(shard.effects)
     shard.do(SaveJob(spec=job(name="report", description="new"), may_replace=True))
-    replaced = jobs_told(shard.effects)
+    replaced = job_events_of(shard.effects)
     shard.do(PauseJob(job_id=job_id, by="ann", reason="moving house"))
-    paused = jobs_told(shard.effects)
+    paused = job_events_of(shard.effects)
     shard.do(ResumeJob(job_id=job_id))
-    resumed = jobs_told(shard.effects)
+    resumed = job_events_of(shard.effects)
     shard.delete(job_id)
-    deleted = jobs_told(shard.effects)
+    deleted = job_events_of(shard.effects)
 
     assert [*created, *replaced, *paused, *resumed, *deleted] == [
         ("created", "version 1"),
@@ -103,34 +103,34 @@ def test_what_is_done_to_a_job_is_told() -> None:
     ]
 
 
-def test_what_changes_nothing_of_a_job_is_not_told() -> None:
+def test_commands_that_do_not_change_a_job_publish_nothing() -> None:
     shard = Shard()
     job_id = shard.save(name="report")
 
     shard.do(SaveJob(spec=job(name="report"), may_replace=True))
-    saved_again = jobs_told(shard.effects)
+    saved_again = job_events_of(shard.effects)
     shard.do(ResumeJob(job_id=job_id))
-    not_paused = jobs_told(shard.effects)
+    not_paused = job_events_of(shard.effects)
     shard.do(PauseJob(job_id=job_id))
     shard.do(PauseJob(job_id=job_id))
-    paused_again = jobs_told(shard.effects)
+    paused_again = job_events_of(shard.effects)
 
     assert (saved_again, not_paused, paused_again) == ([], [], [])
 
 
-def test_a_pause_without_a_name_or_a_reason_is_told_with_what_there_is() -> None:
+def test_a_pause_is_published_with_only_a_name_or_only_a_reason() -> None:
     shard = Shard()
     one, other = shard.save(name="one"), shard.save(name="other")
 
     shard.do(PauseJob(job_id=one, reason="moving house"))
-    nameless = jobs_told(shard.effects)
+    nameless = job_events_of(shard.effects)
     shard.do(PauseJob(job_id=other, by="ann"))
-    reasonless = jobs_told(shard.effects)
+    reasonless = job_events_of(shard.effects)
 
     assert (nameless, reasonless) == ([("paused", "moving house")], [("paused", "by ann")])
 
 
-def test_a_deleted_job_is_told_before_the_ends_of_its_executions() -> None:
+def test_the_deletion_of_a_job_is_published_before_the_ends_of_its_executions() -> None:
     shard = Shard()
     shard.slots = 0
     job_id = shard.save()
@@ -142,8 +142,8 @@ def test_a_deleted_job_is_told_before_the_ends_of_its_executions() -> None:
     assert kinds == [PublishJob, Publish, Publish]
 
 
-def told(effects: list[Consequence]) -> list[tuple[str, str, int, str]]:
-    """Return what is told of executions and tasks: task, state, attempt, why."""
+def states_of(effects: list[Consequence]) -> list[tuple[str, str, int, str]]:
+    """Return the published states of executions and tasks: task, state, attempt, reason."""
     return [
         (each.task, each.status.value, each.attempt, each.detail)
         for each in effects
@@ -151,6 +151,6 @@ def told(effects: list[Consequence]) -> list[tuple[str, str, int, str]]:
     ]
 
 
-def jobs_told(effects: list[Consequence]) -> list[tuple[str, str]]:
-    """Return what is told of jobs: what was done, and more about it."""
+def job_events_of(effects: list[Consequence]) -> list[tuple[str, str]]:
+    """Return the published events of jobs, with their details."""
     return [(each.event.value, each.detail) for each in effects if isinstance(each, PublishJob)]

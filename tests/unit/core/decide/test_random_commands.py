@@ -1,7 +1,7 @@
-"""A shard under random commands: what must hold after each of them, whatever it was.
+"""A shard under random commands: invariants that hold after each of them.
 
 The invariants are those of docs/explanation/protocol.md that one shard can break (I9, I13, I14),
-and liveness: whatever is unfinished has something outstanding that will bring it on.
+and liveness: every unfinished execution waits for an event that will come.
 """
 
 from collections import Counter
@@ -67,15 +67,15 @@ SCHEDULES = ((), every("* * * * *"), every("*/15 * * * * *") + every("@startup")
 
 @dataclass(slots=True)
 class WatchedShard(Shard):
-    """A shard that remembers what its host was asked to do."""
+    """A shard that records its effects."""
 
     launched: Counter[AttemptKey] = field(default_factory=Counter[AttemptKey])
     waiting: set[tuple[ExecutionId, str]] = field(default_factory=set[tuple[ExecutionId, str]])
     stopped: set[AttemptKey] = field(default_factory=set[AttemptKey])
 
     def note(self, effect: Consequence) -> None:
-        """Remember *effect*."""
-        # The name of the class: `super()` alone does not find a dataclass that has slots.
+        """Record *effect*."""
+        # With the class's name, because `super()` alone fails in a dataclass with slots.
         super(WatchedShard, self).note(effect)
         match effect:
             case Launch(order):
@@ -125,10 +125,10 @@ class _ShardUnderFire(RuleBasedStateMachine):
         self.stale: list[FinishAttempt] = []
         self.past: dict[tuple[Table, str], bytes] = {}
 
-    # -- what people and the world do -----------------------------------------------------------
+    # -- requests and disturbances -----------------------------------------------------------
     #
-    # What brings executions on is a rule each; what ends or disturbs them shares two, or there
-    # would never be much to disturb.
+    # Each event that advances executions is a rule of its own; the events that end or disturb them
+    # share two rules, so that enough executions exist to be disturbed.
 
     @initialize(
         jobs=st.lists(specs(), min_size=2, max_size=4),
@@ -171,7 +171,9 @@ class _ShardUnderFire(RuleBasedStateMachine):
     )
     def tell(self, data: st.DataObject, percent: int | None, checkpoint: bytes | None) -> None:
         key = data.draw(st.sampled_from(self.reports())).attempt
-        self.shard.tell(key.execution_id, key.task, percent=percent, checkpoint=checkpoint)
+        self.shard.report_progress(
+            key.execution_id, key.task, percent=percent, checkpoint=checkpoint
+        )
 
     @rule(duration=st.sampled_from((SECOND, Duration(25 * SECOND), MINUTE)))
     def pass_time(self, duration: Duration) -> None:
@@ -189,13 +191,13 @@ class _ShardUnderFire(RuleBasedStateMachine):
         self.shard.deliver()
 
     @rule(slots=st.integers(0, 5))
-    def have_places(self, slots: int) -> None:
+    def change_slots(self, slots: int) -> None:
         self.shard.slots = slots
 
     @precondition(lambda self: self.shard.state.jobs)
     @rule(data=st.data())
-    def change_their_minds(self, data: st.DataObject) -> None:
-        """People cancel, delete, and make again what they have just deleted."""
+    def cancel_or_delete(self, data: st.DataObject) -> None:
+        """Cancel an execution, delete a job, or save it again just after its deletion."""
         state = self.shard.state
         job_id = data.draw(st.sampled_from(sorted(state.jobs)))
         made_again = (DeleteJob(job_id=job_id), SaveJob(spec=state.jobs[job_id].spec))
@@ -215,7 +217,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def disturb(self, data: st.DataObject) -> None:
-        """The world does what it likes."""
+        """Disturb the shard: losses, takeovers, clock changes, stray timers, old reports."""
         shard = self.shard
         happenings = ("lose node", "take over", "start", "set clock", "ring", "report", "forget")
         match data.draw(st.sampled_from(happenings)):
@@ -266,7 +268,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
             if one.status is TaskStatus.RUNNING
         ]
 
-    # -- what always holds ----------------------------------------------------------------------
+    # -- invariants --------------------------------------------------------------------------
 
     @invariant()
     def attempts_follow_each_other(self) -> None:
@@ -283,7 +285,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
 
     @invariant()
     def tasks_keep_the_order_of_their_graph(self) -> None:
-        """Check I13: a task was started, left blocked or skipped as its trigger rule says."""
+        """Check I13: a task was started, left blocked or skipped by its trigger rule."""
         state = self.shard.state
         for execution in state.executions.values():
             tasks = state.tasks[execution.id]
@@ -291,16 +293,16 @@ class _ShardUnderFire(RuleBasedStateMachine):
                 if not spec.needs:
                     continue
                 needs = census_of(standing(tasks[name]) for name in spec.needs)
-                said = verdict(spec.rule, needs)
+                expected = verdict(spec.rule, needs)
                 one = tasks[spec.name]
                 if one.status is TaskStatus.BLOCKED:
                     assert state.census(execution.id, spec) == needs
                 if one.attempts or one.status is TaskStatus.READY:
-                    assert said is TriggerVerdict.START
+                    assert expected is TriggerVerdict.START
                 elif one.status is TaskStatus.BLOCKED:
-                    assert said is TriggerVerdict.WAIT
+                    assert expected is TriggerVerdict.WAIT
                 elif one.status is TaskStatus.SKIPPED:
-                    assert said in {TriggerVerdict.SKIP, TriggerVerdict.SKIP_FAILED}
+                    assert expected in {TriggerVerdict.SKIP, TriggerVerdict.SKIP_FAILED}
 
     @invariant()
     def executions_keep_the_overlap_policy(self) -> None:
@@ -347,7 +349,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_stuck(self) -> None:
-        """Whatever is unfinished waits for something that will come."""
+        """Check that every unfinished execution waits for an event that will come."""
         shard = self.shard
         for execution in shard.state.executions.values():
             tasks = shard.state.tasks[execution.id].values()
@@ -357,9 +359,9 @@ class _ShardUnderFire(RuleBasedStateMachine):
                 elif one.status is TaskStatus.BACKING_OFF:
                     wake = Wake(execution_id=execution.id, task=one.name, number=_next(one))
                     assert Timer(one.retry_at, wake, Timescale.ELAPSED) in shard.timers
-            going_on = {TaskStatus.READY, TaskStatus.RUNNING, TaskStatus.BACKING_OFF}
+            unfinished = {TaskStatus.READY, TaskStatus.RUNNING, TaskStatus.BACKING_OFF}
             if execution.hold is Hold.NONE:
-                assert any(one.status in going_on for one in tasks)
+                assert any(one.status in unfinished for one in tasks)
             else:
                 assert all(one.status is TaskStatus.BLOCKED for one in tasks)
                 assert _comes_to_an_end(shard.state, execution)
@@ -396,7 +398,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
         assert known == waits
 
     @invariant()
-    def nothing_is_kept_that_nobody_needs(self) -> None:
+    def no_unused_record_is_kept(self) -> None:
         state = self.shard.state
         run = {
             f"{one.job_id}/{one.job_version}"
@@ -406,7 +408,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
         assert state.versions.keys() == run
         assert state.names == {found.spec.full_name: found.id for found in state.jobs.values()}
         assert state.plans.keys() == state.jobs.keys()
-        # Private, but what is kept there for too long shows nowhere else.
+        # Private, because no public attribute shows graphs that are kept for too long.
         assert state._graphs.keys() <= state.live.keys()  # pyright: ignore[reportPrivateUsage]
 
     @invariant()
@@ -441,7 +443,7 @@ def _next(one: Task) -> int:
 
 
 def _comes_to_an_end(state: State, execution: Execution) -> bool:
-    """Tell whether what a held execution waits for is still to come."""
+    """Return True if the event that ends an execution's hold is still to come."""
     if execution.hold is Hold.DEPENDENCIES:
         return not is_met(state.plans[execution.job_id])
     others = [state.executions[one] for one in state.live_of(execution.job_id)]

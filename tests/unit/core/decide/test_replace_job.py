@@ -1,4 +1,4 @@
-"""A job gets its next version: what is owed stays owed, what runs goes on as it began."""
+"""Replacement of a job: pending fire times stay, running executions keep their version."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_a_version_is_expected_of_a_job_that_does_not_exist() -> None:
         replace(shard, job(name="report"), if_version=1)
 
 
-def test_an_unfinished_execution_goes_on_with_the_tasks_it_began_with() -> None:
+def test_an_unfinished_execution_keeps_the_tasks_of_its_version() -> None:
     shard = Shard()
     old = shard.run(task("first"), task("then", "first"), name="report")
 
@@ -98,10 +98,10 @@ def test_a_replaced_version_stays_until_its_last_execution_has_ended() -> None:
     assert shard.keys(Table.VERSION) == []
 
 
-def test_a_schedule_that_stays_fires_when_it_would_have() -> None:
+def test_a_schedule_that_stays_keeps_its_next_fire_time() -> None:
     shard = Shard()
     job_id = shard.save(name="report", schedules=every("@every 10m"))
-    owed = shard.state.plans[job_id].next_fires
+    before = shard.state.plans[job_id].next_fires
     shard.pass_time(Duration(3 * MINUTE))
 
     replace(
@@ -109,7 +109,7 @@ def test_a_schedule_that_stays_fires_when_it_would_have() -> None:
         job(task("other"), name="report", schedules=(*every("@every 1h"), *every("@every 10m"))),
     )
 
-    assert shard.state.plans[job_id].next_fires[1] == owed[0]
+    assert shard.state.plans[job_id].next_fires[1] == before[0]
 
 
 def test_an_instant_that_has_fired_does_not_fire_again_in_the_next_version() -> None:
@@ -120,16 +120,16 @@ def test_an_instant_that_has_fired_does_not_fire_again_in_the_next_version() -> 
     shard.ring_timers()
 
     replace(shard, job(task("other"), name="report", schedules=once))
-    owed = shard.state.plans[job_id].next_fires
+    next_fires = shard.state.plans[job_id].next_fires
     shard.pass_time(Duration(2 * MINUTE))
     shard.ring_timers()
 
-    assert owed == (None,)
+    assert next_fires == (None,)
     assert sum(cause.startswith("fire ") for cause in shard.causes) == 1
     assert [entry.outcome.value for entry in shard.ledger()] == ["fired"]
 
 
-def test_a_schedule_that_goes_fires_no_more() -> None:
+def test_a_removed_schedule_fires_no_more() -> None:
     shard = Shard()
     job_id = shard.save(name="report", schedules=every("@every 10m"))
 
@@ -158,7 +158,7 @@ def test_fires_that_are_due_get_their_outcome_under_the_old_definition() -> None
     assert sum(entry.count for entry in shard.ledger()) == 6
 
 
-def test_dependencies_that_stay_keep_what_they_have_heard() -> None:
+def test_dependencies_that_stay_keep_received_successes() -> None:
     shard = Shard()
     a, b = shard.save(name="a"), shard.save(name="b")
     c = shard.save(name="c", dependencies=("default/a", "default/b"))
@@ -174,17 +174,17 @@ def test_dependencies_that_stay_keep_what_they_have_heard() -> None:
     assert [one.job_id for one in shard.executions()].count(c) == 1
 
 
-def test_only_those_whose_part_changes_are_told() -> None:
+def test_only_changed_dependencies_cause_messages() -> None:
     shard = Shard()
     shard.save(name="a")
     shard.save(name="b")
     shard.save(name="c", dependencies=("default/a",))
     shard.deliver()
-    told = len(shard.all_effects(Deliver))
+    before = len(shard.all_effects(Deliver))
 
     replace(shard, job(name="c", dependencies=("default/b",)))
 
-    messages = [effect.item.message for effect in shard.all_effects(Deliver)[told:]]
+    messages = [effect.item.message for effect in shard.all_effects(Deliver)[before:]]
     assert messages == [
         Unsubscribe(upstream="default/a", dependent="default/c"),
         Subscribe(upstream="default/b", dependent="default/c"),
@@ -195,7 +195,7 @@ AHEAD = Duration(25 * MILLISECOND)
 
 
 def decided_ahead(text: str) -> tuple[Shard, JobId]:
-    """Return a shard that has just decided, ahead of its time, the fire at 12:01 of a job."""
+    """Return a shard that has just decided a job's fire at 12:01, ahead of that time."""
     shard = Shard(ahead=AHEAD)
     job_id = shard.save(schedules=every(text))
     shard.set_clock(Instant(at("12:01") - AHEAD))

@@ -1,4 +1,4 @@
-"""What running attempts tell of themselves, and who is told of it."""
+"""Progress and checkpoints that running attempts report."""
 
 import pytest
 
@@ -16,38 +16,38 @@ from unit.core.shard import Shard, task
 TWO_RETRIES = task("main", retry=RetryPolicy(limit=2, backoff=Fixed(delay=Duration(SECOND))))
 
 
-# --- how far it is -------------------------------------------------------------------------------
+# --- progress -------------------------------------------------------------------------------
 
 
-def test_progress_is_on_record_and_told() -> None:
+def test_progress_is_recorded_and_published() -> None:
     shard = Shard()
     execution_id = shard.run()
 
-    shard.tell(execution_id, percent=50)
+    shard.report_progress(execution_id, percent=50)
 
     (event,) = shard.all_effects(Publish)
     assert shard.attempt(execution_id).percent == 50
     assert (event.task, event.attempt, event.percent, event.detail) == ("main", 1, 50, "50%")
 
 
-def test_progress_that_is_known_already_writes_nothing() -> None:
+def test_repeated_progress_writes_nothing() -> None:
     shard = Shard()
     execution_id = shard.run()
-    shard.tell(execution_id, percent=50, checkpoint=b"row 7")
+    shard.report_progress(execution_id, percent=50, checkpoint=b"row 7")
     before = shard.change_count
 
-    shard.tell(execution_id, percent=50, checkpoint=b"row 7")
+    shard.report_progress(execution_id, percent=50, checkpoint=b"row 7")
 
     assert (before, shard.change_count) == (2, 0)
     assert shard.effects == []
 
 
-def test_progress_may_go_back_and_starts_anew_with_the_next_attempt() -> None:
+def test_progress_may_decrease_and_is_empty_for_the_next_attempt() -> None:
     shard = Shard()
     execution_id = shard.run(TWO_RETRIES)
 
-    shard.tell(execution_id, percent=80)
-    shard.tell(execution_id, percent=20)
+    shard.report_progress(execution_id, percent=80)
+    shard.report_progress(execution_id, percent=20)
     shard.fail(execution_id)
     shard.pass_time(Duration(2 * SECOND))
 
@@ -55,15 +55,15 @@ def test_progress_may_go_back_and_starts_anew_with_the_next_attempt() -> None:
 
 
 @pytest.mark.parametrize("percent", [-1, 101])
-def test_progress_that_cannot_be_is_refused(percent: int) -> None:
+def test_progress_out_of_range_is_refused(percent: int) -> None:
     shard = Shard()
     execution_id = shard.run()
 
     with pytest.raises(Refused, match=f"invalid_report.*{percent} percent is out of range"):
-        shard.tell(execution_id, percent=percent)
+        shard.report_progress(execution_id, percent=percent)
 
 
-# --- whose word counts ---------------------------------------------------------------------------
+# --- refused reports ------------------------------------------------------------------------
 
 
 def test_a_report_under_another_token_is_refused() -> None:
@@ -88,7 +88,7 @@ def test_a_report_of_an_attempt_that_has_ended_is_refused() -> None:
         )
 
 
-# --- what its next attempt is given --------------------------------------------------------------
+# --- checkpoints ----------------------------------------------------------------------------
 
 
 def test_a_checkpoint_is_given_to_the_next_attempt() -> None:
@@ -96,8 +96,8 @@ def test_a_checkpoint_is_given_to_the_next_attempt() -> None:
     execution_id = shard.run(TWO_RETRIES)
     first = given(shard)
 
-    shard.tell(execution_id, checkpoint=b"row 7")
-    shard.tell(execution_id, checkpoint=b"row 9")
+    shard.report_progress(execution_id, checkpoint=b"row 7")
+    shard.report_progress(execution_id, checkpoint=b"row 9")
     shard.fail(execution_id)
     shard.pass_time(Duration(2 * SECOND))
 
@@ -107,7 +107,7 @@ def test_a_checkpoint_is_given_to_the_next_attempt() -> None:
 def test_a_checkpoint_outlives_attempts_that_save_none() -> None:
     shard = Shard()
     execution_id = shard.run(TWO_RETRIES)
-    shard.tell(execution_id, checkpoint=b"row 7")
+    shard.report_progress(execution_id, checkpoint=b"row 7")
 
     shard.lose_node()
     shard.fail(execution_id)
@@ -119,7 +119,7 @@ def test_a_checkpoint_outlives_attempts_that_save_none() -> None:
 def test_a_checkpoint_is_given_after_a_takeover_too() -> None:
     shard = Shard()
     execution_id = shard.run()
-    shard.tell(execution_id, checkpoint=b"row 7")
+    shard.report_progress(execution_id, checkpoint=b"row 7")
 
     shard.state = shard.reloaded()
     shard.slots = 0
@@ -133,9 +133,9 @@ def test_a_checkpoint_is_given_after_a_takeover_too() -> None:
 def test_an_empty_checkpoint_leaves_what_was_saved() -> None:
     shard = Shard()
     execution_id = shard.run()
-    shard.tell(execution_id, checkpoint=b"row 7")
+    shard.report_progress(execution_id, checkpoint=b"row 7")
 
-    shard.tell(execution_id, checkpoint=b"")
+    shard.report_progress(execution_id, checkpoint=b"")
 
     assert list(shard.state.checkpoints.values()) == [b"row 7"]
 
@@ -144,10 +144,10 @@ def test_a_checkpoint_that_is_too_long_is_refused_and_the_one_before_stays() -> 
     shard = Shard()
     execution_id = shard.run()
     longest = bytes(CHECKPOINT_BYTES_MAX)
-    shard.tell(execution_id, checkpoint=longest)
+    shard.report_progress(execution_id, checkpoint=longest)
 
     with pytest.raises(Refused, match=r"invalid_report.*65537 bytes is too long; at most 65536"):
-        shard.tell(execution_id, checkpoint=longest + b"x")
+        shard.report_progress(execution_id, checkpoint=longest + b"x")
 
     assert list(shard.state.checkpoints.values()) == [longest]
 
@@ -156,7 +156,7 @@ def test_a_checkpoint_that_is_too_long_is_refused_and_the_one_before_stays() -> 
 def test_a_checkpoint_goes_with_its_task(end: str) -> None:
     shard = Shard()
     execution_id = shard.run(task("main"), task("other"))
-    shard.tell(execution_id, checkpoint=b"row 7")
+    shard.report_progress(execution_id, checkpoint=b"row 7")
 
     end_main(shard, execution_id, end)
 
@@ -167,7 +167,7 @@ def test_a_checkpoint_goes_with_its_task(end: str) -> None:
 def test_a_fork_of_the_state_has_checkpoints_of_its_own() -> None:
     shard = Shard()
     execution_id = shard.run()
-    shard.tell(execution_id, checkpoint=b"row 7")
+    shard.report_progress(execution_id, checkpoint=b"row 7")
 
     fork = shard.state.fork()
     fork.apply(Change(Table.CHECKPOINT, task_key(execution_id, "main"), None))
@@ -179,7 +179,7 @@ def test_a_fork_of_the_state_has_checkpoints_of_its_own() -> None:
 def test_what_is_kept_of_the_past_is_without_checkpoints() -> None:
     shard = Shard()
     execution_id = shard.run()
-    shard.tell(execution_id, percent=50, checkpoint=b"row 7")
+    shard.report_progress(execution_id, percent=50, checkpoint=b"row 7")
 
     shard.finish(execution_id)
 

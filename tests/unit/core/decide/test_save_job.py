@@ -286,7 +286,7 @@ def test_a_job_cannot_depend_on_itself_nor_twice_on_another() -> None:
     assert [problem.pointer for problem in problems] == ["/dependencies/0", "/dependencies"]
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     spec = job(task("bad name"), task("a", "nothing"), name="-", grace=Duration(-1))
 
     pointers = {problem.pointer for problem in problems_of(spec)}

@@ -74,7 +74,7 @@ def test_a_rule_waits_for_something_that_is_still_open(rule: TriggerRule) -> Non
 
 
 @pytest.mark.parametrize("closed", [each for each in UpstreamState if each is not OPEN])
-def test_a_census_goes_on_with_what_is_closed(closed: UpstreamState) -> None:
+def test_a_census_is_updated_with_closed_tasks(closed: UpstreamState) -> None:
     before = census_of([OPEN, OPEN, SUCCESS, FAILED])
 
     assert before.after(closed) == census_of([OPEN, closed, SUCCESS, FAILED])

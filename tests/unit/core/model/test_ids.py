@@ -50,7 +50,7 @@ def test_ids_have_the_forms_of_every_rota_before() -> None:
 
 @given(instant=instants, schedule=st.integers(0, 63))
 @settings(max_examples=100, deadline=None)
-def test_an_execution_id_tells_its_job_its_instant_and_its_slot(
+def test_an_execution_id_contains_its_job_its_instant_and_its_slot(
     instant: Instant, schedule: int
 ) -> None:
     execution_id = fire_execution_id(JOB, instant, schedule)

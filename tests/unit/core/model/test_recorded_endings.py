@@ -42,7 +42,9 @@ def test_no_other_has_a_result(outcome: Outcome) -> None:
         (b"[" * 100_000, "is not JSON"),
     ],
 )
-def test_a_result_that_cannot_be_kept_is_told_and_costs_no_success(result: bytes, why: str) -> None:
+def test_a_result_that_cannot_be_stored_is_reported_and_costs_no_success(
+    result: bytes, why: str
+) -> None:
     ending = recordable(replace(SUCCESS, result=result))
 
     assert ending.outcome is Outcome.SUCCEEDED

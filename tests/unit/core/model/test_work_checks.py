@@ -1,4 +1,4 @@
-"""What no attempt is shown, as far as its name tells."""
+"""Paths that no attempt may bind, by their names."""
 
 import pytest
 
@@ -13,10 +13,10 @@ from rota.core.model.work_checks import why_never_bound
         *("/run/containerd/containerd.sock/", "/run/crio/crio.sock"),
     ],
 )
-def test_what_shows_all_of_the_machine_is_never_bound(source: str) -> None:
+def test_a_path_to_the_whole_machine_is_never_bound(source: str) -> None:
     assert "is never bound: " in why_never_bound(source)
 
 
 @pytest.mark.parametrize("source", ["/processes", "/srv/sys", "/system", "/docker.sock.d", "/home"])
-def test_what_is_only_named_alike_may_be_bound(source: str) -> None:
+def test_a_path_with_a_similar_name_may_be_bound(source: str) -> None:
     assert why_never_bound(source) == ""

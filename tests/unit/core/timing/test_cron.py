@@ -171,7 +171,7 @@ def test_rarest_day_is_found_forty_years_ahead() -> None:
     assert times("0 0 29 2 MON", "2072-03-01T00:00", 1, day_or=False) == ["2112-02-29 00:00:00"]
 
 
-def test_matches_tells_a_match_from_its_neighbours() -> None:
+def test_matches_is_true_for_a_match_and_false_for_its_neighbours() -> None:
     cron = parse_cron("*/10 * * * * *")
 
     assert cron.matches(datetime(2026, 1, 1, 0, 0, 20))  # noqa: DTZ001 - a wall clock

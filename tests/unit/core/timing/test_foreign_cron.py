@@ -1,4 +1,4 @@
-"""Fire times beside those of other schedulers: each difference has a reason, and all are counted.
+"""Comparison of fire times with other schedulers: each difference has a reason and is counted.
 
 The tables are made by `foreign_cron/make_tables.py`.
 """
@@ -44,13 +44,13 @@ class Case(NamedTuple):
     expression: str
     zone: str
     after_s: int
-    told: str
+    theirs: str
 
 
 def cases(source: str) -> Iterator[Case]:
     for line in (TABLES / f"{source}.tsv").read_text().splitlines():
-        expression, zone, after_s, told = line.split("\t")
-        yield Case(expression, zone, int(after_s), told)
+        expression, zone, after_s, theirs = line.split("\t")
+        yield Case(expression, zone, int(after_s), theirs)
 
 
 def fires_of(schedule: Schedule, after: Instant) -> Iterator[Instant]:
@@ -72,22 +72,22 @@ def ours(case: Case, *, day_or: bool = True) -> str:
 
 def reason_of(source: str, case: Case, found: str) -> Reason | None:
     """Return why a case differs; None if there is no known reason."""
-    if found == REFUSED and not case.told:
+    if found == REFUSED and not case.theirs:
         return Reason.NO_SUCH_DATE
-    if case.told == REFUSED:
+    if case.theirs == REFUSED:
         return Reason.MORE_FORMS
     if rule := _rule_of(source, case.expression):
         reason, expression = rule
         there = case._replace(expression=expression)
         restated = ours(there, day_or=source != "apscheduler")
-        if restated == case.told:
+        if restated == case.theirs:
             return reason
         return Reason.CLOCK_CHANGE if _changes_clock(case, restated) else None
     return Reason.CLOCK_CHANGE if found != REFUSED and _changes_clock(case, found) else None
 
 
 def _rule_of(source: str, expression: str) -> tuple[Reason, str] | None:
-    """Return the other library's rule and the expression of rota that says the same, if any."""
+    """Return the other library's rule and the equivalent expression of rota, if any."""
     minute, hour, day, month, weekday = expression.split()
     if minute == "*/61":
         return Reason.LONG_STEP, f"0 {hour} {day} {month} {weekday}"
@@ -114,7 +114,7 @@ def _changes_clock(case: Case, found: str) -> bool:
     """Return True if the zone's offset changes before the last fire of either."""
     zone, at = ZoneInfo(case.zone), datetime.fromtimestamp(case.after_s, UTC)
     last = at + timedelta(
-        seconds=max(sum(map(int, each.split(","))) for each in (case.told, found))
+        seconds=max(sum(map(int, each.split(","))) for each in (case.theirs, found))
     )
     offset = at.astimezone(zone).utcoffset()
     while at < last:
@@ -169,7 +169,7 @@ def test_each_case_of_another_scheduler_agrees_or_differs_for_a_known_reason(
     count = 0
     for case in cases(source):
         found = ours(case)
-        if found == case.told:
+        if found == case.theirs:
             count += 1
         elif reason := reason_of(source, case, found):
             reasons[reason] += 1

@@ -118,7 +118,7 @@ def test_text_that_is_no_duration_is_refused(text: str) -> None:
         parse_duration(text)
 
 
-def test_duration_beyond_the_calendar_is_refused() -> None:
+def test_duration_beyond_the_year_9999_is_refused() -> None:
     with pytest.raises(ValueError, match="longer than any schedule"):
         parse_duration("9999999w")
 

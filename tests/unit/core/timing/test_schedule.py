@@ -1,7 +1,6 @@
-"""What schedules mean: forms, zones, clock changes, and agreement with two independent oracles."""
+"""Meaning of schedules: forms, zones, clock changes, agreement with two independent oracles."""
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -222,8 +221,8 @@ def test_every_fire_time_can_be_written_in_its_zone(text: str, zone: str, after:
     assert fire_times(schedule, LATEST_FIRE, FAR, 1) == []
 
 
-def test_fire_times_of_an_older_version_end_with_the_calendar() -> None:
-    """Its longest interval led beyond the year 9999."""
+def test_fire_times_of_an_older_version_end_with_the_year_9999() -> None:
+    """The longest interval of that version led beyond the year 9999."""
     stored = Schedule(text="@every 2932896d phase 1d")
 
     assert "the longest is 36500d" in fault_of(stored)
@@ -300,7 +299,7 @@ def test_overlong_schedule_is_refused_in_a_short_message(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["@wee\u212aly", "@da\u0131ly", "@every ٣s", "@every 5\u017f"])
-def test_letters_and_digits_outside_ascii_name_no_form_and_no_unit(text: str) -> None:
+def test_characters_outside_ascii_name_no_form_and_no_unit(text: str) -> None:
     with pytest.raises(Refused):
         parse_schedule(text)
 
@@ -622,7 +621,7 @@ def test_minutes_around_clock_changes_agree_with_the_oracle(seed: int) -> None:
         expression = random_times(random) + random_days(random)
         zone, change = random.choice(CHANGES)
         steps = walk(zone, change - 2 * timedelta(days=1), timedelta(days=4), timedelta(minutes=1))
-        # Three hours of history tell what a second pass repeats.
+        # A second pass repeats local times of the last three hours at most.
         first = random.randrange(180, 3 * 1440)
         steps = steps[first - 180 : first + 1440]
         after, until = from_datetime(steps[180][0]), from_datetime(steps[-1][0])
@@ -686,9 +685,9 @@ def fires_or_never(
     return fire_times(schedule, after, until, limit)
 
 
-# cronsim reads these as rota does. Left out:
-# - fixed hours with a minute field that begins with "*": cronsim follows elapsed time there, A4
-#   looks at the hour alone; likewise everything with seconds;
+# Both agree on these expressions. Left out:
+# - fixed hours with a minute field that begins with "*": cronsim follows elapsed time there, rota
+#   considers the hour alone; likewise all expressions with seconds;
 # - L-n, nW, Ln, ranges around the end of a field, a year: cronsim has none of them; n/step for
 #   weekdays, which cronsim takes past Saturday to Sunday;
 # - open hours in zones that change by half an hour or skip midnight: cronsim sets the minute, or
@@ -734,11 +733,11 @@ def cronsim_fires(expression: str, zone: str, after: Instant, count: int) -> lis
     try:
         moments = CronSim(expression, to_datetime(after).astimezone(ZoneInfo(zone)))
     except CronSimError:
-        return []  # some of those that never fire
+        return []  # some expressions that never fire
     for moment in moments:
         fire_at = from_datetime(moment)
-        # It names an instant again for each time moved out of a gap, and when it is asked from
-        # the second pass of a repeated hour, it names the first.
+        # cronsim returns an instant again for each time moved out of a gap, and for a start in the
+        # second pass of a repeated hour, it returns the first pass.
         if fire_at > max([after, *times]):
             times.append(fire_at)
         if len(times) == count:
@@ -792,21 +791,21 @@ def random_field(random: Random, first: int, last: int) -> str:
 
 # --- the oracle --------------------------------------------------------------------------------
 #
-# It reads the rules of cron anew, shares no code with rota and does no arithmetic on offsets: it
-# goes from instant to instant, looks at the clock on the wall, and notes when the clock comes to a
-# local time for the first time. What the clock jumps over, it comes to when it lands.
+# An independent implementation of the rules of cron. It shares no code with rota and does no
+# arithmetic on offsets: it steps from instant to instant, reads the local time, and records when
+# each local time is reached first. Local times that the clock skips are reached after the jump.
 
 MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
 Step = tuple[datetime, datetime]
-"""An instant, and the naive local time that the clock shows then."""
+"""An instant, and the naive local time at it."""
 Rule = Callable[[date], bool]
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What an expression asks of the clock."""
+    """The local times that an expression names."""
 
     seconds: set[int]
     minutes: set[int]
@@ -815,7 +814,7 @@ class Expectation:
     follows_elapsed_time: bool
 
     def matches(self, wall: datetime) -> bool:
-        """Tell whether the expression names the local time *wall*."""
+        """Return True if the expression names the local time *wall*."""
         return (
             wall.minute in self.minutes
             and wall.hour in self.hours
@@ -936,7 +935,8 @@ def is_on(day: date, weekday: str) -> bool:
 
 
 def last_day(day: date) -> date:
-    return day.replace(day=monthrange(day.year, day.month)[1])
+    next_month = day.replace(day=28) + timedelta(days=4)
+    return next_month - timedelta(days=next_month.day)
 
 
 def workday_near(day: date) -> date:

@@ -1,4 +1,4 @@
-"""Records and entry bodies as bytes: what is written is read; what is from the future is not."""
+"""Encoding of records and entry bodies: round trips, and refusal of later formats."""
 
 import msgspec
 import pytest
@@ -127,7 +127,7 @@ CONFINED = job(
         ),
     ),
 )
-TOLD = Task(
+FINISHED_TASK = Task(
     name="main",
     status=TaskStatus.SUCCESS,
     attempts=(
@@ -293,7 +293,7 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.RECEIVED, LastReceived("place")),
     (Table.CHECKPOINT, Checkpoint(b"\x00 row 7")),
     (Table.VERSION, CONFINED),
-    (Table.PAST_TASK, TOLD),
+    (Table.PAST_TASK, FINISHED_TASK),
     (
         Table.REQUEST,
         RecordedReply(digest="d2", result_id=JOB, expires_at=NOON, version=3, is_new=True),
@@ -302,7 +302,7 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.STAND_IN, StandInRun(NodeId("node-a"))),
     (
         Table.DUPLICATE,
-        StandInExecution(node_id=NodeId("node-a"), execution=STOOD_IN_FOR, tasks=(TOLD,)),
+        StandInExecution(node_id=NodeId("node-a"), execution=STOOD_IN_FOR, tasks=(FINISHED_TASK,)),
     ),
     (Table.VERSION, job(consistency=Consistency.AVAILABLE)),
 )
@@ -338,7 +338,7 @@ def test_a_record_of_every_rota_before_is_read(
 def test_a_record_is_written_in_the_newest_known_form(
     table: Table, record: Record, forms: tuple[str, ...]
 ) -> None:
-    """If this fails the format of a table has changed; see `golden_records` for what is allowed."""
+    """A failure means that a format has changed; `golden_records` has the allowed changes."""
     assert encode_record(record).hex() == forms[-1], table
 
 

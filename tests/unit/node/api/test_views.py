@@ -34,7 +34,7 @@ def test_each_task_has_an_equal_share_of_the_progress(
     execution_id = shard.run(*FOUR)
 
     for name, percent in told.items():
-        shard.tell(execution_id, name, percent=percent)
+        shard.report_progress(execution_id, name, percent=percent)
     for name in ended:
         shard.finish(execution_id, name)
 
@@ -45,7 +45,7 @@ def test_each_task_has_an_equal_share_of_the_progress(
 def test_a_task_that_backs_off_counts_for_nothing_whatever_its_attempt_told() -> None:
     shard = Shard()
     execution_id = shard.run(task("a", retry=RetryPolicy(limit=1)), task("b"))
-    shard.tell(execution_id, "a", percent=90)
+    shard.report_progress(execution_id, "a", percent=90)
 
     shard.fail(execution_id, "a")
 
@@ -56,8 +56,8 @@ def test_a_task_that_backs_off_counts_for_nothing_whatever_its_attempt_told() ->
 def test_a_task_shows_what_its_running_attempt_told() -> None:
     shard = Shard()
     execution_id = shard.run(*FOUR)
-    shard.tell(execution_id, "a", percent=90)
-    shard.tell(execution_id, "b", percent=10)
+    shard.report_progress(execution_id, "a", percent=90)
+    shard.report_progress(execution_id, "b", percent=10)
     shard.finish(execution_id, "a")
 
     tasks = execution_view(shard.execution(execution_id), shard.state.tasks[execution_id]).tasks
