@@ -25,10 +25,10 @@ from rota.core.model.execution import (
 from rota.core.model.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
 from rota.core.model.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
 from rota.core.model.ledger import FireOutcome, LedgerEntry
-from rota.core.model.retry import RetryPolicy
+from rota.core.model.retry import Fixed, RetryPolicy
 from rota.core.replication.local_copy import LocalCopy, Rows, Stored
 from rota.core.state.shard_state import State, load_state
-from rota.core.timing.instants import MICROSECOND, Duration, Instant, later, parse_instant
+from rota.core.timing.instants import MICROSECOND, SECOND, Duration, Instant, later, parse_instant
 from rota.core.timing.schedule import Schedule, parse_schedule
 from rota.core.vocabulary.changes import Change, DependencyMessage, Pointer, Record, Table
 from rota.core.vocabulary.codec import (
@@ -109,6 +109,8 @@ def every(text: str, timezone: str = "UTC") -> tuple[Schedule, ...]:
 
 
 ONE_TASK = (task("main"),)
+TEN_SECONDS = Duration(10 * SECOND)
+ONE_RETRY = RetryPolicy(limit=1, backoff=Fixed(delay=TEN_SECONDS))
 
 
 class Fields(TypedDict, total=False):
