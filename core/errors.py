@@ -43,6 +43,11 @@ class Problem:
         return f"{self.pointer}: {self.detail}" if self.pointer else self.detail
 
 
+def out_of_range(value: object, lowest: object, highest: object) -> str:
+    """Return the detail of a `Problem` with a value outside its range."""
+    return f"{value} is out of range; it goes from {lowest} to {highest}"
+
+
 class Kind(Enum):
     """Why a request is refused; the API maps each to one HTTP status."""
 

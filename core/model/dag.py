@@ -153,8 +153,11 @@ def _duplicates(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
                 f"/tasks/{number}/name", f"there is already a task {in_quotes(task.name)}"
             )
         seen.add(task.name)
-        if len(set(task.needs)) < len(task.needs):
-            yield Problem(f"/tasks/{number}/needs", "names the same task twice")
+        first = {name: place for place, name in reversed(list(enumerate(task.needs)))}
+        for place, name in enumerate(task.needs):
+            if place > first[name]:
+                detail = f"names the task {in_quotes(name)} twice"
+                yield Problem(f"/tasks/{number}/needs/{place}", detail)
 
 
 def _unknown_needs(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:

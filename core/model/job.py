@@ -5,14 +5,14 @@ from enum import Enum
 
 import msgspec
 
-from rota.core.errors import Problem
+from rota.core.errors import Problem, out_of_range
 from rota.core.model.attempt import Selector, Work
 from rota.core.model.dag import TriggerRule, problems_of_graph
 from rota.core.model.ids import NAME_RULE, Index, JobId, is_full_name, is_name
 from rota.core.model.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.model.work_checks import TIMEOUT_MAX, problems_of_work
 from rota.core.quoting import in_quotes
-from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
 from rota.core.timing.schedule import Schedule
 
 TASKS_MAX = 10_000
@@ -186,11 +186,10 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
             Problem("/tasks", "needs a command, a type, a function, a container or a task")
         )
     if not 0 <= spec.grace <= TIMEOUT_MAX:
-        problems.append(Problem("/grace", "must be between 0 and 365 days"))
+        detail = out_of_range(format_duration(spec.grace), "0s", "365d")
+        problems.append(Problem("/grace", detail))
     if not -PRIORITY_MAX <= spec.priority <= PRIORITY_MAX:
-        detail = (
-            f"{spec.priority} is out of range; priorities go from -{PRIORITY_MAX} to {PRIORITY_MAX}"
-        )
+        detail = out_of_range(spec.priority, -PRIORITY_MAX, PRIORITY_MAX)
         problems.append(Problem("/priority", detail))
     return problems
 
@@ -206,8 +205,12 @@ def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
         for number, name in enumerate(spec.dependencies)
         if not is_full_name(name)
     ]
-    if len(set(spec.dependencies)) < len(spec.dependencies):
-        problems.append(Problem("/dependencies", "names the same job twice"))
+    first = {name: number for number, name in reversed(list(enumerate(spec.dependencies)))}
+    problems += [
+        Problem(f"/dependencies/{number}", f"names the job {in_quotes(name)} twice")
+        for number, name in enumerate(spec.dependencies)
+        if number > first[name]
+    ]
     if spec.dependencies and spec.consistency is Consistency.AVAILABLE:
         detail = (
             "an available job cannot depend on other jobs, because a node that is cut off cannot "
@@ -234,11 +237,9 @@ def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
 def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
     problems: list[Problem] = []
     if not 0 <= policy.limit <= RETRIES_MAX:
-        problems.append(
-            Problem(pointer, f"{policy.limit} is out of range; retries go from 0 to {RETRIES_MAX}")
-        )
+        problems.append(Problem(pointer, out_of_range(policy.limit, 0, RETRIES_MAX)))
     if not 0 <= policy.jitter <= 1:
-        problems.append(Problem(f"{pointer}/jitter", "must be between 0 and 1"))
+        problems.append(Problem(f"{pointer}/jitter", out_of_range(policy.jitter, 0, 1)))
     delays: dict[str, Duration] = {}
     match policy.backoff:
         case Fixed(delay=delay):
@@ -246,13 +247,13 @@ def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
         case Exponential(first=first, delay_max=delay_max, factor=factor):
             delays = {"delay": first, "maxDelay": delay_max}
             if not 1 <= factor <= 1000:
-                problems.append(Problem(f"{pointer}/factor", "must be between 1 and 1000"))
+                problems.append(Problem(f"{pointer}/factor", out_of_range(factor, 1, 1000)))
         case Explicit(delays=given):
             delays = {f"delays/{number}": delay for number, delay in enumerate(given)}
             if not given:
                 problems.append(Problem(f"{pointer}/delays", "needs at least one delay"))
     problems += [
-        Problem(f"{pointer}/{field}", "must be between 0 and 365 days")
+        Problem(f"{pointer}/{field}", out_of_range(format_duration(delay), "0s", "365d"))
         for field, delay in delays.items()
         if not 0 <= delay <= DELAY_MAX
     ]
@@ -270,7 +271,7 @@ def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
             if not all(part.isidentifier() for part in name.split("."))
         ]
     problems += [
-        Problem(f"{pointer}/{field}/{number}", f"{code} is no exit code; these go from 0 to 255")
+        Problem(f"{pointer}/{field}/{number}", out_of_range(code, 0, 255))
         for field, codes in (
             ("onExitCodes", policy.on_exit_codes),
             ("neverOnExitCodes", policy.never_on_exit_codes),

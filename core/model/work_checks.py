@@ -6,10 +6,10 @@ Whether the machine that an attempt runs on can do it is for its executor to say
 import posixpath
 from collections.abc import Iterator
 
-from rota.core.errors import Problem
+from rota.core.errors import Problem, out_of_range
 from rota.core.model.attempt import Bind, Image, ResourceLimits, Sandbox, Work
 from rota.core.quoting import in_quotes
-from rota.core.timing.instants import DAY, Duration
+from rota.core.timing.instants import DAY, Duration, format_duration
 
 TIMEOUT_MAX = Duration(365 * DAY)
 RESERVED = "ROTA_"
@@ -65,9 +65,11 @@ def _problems_of_program(work: Work, pointer: str) -> Iterator[Problem]:
 
 def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
     if not 0 <= work.timeout <= TIMEOUT_MAX:
-        yield Problem(f"{pointer}/timeout", "must be between 0 (none) and 365 days")
+        detail = out_of_range(format_duration(work.timeout), "0s, which is no limit,", "365d")
+        yield Problem(f"{pointer}/timeout", detail)
     if not 0 <= work.stop_grace <= TIMEOUT_MAX:
-        yield Problem(f"{pointer}/stopGrace", "must be between 0 and 365 days")
+        detail = out_of_range(format_duration(work.stop_grace), "0s", "365d")
+        yield Problem(f"{pointer}/stopGrace", detail)
     for name, value in work.env:
         if not name or "=" in name or "\0" in name + value:
             yield Problem(f"{pointer}/env", f"{in_quotes(name)} cannot be a variable")
@@ -95,14 +97,12 @@ def _problems_of_limits(limits: ResourceLimits, executor: str, pointer: str) -> 
     if limits != ResourceLimits() and executor not in LIMITED:
         yield Problem(pointer, f"a task of the type {in_quotes(executor)} cannot have limits")
     if limits.cpu and not CPU_MIN <= limits.cpu <= CPU_MAX:
-        yield Problem(
-            f"{pointer}/cpu", f"{limits.cpu} is out of range; it goes from {CPU_MIN} to {CPU_MAX:g}"
-        )
+        yield Problem(f"{pointer}/cpu", out_of_range(limits.cpu, CPU_MIN, f"{CPU_MAX:g}"))
     if limits.memory and not MEMORY_MIN <= limits.memory <= MEMORY_MAX:
-        detail = f"{limits.memory} bytes is out of range; it goes from 1MiB to 1024TiB"
+        detail = out_of_range(f"{limits.memory} bytes", "1MiB", "1024TiB")
         yield Problem(f"{pointer}/memory", detail)
     if limits.pids and not 1 <= limits.pids <= PIDS_MAX:
-        detail = f"{limits.pids} is out of range; it goes from 1 to {PIDS_MAX}"
+        detail = out_of_range(limits.pids, 1, PIDS_MAX)
         yield Problem(f"{pointer}/pids", detail)
 
 

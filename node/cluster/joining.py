@@ -187,13 +187,19 @@ def why_unready(shards: Shards, node_id: NodeId, reached: Collection[NodeId]) ->
     not_open = [shard for shard in shards if not shard.is_open]
     unknown = [each.id for each in not_open if each.primary_node is None]
     if unknown:
-        return f"{len(unknown)} shards have no primary that is known here"
+        return (
+            f"{len(unknown)} shards have no primary, as far as this node has received; see etcd "
+            "and the nodes in `rota cluster status`"
+        )
     ours = [each.id for each in not_open if each.primary_node == node_id]
     if ours:
         return f"{len(ours)} shards of this node are not open yet: copies of them are missing"
     away = {each.primary_node for each in not_open if each.primary_node not in reached}
     if away:
-        return f"{', '.join(sorted(filter(None, away)))} cannot be reached, and decides for shards"
+        return (
+            "shards have their primary on nodes that this node cannot reach; start them, or "
+            f"restore the network: {', '.join(sorted(filter(None, away)))}"
+        )
     return None
 
 

@@ -17,6 +17,10 @@ A configuration is *sound* if each of its existing copies contains, of every oth
    copy of that configuration has the entry. The first entry that only X has decides, since the
    later ones follow it.
 
+If another counted copy of that configuration is on a node that has seen a different configuration
+of the same epoch, X is alone in its line: nodes see the configurations of one line only, before
+they have any of its entries (PROTOCOL R10, R41), so no entry was committed there: `_is_alone`.
+
 The suffix of a copy that no longer counts therefore closes no shard. A primary that crashed may
 have entries that another copy of its configuration, which continued without them, lacks (2). A node
 that followed its shard has seen that its copy no longer counts (2). A node that was absent for so
@@ -167,7 +171,7 @@ class ConfigurationLineage:
             return not counts or self._is_followed(other, configuration)
         if not self._is_common(node_id, other, its.committed):
             return False
-        if not counts or self._is_replaced(its.seen):
+        if not counts or self._is_replaced(its.seen) or self._is_alone(its.seen):
             return True
         return self._is_lacked(Index(self._last_common(node_id, other) + 1), other)
 
@@ -188,6 +192,14 @@ class ConfigurationLineage:
             and held.allocation != copy.allocation
             for copy in configuration.sync
             if (held := self._held.get(copy.node_id))
+        )
+
+    def _is_alone(self, configuration: Configuration | None) -> bool:
+        """Return True if a counted copy's node saw another configuration of the same epoch."""
+        seen = (self._held[copy.node_id].seen for copy in self.holders(configuration))
+        return configuration is not None and any(
+            each is not None and each.epoch == configuration.epoch and each != configuration
+            for each in seen
         )
 
     def _is_lacked(self, index: Index, node_id: NodeId) -> bool:

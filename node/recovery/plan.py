@@ -467,9 +467,9 @@ def _alive(plan: ShardPlan) -> Refused:
     return Refused(
         Kind.CONFLICT,
         "copies_alive",
-        f"{_listed([copy.node_id for copy in plan.holders])} has a copy of shard {plan.shard} that "
-        "counts, with every acknowledged write, so no write needs to be given up. The shard opens "
-        "as soon as there are enough nodes for min_sync copies",
+        f"shard {plan.shard} has a copy that counts, with every acknowledged write, on "
+        f"{_listed([copy.node_id for copy in plan.holders])}, so no write needs to be given up. "
+        "The shard opens as soon as there are enough nodes for min_sync copies",
     )
 
 

@@ -60,8 +60,8 @@ def repaired(
         raise Refused(
             Kind.UNAVAILABLE,
             "copies_unreached",
-            f"{', '.join(unasked)} did not respond, and has a copy of shard {shard} that counts; "
-            "start it first",
+            f"not every node with a copy of shard {shard} that counts responded; start these "
+            f"first: {', '.join(unasked)}",
             retry_after_s=1,
         )
     ahead = sorted(each.node_id for each in promises.values() if _knows_more(each, current.epoch))

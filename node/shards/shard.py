@@ -82,11 +82,11 @@ class NotPrimary(Refused):
 
     def __init__(self, shard: ShardId, primary: NodeId | None, *, is_unsure: bool = False) -> None:
         where = f"; {primary} is, as far as is known here" if primary else ""
-        detail = f"this node is not the primary of shard {shard}{where}"
+        detail = f"this node is not the primary of shard {shard}{where}; try again"
         if is_unsure:
             detail = (
                 f"this node cannot be sure to be the primary of shard {shard} still: it reaches "
-                "neither the coordinator nor all nodes that have copies of it"
+                "neither the coordinator nor all nodes that have copies of it; try again"
             )
         super().__init__(Kind.UNAVAILABLE, "not_primary", detail, retry_after_s=1)
         self.shard = shard
@@ -123,7 +123,10 @@ class Unreadable(Refused):
     """This node is the primary of a shard whose stored state it cannot read."""
 
     def __init__(self, shard: ShardId, fault: str) -> None:
-        detail = f"shard {shard} stays closed, for its state cannot be read: {fault}"
+        detail = (
+            f"shard {shard} stays closed, because its state on this node cannot be read: {fault}; "
+            "see docs/reference/data-directory.md, Unreadable records"
+        )
         super().__init__(Kind.UNREADABLE, "record_unreadable", detail)
 
 

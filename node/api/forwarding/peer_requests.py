@@ -24,6 +24,11 @@ OF_ITEMS = "Rota-Items"
 """The header of a part of a batch: the numbers of its items in the whole batch, with commas."""
 NOT_PRIMARY = "not_primary"
 NAMED_MAX = 10
+UNKNOWN = (
+    "whether the request took effect is not known: read its result, or repeat it with its "
+    "idempotency key"
+)
+"""The end of an error after which a request may have taken effect."""
 
 _OF_THE_CONNECTION = frozenset(
     {
@@ -154,8 +159,12 @@ async def ask_peer(request: RequestContext, node_id: NodeId, sent: PeerRequest, 
             content, status = await response.read(), response.status
     except Unreached as error:
         is_certain = error.is_certain or sent.method == "GET"
-        code = NOT_PRIMARY if is_certain else "primary_lost"
-        raise Refused(Kind.UNAVAILABLE, code, str(error), retry_after_s=1) from error
+        raise Refused(
+            Kind.UNAVAILABLE,
+            NOT_PRIMARY if is_certain else "primary_lost",
+            f"{error}; {'nothing was changed; try again' if is_certain else UNKNOWN}",
+            retry_after_s=1,
+        ) from error
     if status == 200:
         return msgspec.json.decode(content, type=kind)
     raise refusal_of(problem_in(content))

@@ -23,6 +23,7 @@ from rota.core.errors import Kind, Refused
 from rota.core.model.ids import NodeId
 from rota.node.api.forwarding.peer_requests import (
     NOT_PRIMARY,
+    UNKNOWN,
     NoPrimaryReachable,
     end_to_end,
     forwarded_headers,
@@ -102,8 +103,7 @@ def _stopped() -> Refused:
     return Refused(
         Kind.UNAVAILABLE,
         "primary_lost",
-        "this node stopped meanwhile; whether the request took effect is not known: read its "
-        "result, or repeat it with its idempotency key",
+        f"this node stopped meanwhile; {UNKNOWN}",
         retry_after_s=1,
     )
 

@@ -174,7 +174,11 @@ def coordinating(request: RequestContext) -> Generator[NodeContext]:
     try:
         yield request.node
     except OutcomeUnknown as error:
-        raise Refused(Kind.UNAVAILABLE, "outcome_unknown", str(error), retry_after_s=1) from error
+        detail = (
+            f"{error}; whether the change was made is not known: see `rota cluster status` before "
+            "you repeat it"
+        )
+        raise Refused(Kind.UNAVAILABLE, "outcome_unknown", detail, retry_after_s=1) from error
     except CoordinatorRefused as error:
         raise _undone(f"etcd refused the request, and nothing was changed: {error}") from error
     except CoordinatorUnavailable as error:

@@ -41,7 +41,9 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
             Kind.INVALID, "malformed_json", f"the request body is not valid JSON in UTF-8: {error}"
         ) from error
     except RecursionError as error:
-        raise invalid("invalid_body", "the request body is nested too deeply") from error
+        raise invalid(
+            "invalid_body", "the request body is nested too deeply: use fewer levels"
+        ) from error
 
 
 _decoders: dict[object, "msgspec.json.Decoder[Any]"] = {}  # Any: each decodes its own kind.

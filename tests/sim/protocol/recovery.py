@@ -59,13 +59,15 @@ def recover(world: World) -> None:
         return
     [shard] = plan.shards
     wanted = {Finding.RECOVERABLE, *({Finding.UNSURE} if is_blind else ())}
-    if shard.finding not in wanted:
+    is_new = shard.finding is Finding.NEW and not world.checks.last_acknowledged
+    if shard.finding not in wanted and not is_new:
         raise Violation(f"R31: {shard.finding} of {told}")
-    assert shard.fresh is not None
     world.note("recovered", shard.fresh)
     world.count("recoveries")
     world.is_lost = False
     world.coordination.generation, world.coordination.is_emptied = plan.generation, False
+    if shard.fresh is None:
+        return  # No node has anything of the shard: it is founded again.
     world.coordination.current = shard.fresh
     world.coordination.history.append(shard.fresh)
     world.checks.see_copies(shard.fresh)

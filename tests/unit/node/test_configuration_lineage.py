@@ -140,6 +140,7 @@ def test_in_one_line_the_newest_configuration_is_sound(
         ({A: (AB, "|x|xx"), B: (AB, "|x|"), C: (CB_LATER, "|x|tt")}, CB_LATER),
         ({A: (AB, "|x|"), B: (AB, "|x|"), C: (CB, "|x|t")}, AB),
         ({A: (AB, "|x|"), B: (AB, "|x|"), C: (CD, "|xt|"), D: (CD, "|xt|")}, CD),
+        ({A: (AB, "xx|xx|"), B: (AB, "xxxx||"), C: (CB, "|xx|t")}, AB),
     ],
     ids=[
         "the other is one copy alone, under the same epoch",
@@ -149,6 +150,7 @@ def test_in_one_line_the_newest_configuration_is_sound(
         "one copy alone has more, so that was not acknowledged",
         "neither has anything of its own: either will do",
         "only the later one has acknowledged",
+        "a copy that counts in both has seen one of them only, and its journal begins later",
     ],
 )
 def test_of_two_lines_the_one_that_has_everything_is_sound(
@@ -164,6 +166,8 @@ def test_of_two_lines_the_one_that_has_everything_is_sound(
         {A: (AB, "|x|xx"), B: (AB, "|x|xx"), C: (CD, "|x|t"), D: (CD, "|x|t")},
         {A: (AB, "|xxx|"), B: (AB, "|xxx|"), C: (CD, "xxxx|t|"), D: (CD, "xxxx|t|")},
         {A: (AB, "|xxx|"), B: (AB, None), C: (CB_LATER, "|x|t")},
+        {A: (AB, "xx|xx|"), B: (AB, "xxxx||"), C: (CB_LATER, "|xx|t")},
+        {A: (AB, "|xxx|"), B: (AB, None), C: (CB, "|x|t")},
         {A: (AB, None), B: (AB, None), C: (OLD, "|x|")},
         {A: (AB, None), B: (AB, None), C: (configuration(9, "cd"), "|x|")},
         {A: (AB, "|x|"), B: (AB, "|x|"), C: (OLD, "|xxx|")},
@@ -173,6 +177,8 @@ def test_of_two_lines_the_one_that_has_everything_is_sound(
         "both may have acknowledged",
         "the journal of the later one begins after the other one ends",
         "the copy is lost that counts in both",
+        "a copy that counts in both has a journal that begins later, and may have seen both",
+        "the copy is lost that counts in both, which have the same epoch",
         "no copy is left of the newest",
         "no copy is left of one of the two newest",
         "a stale copy has what the newest lacks",

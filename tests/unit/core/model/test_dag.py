@@ -165,7 +165,7 @@ def test_problems_are_looked_for_as_they_are_asked_for() -> None:
 
     first = list(islice(problems_of_graph(tuple(Looked(number) for number in range(1_000))), 3))
 
-    assert [problem.pointer for problem in first] == [f"/tasks/{n}/needs" for n in range(3)]
+    assert [problem.pointer for problem in first] == [f"/tasks/{n}/needs/1" for n in range(3)]
     assert max(asked) == 2
 
 
@@ -180,7 +180,7 @@ def test_a_long_cycle_is_shown_in_part() -> None:
 def test_the_same_name_and_the_same_need_twice_are_refused() -> None:
     problems = problems_of_graph((task("a"), task("a"), task("b", "a", "a")))
 
-    assert [problem.pointer for problem in problems] == ["/tasks/1/name", "/tasks/2/needs"]
+    assert [problem.pointer for problem in problems] == ["/tasks/1/name", "/tasks/2/needs/1"]
 
 
 def test_a_chain_of_ten_thousand_tasks_is_walked_without_recursion() -> None:
