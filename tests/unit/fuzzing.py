@@ -1,7 +1,7 @@
-"""Bytes that nobody ever wrote, for decoders: without sense, damaged, or sound and nonsensical.
+"""Malformed input for decoders: random bytes, damaged encodings, well-formed wrong documents.
 
-``damages()``            what may become of bytes on their way: bits flip, pieces go, come or repeat
-``trees()``, `grafted`   a document as sound as before, in which something else stands somewhere
+``damages()``            damages of bytes: flipped bits; removed, inserted and repeated pieces
+``trees()``, `grafted`   a well-formed document with a wrong value at one place
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ Tree: TypeAlias = "bool | int | float | str | bytes | list[Tree] | dict[str, Tre
 Step: TypeAlias = "int | str"
 
 PIECES = (
-    # MessagePack: what is never used; strings, bytes, arrays and maps that claim to be very long.
+    # MessagePack: an unused code; strings, bytes, arrays and maps that claim to be very long.
     *(b"\xc1", b"\xdb\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff"),
     *(b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x90", b"\x80", b"\xc0", b"\xd4\xff\0"),
     # JSON.
@@ -22,7 +22,7 @@ PIECES = (
 
 
 class Damage(NamedTuple):
-    """One thing that becomes of bytes: *how*, at a place and with a length of no fixed scale."""
+    """One damage of bytes: a function and its arguments; the place is taken modulo the size."""
 
     how: Callable[[bytes, int, int, bytes], bytes]
     place: int
@@ -77,14 +77,14 @@ def damages() -> st.SearchStrategy[list[Damage]]:
 
 
 def damaged(value: bytes, by: Sequence[Damage]) -> bytes:
-    """Return what is left of *value* after all of *by*."""
+    """Return *value* with all damages of *by*."""
     for damage in by:
         value = damage.how(value, damage.place % (len(value) + 1), damage.length, damage.piece)
     return value
 
 
 def trees() -> st.SearchStrategy[Tree]:
-    """Return what may stand where something else is expected."""
+    """Return documents that may stand in the place of an expected one."""
     leaves = (
         st.none()
         | st.booleans()

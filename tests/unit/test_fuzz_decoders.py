@@ -369,7 +369,7 @@ def tracing() -> Iterator[None]:
 
 
 @each_decoder
-def test_a_length_is_not_believed(decoder: Decoder, tracing: None) -> None:
+def test_memory_does_not_follow_a_claimed_length(decoder: Decoder, tracing: None) -> None:
     """Nothing is set aside for four thousand million items, or bytes, that are only claimed."""
     del tracing
     for document in decoder.documents:
@@ -471,7 +471,7 @@ def test_keys_of_others_in_etcd_are_refused_or_passed_over(
 
 @given(status=st.integers(300, 599), by=damages(), retry_after=st.text(max_size=8))
 @settings(max_examples=100, deadline=None)
-def test_every_failure_is_told_whatever_its_body_says(
+def test_every_failure_is_reported_whatever_its_body_contains(
     status: int, by: list[Damage], retry_after: str
 ) -> None:
     sound = b'{"type":"urn:x","title":"Busy","status":503,"code":"busy","detail":"Come again."}'

@@ -1,4 +1,4 @@
-"""What loading the program leaves out, and leaves as it was."""
+"""Effects of loading the program: certificates that are not read, an unchanged environment."""
 
 import json
 import os
@@ -17,12 +17,12 @@ load()
 from aiohttp import connector
 from rota.node.coordination.credentials import Credentials
 
-def told(context):
+def facts(context):
     return [context.verify_mode.name, context.check_hostname, len(context.get_ca_certs())]
 
 print(json.dumps({
-    "loaded": told(connector._SSL_CONTEXT_VERIFIED),
-    "for etcd": told(Credentials().tls(["http://a:1", "HTTPS://b:2"])),
+    "loaded": facts(connector._SSL_CONTEXT_VERIFIED),
+    "for etcd": facts(Credentials().tls(["http://a:1", "HTTPS://b:2"])),
     "without": Credentials().tls(["http://a:1"]),
     "named": os.environ.get("SSL_CERT_FILE"),
 }))

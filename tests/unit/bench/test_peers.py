@@ -52,13 +52,13 @@ def test_ratios_are_of_the_same_round(tmp_path: Path) -> None:
     assert "| started a second, all at once | - | 2,500 | 750 (0.25 to 0.5) |" in page
 
 
-def test_what_was_not_seen_is_not_told(tmp_path: Path) -> None:
+def test_missing_measurements_are_shown_as_dashes(tmp_path: Path) -> None:
     page = write_comparison(MACHINE, [], {"celery": "celery 5"}, tmp_path).read_text()
 
     assert "| chain, a hop, p50 ms | - | - | - |" in page
 
 
-def test_processes_and_a_start_after_a_kill_are_told(tmp_path: Path) -> None:
+def test_processes_and_a_start_after_a_kill_are_reported(tmp_path: Path) -> None:
     seen = [
         Seen(system="celery", scenario="processes", round=0, per_s=321.0),
         Seen(system="celery", scenario="restart", round=0, ms=[900.0, 700.0, 800.0]),
@@ -71,12 +71,14 @@ def test_processes_and_a_start_after_a_kill_are_told(tmp_path: Path) -> None:
 
 
 def test_every_scenario_has_a_count_a_driver_and_a_row() -> None:
-    told = {scenario for scenario, _ in COLUMNS.values()}
+    columns = {scenario for scenario, _ in COLUMNS.values()}
 
-    assert COUNTS.keys() == drive.SCENARIOS.keys() == told
+    assert COUNTS.keys() == drive.SCENARIOS.keys() == columns
 
 
-def test_each_system_is_told_with_its_version_configuration_and_durability(tmp_path: Path) -> None:
+def test_each_system_is_listed_with_its_version_configuration_and_durability(
+    tmp_path: Path,
+) -> None:
     versions = {name: f"{name} 9.9" for name in SYSTEMS}
 
     page = write_comparison(MACHINE, [], versions, tmp_path).read_text()
@@ -86,20 +88,20 @@ def test_each_system_is_told_with_its_version_configuration_and_durability(tmp_p
         assert f"{name} 9.9; {system.configuration}. Durable: {system.durability}" in page
 
 
-def test_what_a_system_was_spared_is_told() -> None:
+def test_the_reduced_load_of_a_system_is_reported() -> None:
     celery = SYSTEMS["celery"]
     spared = dataclasses.replace(celery, at_most={"chain": 3, "start": 30}, starts_per_s=0.5)
 
-    told = about(spared, "celery 5")
+    text = about(spared, "celery 5")
 
-    assert told.endswith(
+    assert text.endswith(
         ". More would only have queued: at most 3 of `chain`, 30 of `start`; asked for 0.5 a "
         "second in `start`, not 50"
     )
     assert "queued" not in about(celery, "celery 5")
 
 
-def test_a_system_that_was_skipped_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+def test_a_skipped_system_is_reported_with_the_way_to_install_it(tmp_path: Path) -> None:
     troubles = {"restate": "not measured: npm is not installed; to get it: apt-get install npm"}
 
     page = write_comparison(MACHINE, [], {}, tmp_path, troubles=troubles).read_text()
@@ -121,7 +123,7 @@ def test_at_most_is_of_scenarios_that_there_are() -> None:
     assert named <= COUNTS.keys()
 
 
-def test_a_worker_is_told_where_it_listens(tmp_path: Path) -> None:
+def test_a_worker_gets_its_address_as_an_argument(tmp_path: Path) -> None:
     argv = ("hypercorn", "app", "--bind", "{BENCH_APP}")
 
     filled = command(argv, tmp_path, {"BENCH_APP": "127.0.0.1:80", "OTHER": "{}"})
@@ -137,12 +139,12 @@ def test_a_program_of_the_system_comes_before_one_of_the_machine(tmp_path: Path)
     assert program("env", "-", tmp_path) != str(tmp_path / "env")
 
 
-def test_a_program_that_is_nowhere_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_with_the_way_to_install_it(tmp_path: Path) -> None:
     with pytest.raises(NotInstalled, match="no-such is not installed; to get it: make it"):
         program("no-such", "make it", tmp_path)
 
 
-def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+def test_processes_that_a_program_leaves_behind_end_with_it(tmp_path: Path) -> None:
     number = tmp_path / "pid"
     argv = ["sh", "-c", f"sleep 600 & echo $! > {number}"]
 
@@ -157,7 +159,7 @@ def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     assert has_ended
 
 
-def test_what_is_killed_ends_with_what_has_left_its_group(tmp_path: Path) -> None:
+def test_a_kill_also_ends_processes_that_left_the_group(tmp_path: Path) -> None:
     number = tmp_path / "pid"
     argv = ["sh", "-c", f"setsid sh -c 'echo $$ > {number}; exec sleep 600' & exec sleep 600"]
 
@@ -174,7 +176,7 @@ def test_what_is_killed_ends_with_what_has_left_its_group(tmp_path: Path) -> Non
     assert has_ended
 
 
-def test_what_was_killed_may_be_launched_again_and_ends_with_the_body(tmp_path: Path) -> None:
+def test_a_killed_program_may_be_launched_again_and_ends_with_the_body(tmp_path: Path) -> None:
     log = tmp_path / "log"
 
     with running(["sh", "-c", "echo up; exec sleep 600"], log) as process:
@@ -190,7 +192,7 @@ def test_what_was_killed_may_be_launched_again_and_ends_with_the_body(tmp_path: 
     assert has_ended
 
 
-def test_what_was_killed_and_not_launched_again_is_left_alone(tmp_path: Path) -> None:
+def test_a_killed_program_that_is_not_launched_again_is_left_alone(tmp_path: Path) -> None:
     with running(["sleep", "600"], tmp_path / "log") as process:
         kill([process.pid])
         process.reap()
@@ -221,7 +223,7 @@ def test_processes_end_with_the_last_mark(tmp_path: Path, monkeypatch: pytest.Mo
     assert found == {"per_s": 2.0, "run": 8}
 
 
-def test_after_a_kill_each_is_asked_for_until_it_is_taken(
+def test_each_request_after_a_kill_is_repeated_until_it_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = iter([True, True, False, False])
@@ -242,11 +244,11 @@ def test_after_a_kill_each_is_asked_for_until_it_is_taken(
     assert found == {"ms": [5_000.0, 6_000.0], "run": 2}
 
 
-def test_what_is_not_taken_in_time_fails_with_why() -> None:
+def test_a_request_that_is_not_taken_in_time_fails_with_the_reason() -> None:
     def ask() -> None:
-        raise ConnectionError("nobody listens")
+        raise ConnectionError("connection refused")
 
-    with pytest.raises(TimeoutError, match="it was not taken: nobody listens"):
+    with pytest.raises(TimeoutError, match="it was not taken: connection refused"):
         drive.patiently(ask, until=0.0)
 
 

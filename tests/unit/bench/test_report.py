@@ -1,4 +1,4 @@
-"""What is kept of a benchmark, and how it is shown."""
+"""Rows and reports of benchmarks."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ COSTS = Costs(executions=10, seconds=2.0, cpu_ms={"node": 0.4}, counts={"syncs":
 
 
 def row(nodes: int = 1, per_s: float = 100.0, **more: object) -> Row:
-    """Return what is kept of a scenario."""
+    """Return the row of a scenario."""
     fields = {
         "scenario": "bulk",
         "nodes": nodes,
@@ -58,7 +58,7 @@ def test_percentiles_of_samples_are_samples() -> None:
     }
 
 
-def test_of_few_samples_there_are_no_percentiles_that_none_is_beyond() -> None:
+def test_few_samples_have_no_percentiles_beyond_all_of_them() -> None:
     assert [*spread([1.0, 2.0, 3.0])] == ["count", "p50_ms", "max_ms"]
 
 
@@ -93,7 +93,7 @@ def test_a_report_has_the_command_the_machine_and_the_durability(tmp_path: Path)
     assert SCENARIOS["bulk"].about in report
 
 
-def test_costs_are_told_in_the_line_and_in_the_report(tmp_path: Path) -> None:
+def test_costs_are_in_the_line_and_in_the_report(tmp_path: Path) -> None:
     measured = row(costs=COSTS)
 
     report = write_report(MACHINE, [measured], tmp_path).read_text()
@@ -103,7 +103,7 @@ def test_costs_are_told_in_the_line_and_in_the_report(tmp_path: Path) -> None:
     assert "| syncs each | 0.1 |" in report
 
 
-def test_a_disk_that_is_memory_is_told() -> None:
+def test_a_disk_in_memory_is_reported() -> None:
     memory = msgspec.structs.replace(MACHINE, filesystem="tmpfs")
 
     assert "a sync costs nothing" in heading(memory)

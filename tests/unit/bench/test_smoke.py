@@ -50,7 +50,7 @@ async def test_nothing_is_committed_while_a_copy_is_stopped(tmp_path: Path) -> N
 
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(client.commit(1))
-            # It cannot come; were it told, that would take a few milliseconds.
+            # No answer can come; a wrong one would come within a few milliseconds.
             done, _ = await asyncio.wait([waiting], timeout=1.0)
             os.kill(skeleton.pids[0], signal.SIGCONT)
 

@@ -1,4 +1,4 @@
-"""What the command line says when something goes wrong, and what it advises."""
+"""Error messages and hints of the command line."""
 
 import pytest
 
@@ -12,8 +12,8 @@ from rota.wire.documents import ProblemView
 def hint(error: RotaError, capsys: pytest.CaptureFixture[str]) -> str:
     """Return the hint that is printed after the error."""
     report(error)
-    _, told = capsys.readouterr().err.splitlines()
-    return told
+    _, text = capsys.readouterr().err.splitlines()
+    return text
 
 
 def test_a_node_of_ones_own_is_advised_where_none_was_named(

@@ -22,7 +22,9 @@ def test_a_running_attempt_shows_how_far_it_is(capsys: pytest.CaptureFixture[str
     assert "40% done" in capsys.readouterr().out
 
 
-def test_what_could_not_be_enforced_is_told_below(capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_that_could_not_be_enforced_are_listed_below(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ended = ended_attempt(unenforced=["the limit of pids: no cgroup"], out_of_memory=True)
 
     print_execution(execution_of(ended))
@@ -49,7 +51,7 @@ def test_a_traceback_is_printed_and_cannot_steer_the_terminal(
     ]
 
 
-def test_that_memory_ran_out_is_not_told_twice(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lack_of_memory_is_not_reported_twice(capsys: pytest.CaptureFixture[str]) -> None:
     ended = ended_attempt(out_of_memory=True, reason="out of memory: it reached its limit")
 
     print_execution(execution_of(ended))
@@ -57,7 +59,7 @@ def test_that_memory_ran_out_is_not_told_twice(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.count("memory") == 1
 
 
-def test_what_was_used_stands_in_the_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_used_resources_are_in_the_row(capsys: pytest.CaptureFixture[str]) -> None:
     print_execution(execution_of(ended_attempt(cpu_seconds=1.25, memory_peak_bytes=3 << 20)))
 
     titles, row = capsys.readouterr().out.splitlines()[-2:]
@@ -65,7 +67,7 @@ def test_what_was_used_stands_in_the_row(capsys: pytest.CaptureFixture[str]) -> 
     assert row[titles.index("CPU") :].split()[:2] == ["1.2s", "3.0MiB"]
 
 
-def test_columns_of_what_nobody_counted_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_without_values_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     print_execution(execution_of(ended_attempt()))
 
     assert not {"CPU", "MEMORY"} & set(capsys.readouterr().out.split())
@@ -82,7 +84,7 @@ def test_a_result_is_shown_and_a_long_one_cut(capsys: pytest.CaptureFixture[str]
     assert long.endswith("xxx ... (98KiB; all of it with -o json)")
 
 
-def test_how_late_it_is_is_not_told_before_its_first_attempt_has_ended(
+def test_the_lateness_is_not_shown_before_the_first_attempt_has_ended(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     running = AttemptView(number=1, node_id="n", token="t", started_at=AT)
@@ -97,7 +99,7 @@ def test_how_late_it_is_is_not_told_before_its_first_attempt_has_ended(
 
 
 @pytest.mark.parametrize("outcome", ["cancelled", "lost"])
-def test_why_an_attempt_was_ended_that_nobody_stopped_is_told(outcome: str) -> None:
+def test_the_reason_of_an_attempts_end_is_shown(outcome: str) -> None:
     ended = ended_attempt(outcome=outcome, reason="its node had no right to it any more")
 
     assert ending(ended) == f"{outcome} (its node had no right to it any more)"

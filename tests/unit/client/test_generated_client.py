@@ -41,7 +41,7 @@ def test_the_blocking_client_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("name", [SOURCE, TARGET])
-def test_a_stale_client_is_told_with_the_command_that_writes_it(tree: Path, name: str) -> None:
+def test_a_stale_client_is_reported_with_the_command_that_writes_it(tree: Path, name: str) -> None:
     change(
         tree / name,
         "Return the versions of the node that answers.",

@@ -14,7 +14,7 @@ A, B, C = "http://a", "http://b", "http://c"
 SLOT, ANOTHER = Slot(7), Slot(8)
 
 
-def test_who_answers_without_forwarding_decides() -> None:
+def test_a_node_that_answers_without_forwarding_is_the_owner() -> None:
     owners = Owners((A, B))
 
     owners.record(B, SLOT, {NODE: "n2"})
@@ -24,7 +24,7 @@ def test_who_answers_without_forwarding_decides() -> None:
     assert owners.endpoint_of(None) is None
 
 
-def test_whoever_has_not_said_who_it_is_may_be_the_owner() -> None:
+def test_an_endpoint_of_an_unknown_node_may_be_the_owners() -> None:
     owners = Owners((A, B, C))
 
     owners.record(A, SLOT, {NODE: "n1", PRIMARY: "n3"})
@@ -46,7 +46,7 @@ def test_an_owner_at_no_endpoint_is_reached_through_any() -> None:
     assert owners.endpoint_of(SLOT) is None
 
 
-def test_the_newest_answer_is_believed() -> None:
+def test_the_newest_answer_counts() -> None:
     owners = Owners((A, B))
     owners.record(A, SLOT, {NODE: "n1"})
     owners.record(B, None, {NODE: "n2"})
@@ -56,7 +56,7 @@ def test_the_newest_answer_is_believed() -> None:
     assert owners.endpoint_of(SLOT) == B
 
 
-def test_an_answer_that_does_not_say_who_gave_it_teaches_nothing() -> None:
+def test_an_answer_without_its_nodes_name_changes_nothing() -> None:
     owners = Owners((A, B))
 
     owners.record(A, SLOT, {})
@@ -89,14 +89,14 @@ def test_a_call_about_a_job_goes_to_its_owner_first_unless_that_is_down() -> Non
         ("no name\ud800", None, None),
     ],
 )
-def test_a_call_knows_the_slot_of_the_job_that_it_is_about(
+def test_a_call_has_the_slot_of_its_job(
     named: str, namespace: str | None, slot: Slot | None
 ) -> None:
     assert requests.job(named, namespace).slot == slot
     assert requests.resume_job(named, namespace, key=None, dry_run=False).slot == slot
 
 
-def test_a_call_knows_the_slot_of_its_execution() -> None:
+def test_a_call_has_the_slot_of_its_execution() -> None:
     execution_id = ExecutionId("3f2a9c0011223344-0660c1a4f8fe40-0000")
 
     assert requests.wait(execution_id, 1.0).slot == slot_of_id(execution_id)

@@ -64,7 +64,7 @@ def test_json_and_yaml_mean_the_same_without_it(text: str) -> None:
     assert not STEERING & set(as_json + as_yaml)
 
 
-def test_letters_of_yaml_stay_readable() -> None:
+def test_characters_of_yaml_stay_readable() -> None:
     assert "grüße" in visible_yaml(
         lambda has_letters: yaml.safe_dump("grüße", allow_unicode=has_letters)
     )
@@ -76,7 +76,7 @@ def test_markup_is_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "[red]job[/red] [link=http://x.test]x[/link]\n"
 
 
-def test_a_letter_that_comes_in_two_pieces_is_shown_whole(
+def test_a_character_that_comes_in_two_pieces_is_shown_whole(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

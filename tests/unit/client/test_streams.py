@@ -1,4 +1,4 @@
-"""Streams that go on after a lost connection: what they ask for again, and what they pass on."""
+"""Streams that are resumed after a lost connection: their requests and the events they yield."""
 
 import json
 
@@ -40,13 +40,13 @@ def test_events_are_the_same_however_the_bytes_are_cut(size: int) -> None:
     content = line(0, "stream.opened") + b"\n" + line(1) + b"\n" + line(2, "task.running")
     events = reader()
 
-    told = [
+    kinds = [
         event.type
         for start in range(0, len(content), size)
         for event in events.read(content[start : start + size])
     ]
 
-    assert told == ["stream.opened", "job.created", "task.running"]
+    assert kinds == ["stream.opened", "job.created", "task.running"]
 
 
 def test_a_reader_begins_now_or_after_the_event_that_it_was_given() -> None:
@@ -54,7 +54,7 @@ def test_a_reader_begins_now_or_after_the_event_that_it_was_given() -> None:
     assert asked_after(reader("life-7")) == "life-7"
 
 
-def test_after_a_lost_connection_it_goes_on_after_the_last_whole_event() -> None:
+def test_a_stream_is_resumed_after_the_last_whole_event() -> None:
     events = reader()
     list(events.read(line(1) + line(2)[:-5]))
 
@@ -62,18 +62,18 @@ def test_after_a_lost_connection_it_goes_on_after_the_last_whole_event() -> None
     assert types(events, line(2)) == ["job.created"]
 
 
-def test_the_opening_of_a_further_connection_is_not_told_and_not_gone_on_from() -> None:
+def test_the_opening_of_a_further_connection_is_not_yielded_and_not_resumed_from() -> None:
     events = reader()
     list(events.read(line(0, "stream.opened") + line(1)))
     events.next_call()
 
-    told = types(events, line(9, "stream.opened"))
+    kinds = types(events, line(9, "stream.opened"))
 
-    assert told == []
+    assert kinds == []
     assert asked_after(events) == "life-1"
 
 
-def test_a_gap_is_told_and_gone_on_from() -> None:
+def test_a_gap_is_yielded_and_resumed_from() -> None:
     events = reader()
     list(events.read(line(0, "stream.opened")))
 
@@ -82,14 +82,14 @@ def test_a_gap_is_told_and_gone_on_from() -> None:
 
 
 @pytest.mark.parametrize("word", ["stream.dropped", "stream.closed"])
-def test_the_last_word_of_a_connection_is_not_told_but_gone_on_from(word: str) -> None:
+def test_the_last_event_of_a_connection_is_not_yielded_but_resumed_from(word: str) -> None:
     events = reader()
 
     assert types(events, line(3, word)) == []
     assert asked_after(events) == "life-3"
 
 
-def test_what_is_no_event_is_the_nodes_failure() -> None:
+def test_a_line_that_is_no_event_is_the_nodes_failure() -> None:
     with pytest.raises(NodeFailed, match="is there a rota node"):
         list(reader().read(b"<html>\n"))
 
@@ -134,14 +134,14 @@ def test_output_comes_once_however_often_the_connection_is_lost(
 
 
 @pytest.mark.parametrize("kept", [b"other", b"othe", b"yy", b""])
-def test_output_that_begins_otherwise_than_before_is_not_gone_on_with(kept: bytes) -> None:
+def test_output_that_begins_otherwise_than_before_is_refused(kept: bytes) -> None:
     output = followed()
     output.new_of(b"begun")
     output.next_call()
 
-    def goes_on() -> None:
+    def read_on() -> None:
         output.new_of(kept)
         output.end()
 
     with pytest.raises(OutputBroken, match="after 5 bytes"):
-        goes_on()
+        read_on()

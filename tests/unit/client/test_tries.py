@@ -1,4 +1,4 @@
-"""Which endpoint a call is tried at, when, and how it fails: on time that is only told."""
+"""Tries of a call: endpoints, pauses and errors, with time as an argument."""
 
 import re
 
@@ -92,7 +92,7 @@ def test_an_endpoint_that_answers_is_not_down() -> None:
     assert known.ordered(0.0) == [A, B]
 
 
-# -- going on --------------------------------------------------------------------------------------
+# -- next tries ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("failure", [REFUSED, busy(), failure_of(Response(502, b"<html>"))])
@@ -124,7 +124,7 @@ def test_the_same_endpoint_is_tried_again_after_a_pause_that_doubles_up_to_a_lim
 
     pauses = [each.pause_s for each in made[1:]]
     expected = [part * min(PAUSE_S * 2**number, PAUSE_S_MAX) for number in range(7)]
-    # Each is the difference of two sums, so equal to it only within what floats can tell.
+    # Each pause is the difference of two sums, so it is equal only within the precision of floats.
     assert pauses == pytest.approx(expected, rel=0.002)
 
 
@@ -149,7 +149,7 @@ def test_an_endpoint_without_an_answer_is_down_for_the_next_call_and_a_busy_one_
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 412, 422, 500])
-def test_what_a_node_has_answered_is_not_asked_elsewhere(status: int) -> None:
+def test_a_request_that_a_node_has_answered_is_not_tried_elsewhere(status: int) -> None:
     known = endpoints(A, B)
     call = tries(READ, known)
     failure = failure_of(Response(status, b"{}"))
@@ -161,7 +161,7 @@ def test_what_a_node_has_answered_is_not_asked_elsewhere(status: int) -> None:
     assert known.first == A
 
 
-# -- what may have arrived -------------------------------------------------------------------------
+# -- requests that may have arrived ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,9 @@ def test_what_a_node_has_answered_is_not_asked_elsewhere(status: int) -> None:
         busy(code="outcome_unknown"),
     ],
 )
-def test_what_may_have_arrived_goes_on_only_if_it_can_be_repeated(failure: RequestFailed) -> None:
+def test_a_request_that_may_have_arrived_is_tried_elsewhere_only_if_it_can_be_repeated(
+    failure: RequestFailed,
+) -> None:
     write, forget = tries(WRITE, endpoints(A, B)), tries(FORGET, endpoints(A, B))
 
     assert write.after(write.first(0.0), failure, 0.0).url == B
@@ -185,13 +187,13 @@ def test_what_may_have_arrived_goes_on_only_if_it_can_be_repeated(failure: Reque
 
 
 @pytest.mark.parametrize("failure", [REFUSED, busy()])
-def test_what_has_not_arrived_goes_on_whatever_it_is(failure: RequestFailed) -> None:
+def test_a_request_that_has_not_arrived_is_always_tried_elsewhere(failure: RequestFailed) -> None:
     call = tries(FORGET, endpoints(A, B))
 
     assert call.after(call.first(0.0), failure, 0.0).url == B
 
 
-def test_a_write_that_may_have_arrived_once_is_never_told_as_refused() -> None:
+def test_a_write_that_may_have_arrived_once_is_never_reported_as_refused() -> None:
     call = tries(WRITE, endpoints(A, B), repeats_max=0)
 
     second = call.after(call.first(0.0), LOST, 0.0)
@@ -211,12 +213,12 @@ def test_the_error_names_every_endpoint_that_was_asked() -> None:
 
     second = call.after(call.first(0.0), refused, 0.0)
     third = call.after(second, busy(), 0.0)
-    told = re.escape(f"full ({B}); no answer from {A}: refused; {C}: HTTP status 502")
-    with pytest.raises(TooBusy, match=told):
+    detail = re.escape(f"full ({B}); no answer from {A}: refused; {C}: HTTP status 502")
+    with pytest.raises(TooBusy, match=detail):
         call.after(third, failure_of(Response(502, b"")), 0.0)
 
 
-def test_what_a_node_refused_is_the_error_whatever_others_did_not_answer() -> None:
+def test_the_error_is_a_nodes_refusal_even_if_others_did_not_answer() -> None:
     call = tries(WRITE, endpoints(A, B, C), repeats_max=0)
     refused = Unreachable(f"no answer from {A}: refused", may_have_arrived=False)
 
@@ -229,7 +231,7 @@ def test_what_a_node_refused_is_the_error_whatever_others_did_not_answer() -> No
     assert caught.value.detail.startswith("full ")
 
 
-def test_when_all_are_busy_the_error_says_when_the_first_may_not_be() -> None:
+def test_the_error_has_the_shortest_retry_time_when_all_nodes_are_busy() -> None:
     call = tries(READ, endpoints(A, B), repeats_max=0)
 
     second = call.after(call.first(0.0), busy("9"), 0.0)
@@ -239,7 +241,7 @@ def test_when_all_are_busy_the_error_says_when_the_first_may_not_be() -> None:
     assert caught.value.retry_after_s == 4.0
 
 
-def test_one_endpoint_alone_keeps_its_own_words() -> None:
+def test_the_error_of_a_single_endpoint_is_unchanged() -> None:
     call = tries(READ, endpoints(A), repeats_max=0)
     failure = failure_of(Response(502, b"gateway"))
 
@@ -262,7 +264,7 @@ def test_each_endpoint_is_tried_again_as_often_as_asked_for() -> None:
     assert sorted(each.url for each in made) == [A] * 3 + [B] * 3
 
 
-# -- how long a try takes --------------------------------------------------------------------------
+# -- time of a try ---------------------------------------------------------------------------------
 
 
 def test_a_silent_endpoint_is_left_early_only_if_there_is_another() -> None:
@@ -313,9 +315,7 @@ def test_a_stream_without_anything_new_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(("has_news", "lasted_s"), [(True, 0.0), (False, STEADY_S)])
-def test_news_or_a_connection_that_lasts_make_it_begin_anew(
-    has_news: bool, lasted_s: float
-) -> None:
+def test_news_or_a_lasting_connection_resets_the_pauses(has_news: bool, lasted_s: float) -> None:
     reopening = Reopening(30.0)
     reopening.pause_s(opened_at=0.0, now=0.0)
 

@@ -1,4 +1,4 @@
-"""What an engine is asked for, without an engine."""
+"""Requests for containers, without an engine."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.container.creation import creation
 from rota.executor.launch.binds import ProtectedPaths
 
-Json = Any  # Any: what an engine is asked for, looked into by the test that knows it.
+Json = Any  # Any: the JSON of a request, checked by each test.
 MIB = 1 << 20
 TERMS = AttemptSettings(container_memory=64 * MIB, container_pids=20)
 
 
 def host_config(limits: ResourceLimits, terms: AttemptSettings) -> dict[str, Json]:
-    """Return what the engine is asked for as to the machine."""
+    """Return the part of the request about the host."""
     order = Order(
         key=AttemptKey(ExecutionId("3f2a9c0011223344-0660c1a4f8fe40-0000"), "main", 1),
         token=Token(Epoch(1), Index(1)),

@@ -43,13 +43,13 @@ def test_a_deadline_that_stays_missed_is_acted_on_after_a_few_looks() -> None:
     assert looks_before_it_acts([5]) == CHECKS
 
 
-def test_a_loop_that_goes_on_to_the_next_deadline_each_time_is_not_late() -> None:
+def test_a_loop_that_reaches_the_next_deadline_each_time_is_not_late() -> None:
     moving = [1, 2, 3, 4, 5, 6, 7]
 
     assert looks_before_it_acts([*moving, 8]) == len(moving) + CHECKS
 
 
-def test_a_deadline_that_was_met_in_between_is_counted_anew() -> None:
+def test_the_count_starts_again_after_a_deadline_that_was_met() -> None:
     to_come = 2_000
 
     assert looks_before_it_acts([5, 5, to_come, 5]) == 3 + CHECKS

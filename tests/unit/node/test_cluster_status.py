@@ -85,7 +85,7 @@ def test_a_copy_without_which_too_few_would_remain_stays() -> None:
     assert moves(shard("a", "b", "c", target="a")) == [("removal", "b", None, True)]
 
 
-def test_what_a_copy_in_the_making_lacks_is_told() -> None:
+def test_the_lag_of_a_new_copy_is_shown() -> None:
     [move] = moves_of(shard("a", "b", target="a b c", learners={"c": 12}), Copies())
 
     assert (move.change, move.lag) == ("copy", 12)
@@ -202,7 +202,7 @@ def test_until_then_it_is_counted_what_is_left() -> None:
     assert left == "1 shard to be handed over, 2 copies to be removed, 1 attempt running"
 
 
-def test_a_node_that_has_not_heard_of_it_knows_of_nothing_that_is_left() -> None:
+def test_a_drain_that_not_all_nodes_have_received_has_no_count() -> None:
     assert (
         left_to_drain(view([WELL], [node("c")]), "c") == "not all nodes have received the request"
     )

@@ -87,7 +87,7 @@ def test_settings_that_contradict_each_other_are_all_reported(
 # -- names and origins of the API ------------------------------------------------------------------
 
 
-def test_names_and_origins_are_read_in_small_letters_and_joined_by_commas() -> None:
+def test_names_and_origins_are_read_in_lower_case_and_joined_by_commas() -> None:
     config = load_config(
         None,
         {"ROTA_ALLOWED_HOSTS": "Rota, *.Example.org.", "ROTA_ALLOWED_ORIGINS": "HTTPS://Rota:8443"},
@@ -113,7 +113,7 @@ def test_what_is_no_name_or_no_origin_is_refused(name: str, value: str) -> None:
         load_config(None, {}, {name: value})
 
 
-def test_a_node_is_reached_under_the_names_that_it_listens_on_and_tells_others() -> None:
+def test_a_node_is_reached_under_its_listening_and_advertised_names() -> None:
     flags = {
         "listen": "Node:7400",
         "insecure": True,

@@ -1,8 +1,8 @@
-"""Which configuration's copies have every entry that may have been acknowledged.
+"""Choice of the configuration whose copies have every entry that may have been acknowledged.
 
-A journal is written as a text, a letter an entry, so two have a common beginning as long as their
-texts have. The letters before the first `|` are dropped, those before the second one are known to
-be committed.
+A journal is written as a text with a character for each entry; the common beginning of two texts
+is that of their journals. Entries before the first `|` are dropped, entries before the second one
+are known to be committed.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class Journal:
         self.committed = Index(len(dropped + committed))
 
     def hash_at(self, index: Index) -> bytes:
-        """Return what an entry has that is kept."""
+        """Return the hash of an entry that is not dropped."""
         assert self.before <= index <= len(self.text), "a hash is asked for that is not there"
         return self.text[:index].encode()
 
@@ -61,7 +61,7 @@ Copies = Mapping[NodeId, tuple[Configuration, str | None]]
 
 
 def sound(copies: Copies, current: Configuration | None = None) -> Configuration | None:
-    """Return the configuration that is sound, with all the hashes that are wanted."""
+    """Return the sound configuration, found with all the hashes that are requested."""
     journals = {node_id: Journal(text) for node_id, (_, text) in copies.items() if text is not None}
     there = {each: held(seen, journals.get(each), each) for each, (seen, _) in copies.items()}
     known = [seen for seen, _ in copies.values()] + ([current] if current else [])
@@ -113,7 +113,7 @@ LONG = "x" * 1_000
         "a stale copy with more entries of its own",
         "a copy that was counted out, and has seen it",
         "a stale copy, and journals that begin later",
-        "a restarted node knows of nothing that it is committed",
+        "a restarted node has no record of committed entries",
         "a stale copy, and copies beside it that were given up",
         "likewise, and journals that begin later",
         "a stale copy, and a copy beside it that counts no more",

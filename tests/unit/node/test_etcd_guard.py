@@ -34,7 +34,7 @@ def test_the_member_that_is_nearest_to_its_quota_counts() -> None:
     assert space_of([]) is None
 
 
-def test_a_member_that_does_not_tell_its_quota_has_that_of_etcd_by_default() -> None:
+def test_a_member_that_does_not_report_its_quota_has_the_default_of_etcd() -> None:
     assert space_of([StatusResponse(size_bytes=7)]) == EtcdSpace(7, 2 * GIB, is_refusing=False)
 
 
@@ -47,7 +47,7 @@ def test_the_alarm_of_any_member_makes_etcd_refuse_writes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "reason"),
     [
         (None, None),
         (space(799), None),
@@ -56,16 +56,16 @@ def test_the_alarm_of_any_member_makes_etcd_refuse_writes() -> None:
     ],
 )
 def test_etcd_that_is_nearly_full_is_a_trouble_with_its_remedy(
-    guard: EtcdGuard, found: EtcdSpace | None, told: str | None
+    guard: EtcdGuard, found: EtcdSpace | None, reason: str | None
 ) -> None:
     guard.see(found)
 
     why = guard.why_short
-    assert (why is None) == (told is None)
-    assert why is None or (why.startswith(told or "") and "`etcdctl compact`" in why)
+    assert (why is None) == (reason is None)
+    assert why is None or (why.startswith(reason or "") and "`etcdctl compact`" in why)
 
 
-def test_what_was_known_stays_known_while_etcd_does_not_answer(guard: EtcdGuard) -> None:
+def test_the_last_state_stays_while_etcd_does_not_answer(guard: EtcdGuard) -> None:
     guard.see(space(900))
     guard.see(None)
 
@@ -73,7 +73,7 @@ def test_what_was_known_stays_known_while_etcd_does_not_answer(guard: EtcdGuard)
     assert guard.why_short
 
 
-def test_the_log_tells_once_that_etcd_is_nearly_full_and_once_that_it_is_not(
+def test_the_log_reports_once_that_etcd_is_nearly_full_and_once_that_it_is_not(
     guard: EtcdGuard, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):

@@ -16,6 +16,8 @@ from unit.samples import SENT, fields_of
 
 Fields = Any  # Any: the fields of messages, into which a test puts what no node sends.
 
+MESSAGE = "letter"
+"""Wire name of the message in `ReceiveMessage`."""
 BAD: dict[str, list[tuple[str, object]]] = {
     "append": [
         ("configuration.epoch", -1),
@@ -51,8 +53,8 @@ BAD: dict[str, list[tuple[str, object]]] = {
         ("commands.1.report.1", bytes((64 << 10) + 1)),
         ("commands.2.sender", 1 << 16),
         ("commands.2.place", "p" * 1_025),
-        ("commands.2.letter.upstream", "no namespace"),
-        ("commands.2.letter.type", "no such letter"),
+        (f"commands.2.{MESSAGE}.upstream", "no namespace"),
+        (f"commands.2.{MESSAGE}.type", "no such message"),
     ],
     "ask_lease": [("attempts.0.0", ""), ("incarnation", -1), ("sent_at", float("nan"))],
     "dispatch": [
@@ -123,7 +125,7 @@ def test_a_message_with_too_long_a_list_is_garbage(tag: str, field: str, most: i
         frames.decode(frame)
 
 
-def test_a_letter_between_jobs_with_the_longest_names_is_taken() -> None:
+def test_a_message_between_jobs_with_the_longest_names_is_taken() -> None:
     full = f"{'n' * NAME_LENGTH_MAX}/{'j' * NAME_LENGTH_MAX}"
     message = Subscribe(upstream=full, dependent=full)
     place = (

@@ -1,4 +1,4 @@
-"""Log lines about shards taken up and given up: once a second at most, and nothing is left out."""
+"""Log lines about shards taken up and given up: once a second at most, with all shards."""
 
 import logging
 
@@ -20,7 +20,7 @@ def test_shards_taken_up_are_told_with_their_epochs_and_the_time_it_took(
             ownership.taken_up(ShardId(shard), Epoch(epoch), Duration(2 * MILLISECOND))
         ownership.write(Instant(0))
 
-    assert told(caplog) == [("shards taken up", 3, 2, 7, 6.0)]
+    assert lines_of(caplog) == [("shards taken up", 3, 2, 7, 6.0)]
 
 
 def test_lines_are_a_second_apart_and_the_next_one_has_what_came_meanwhile(
@@ -34,7 +34,7 @@ def test_lines_are_a_second_apart_and_the_next_one_has_what_came_meanwhile(
             ownership.write(Instant(at))
         ownership.write_all()
 
-    assert [(each[0], each[1]) for each in told(caplog)] == [
+    assert [(each[0], each[1]) for each in lines_of(caplog)] == [
         ("shards taken up", 1),
         ("shards given up", 1),
         ("shards taken up", 10),
@@ -53,7 +53,7 @@ def test_nothing_is_written_when_nothing_changed(caplog: pytest.LogCaptureFixtur
     assert not caplog.records
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[object, ...]]:
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[tuple[object, ...]]:
     """Return the event and the facts of each line."""
     return [
         (each.getMessage(), *(vars(each)[name] for name in FACTS if name in vars(each)))

@@ -1,4 +1,4 @@
-"""What a recovery writes when the coordinator lost its state, from what nodes have."""
+"""Plans of recovery after the loss of the coordinator's state, from the inventories of nodes."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -18,7 +18,7 @@ A, B, C, D = (NodeId(each) for each in "abcd")
 SHARD = ShardId(0)
 LEAST = 2
 NO_HASHES = Hashes({})
-"""None is needed where all copies end with the same entry."""
+"""No hash is needed where all copies end with the same entry."""
 CLUSTER = Cluster(id="cluster", shards=8, replicas=3)
 
 
@@ -90,7 +90,7 @@ FORKED_C = HeldCopy(
     tip=(Epoch(6), Index(1)),
     tip_hash=b"another entry",
 )
-"""The copy of c went on from the backup, while a and b were away."""
+"""The copy of c, which took entries after the restored state while a and b were away."""
 
 
 def only(plan: RecoveryPlan) -> ShardPlan:
@@ -114,24 +114,24 @@ def test_the_newest_configuration_that_a_node_has_seen_is_written_in_a_new_gener
 
 
 def test_a_configuration_that_a_node_without_a_copy_of_it_has_seen_counts() -> None:
-    told = inventories({A: held(A, OLD), B: held(B, OLD), C: held(C, configuration(6, A, C))})
+    reported = inventories({A: held(A, OLD), B: held(B, OLD), C: held(C, configuration(6, A, C))})
 
-    shard = only(plan_of(view(OLD), told, NO_HASHES, least=LEAST))
+    shard = only(plan_of(view(OLD), reported, NO_HASHES, least=LEAST))
 
     assert shard.fresh is not None
     assert [copy.node_id for copy in shard.fresh.sync] == [A, C]
 
 
-def test_what_only_the_coordinator_has_counts() -> None:
-    told = inventories({A: held(A, OLD), B: held(B, OLD), C: held(C, OLD)})
+def test_a_configuration_that_only_the_coordinator_has_counts() -> None:
+    reported = inventories({A: held(A, OLD), B: held(B, OLD), C: held(C, OLD)})
 
-    shard = only(plan_of(view(NEW), told, NO_HASHES, least=LEAST))
+    shard = only(plan_of(view(NEW), reported, NO_HASHES, least=LEAST))
 
     assert shard.fresh is not None
     assert shard.fresh.sync == NEW.sync
 
 
-def test_an_empty_coordinator_gets_what_nodes_have_seen() -> None:
+def test_an_empty_coordinator_gets_the_configuration_that_nodes_have_seen() -> None:
     plan = plan_of(
         view(None, D, cluster=None), inventories({**THREE, D: HeldCopy()}), NO_HASHES, least=LEAST
     )
@@ -143,9 +143,9 @@ def test_an_empty_coordinator_gets_what_nodes_have_seen() -> None:
 
 
 def test_a_copy_that_is_not_on_its_disk_does_not_count() -> None:
-    told = inventories({**THREE, A: held(A, NEW, is_whole=False)})
+    reported = inventories({**THREE, A: held(A, NEW, is_whole=False)})
 
-    shard = only(plan_of(view(OLD), told, NO_HASHES, least=LEAST))
+    shard = only(plan_of(view(OLD), reported, NO_HASHES, least=LEAST))
 
     assert shard.fresh is not None
     assert shard.fresh.primary == B
@@ -161,9 +161,9 @@ def test_the_primary_is_the_copy_with_the_longest_journal_where_the_primary_is_l
     tip_b: tuple[int, int], tip_c: tuple[int, int], primary: NodeId
 ) -> None:
     seen = configuration(6, A, B, C)
-    told = inventories({B: held(B, seen, tip=tip_b), C: held(C, seen, tip=tip_c)})
+    reported = inventories({B: held(B, seen, tip=tip_b), C: held(C, seen, tip=tip_c)})
 
-    shard = only(plan_of(view(OLD), told, NO_HASHES, without=[A], least=LEAST))
+    shard = only(plan_of(view(OLD), reported, NO_HASHES, without=[A], least=LEAST))
 
     assert shard.fresh is not None
     assert shard.fresh.primary == primary
@@ -171,18 +171,21 @@ def test_the_primary_is_the_copy_with_the_longest_journal_where_the_primary_is_l
 
 
 def test_a_shard_that_no_node_has_seen_is_left_alone() -> None:
-    told = {each: Inventory(lost=0, shards={}) for each in (A, B, C)}
+    reported = {each: Inventory(lost=0, shards={}) for each in (A, B, C)}
 
-    plan = plan_of(view(), told, NO_HASHES, least=LEAST)
+    plan = plan_of(view(), reported, NO_HASHES, least=LEAST)
 
     assert plan == RecoveryPlan(generation=1, shards=())
 
 
 @pytest.mark.parametrize("begun", [HeldCopy(), HeldCopy(allocation=copy_of(A))], ids=["", "begun"])
 def test_a_shard_of_which_no_node_has_anything_is_founded(begun: HeldCopy) -> None:
-    told = {**inventories({A: begun}), **{each: Inventory(lost=0, shards={}) for each in (B, C)}}
+    reported = {
+        **inventories({A: begun}),
+        **{each: Inventory(lost=0, shards={}) for each in (B, C)},
+    }
 
-    plan = plan_of(view(), told, NO_HASHES, least=LEAST, count=2)
+    plan = plan_of(view(), reported, NO_HASHES, least=LEAST, count=2)
 
     assert plan.generation == 1
     assert [each.finding for each in plan.shards] == [Finding.NEW, Finding.NEW]
@@ -208,11 +211,11 @@ def test_a_shard_is_not_founded_where_as_many_nodes_may_have_had_it_as_may_commi
         for each in (A, B, C)
         if each not in without
     }
-    told = inventories(held_by)
+    reported = inventories(held_by)
 
-    cautious = plan_of(view(OLD), told, NO_HASHES, without=without, least=LEAST, count=2)
+    cautious = plan_of(view(OLD), reported, NO_HASHES, without=without, least=LEAST, count=2)
     bold = plan_of(
-        view(OLD), told, NO_HASHES, without=without, least=LEAST, count=2, accepts_loss=True
+        view(OLD), reported, NO_HASHES, without=without, least=LEAST, count=2, accepts_loss=True
     )
 
     assert cautious.shards[1].finding is finding
@@ -241,9 +244,9 @@ def test_the_generation_is_above_every_one_that_is_known(
     generation: int,
 ) -> None:
     cluster = Cluster(id="cluster", shards=8, replicas=3, generation=cluster_generation)
-    told = inventories({**THREE, **changed}, lost)
+    reported = inventories({**THREE, **changed}, lost)
 
-    plan = plan_of(view(current, cluster=cluster), told, NO_HASHES, least=LEAST)
+    plan = plan_of(view(current, cluster=cluster), reported, NO_HASHES, least=LEAST)
 
     assert plan.generation == generation
     fresh = only(plan).fresh
@@ -255,7 +258,7 @@ def test_a_second_run_writes_what_the_first_one_did_not() -> None:
     other = ShardId(1)
     cluster = Cluster(id="cluster", shards=8, replicas=3, generation=1)
     done = configuration(first_epoch(1), A, B)
-    told = {
+    reported = {
         each: Inventory(lost=0, shards={SHARD: held(each, done), other: held(each, NEW)})
         for each in (A, B)
     }
@@ -267,7 +270,7 @@ def test_a_second_run_writes_what_the_first_one_did_not() -> None:
         cluster=cluster,
     )
 
-    plan = plan_of(there, told, NO_HASHES, without=[C], least=LEAST)
+    plan = plan_of(there, reported, NO_HASHES, without=[C], least=LEAST)
 
     assert plan.generation == 2
     assert [each.shard for each in plan.shards] == [other]
@@ -301,9 +304,9 @@ def test_an_epoch_beyond_the_highest_is_refused() -> None:
 def test_a_shard_that_is_not_certain_stays_closed(
     changed: Mapping[NodeId, HeldCopy], without: list[NodeId], finding: Finding
 ) -> None:
-    told = inventories({**THREE, **changed})
+    reported = inventories({**THREE, **changed})
 
-    plan = plan_of(view(OLD), told, NO_HASHES, without=without, least=LEAST, accepts_loss=True)
+    plan = plan_of(view(OLD), reported, NO_HASHES, without=without, least=LEAST, accepts_loss=True)
 
     assert plan.generation == 1
     shard = only(plan)
@@ -312,7 +315,7 @@ def test_a_shard_that_is_not_certain_stays_closed(
 
 
 class Missing(NamedTuple):
-    """Nodes that are lost, or that lost their data, and what follows."""
+    """Nodes that are lost or lost their data, and the resulting finding."""
 
     without: list[NodeId]
     wiped: list[NodeId]
@@ -332,17 +335,17 @@ class Missing(NamedTuple):
 def test_a_shard_is_not_certain_where_as_many_nodes_are_missing_as_may_commit(
     missing: Missing,
 ) -> None:
-    # They may have gone on as a configuration of their own, which no other node has seen.
+    # They may have formed a configuration of their own, which no other node has seen.
     held_by = {
         each: held(each, OLD, is_whole=each not in missing.wiped)
         for each in (A, B, C)
         if each not in missing.without
     }
-    told, without = inventories(held_by), missing.without
+    reported, without = inventories(held_by), missing.without
 
-    cautious = only(plan_of(view(OLD), told, NO_HASHES, without=without, least=LEAST))
+    cautious = only(plan_of(view(OLD), reported, NO_HASHES, without=without, least=LEAST))
     bold = only(
-        plan_of(view(OLD), told, NO_HASHES, without=without, least=LEAST, accepts_loss=True)
+        plan_of(view(OLD), reported, NO_HASHES, without=without, least=LEAST, accepts_loss=True)
     )
 
     assert cautious.finding is missing.finding
@@ -357,34 +360,34 @@ def test_a_node_with_another_disk_than_before_is_missing_though_no_configuration
     # 9: A and C. 10: A, C and D, which C did not see. 11: A and D, which commit alone. Then A's
     # machine is lost, and D's disk is exchanged.
     before, nine = configuration(8, A, B, C), configuration(9, A, C)
-    told = inventories({B: held(B, before), C: held(C, nine), D: HeldCopy()})
+    reported = inventories({B: held(B, before), C: held(C, nine), D: HeldCopy()})
     there = view(before if current == "set back" else None, A, B, C, D)
 
-    shard = only(plan_of(there, told, NO_HASHES, without=[A], least=LEAST))
+    shard = only(plan_of(there, reported, NO_HASHES, without=[A], least=LEAST))
 
     assert shard.finding is Finding.UNSURE
     assert shard.fresh is None
 
 
-# -- what is refused ------------------------------------------------------------------------------
+# -- refusals -------------------------------------------------------------------------------------
 
 
-def refused(there: View, told: Mapping[NodeId, Inventory], without: list[NodeId]) -> Refused:
+def refused(there: View, reported: Mapping[NodeId, Inventory], without: list[NodeId]) -> Refused:
     with pytest.raises(Refused) as refusal:
-        plan_of(there, told, NO_HASHES, without=without, least=LEAST)
+        plan_of(there, reported, NO_HASHES, without=without, least=LEAST)
     return refusal.value
 
 
-def test_a_recovery_is_refused_where_no_node_knows_of_a_loss() -> None:
+def test_a_recovery_is_refused_where_no_node_has_detected_a_loss() -> None:
     assert refused(view(NEW), inventories(THREE, None), []).code == "coordination_sound"
 
 
 def test_a_recovery_is_refused_where_everything_is_recovered() -> None:
     cluster = Cluster(id="cluster", shards=8, replicas=3, generation=1)
     done = configuration(first_epoch(1), A, B)
-    told = inventories({each: held(each, done) for each in (A, B, C)})
+    reported = inventories({each: held(each, done) for each in (A, B, C)})
 
-    assert refused(view(done, cluster=cluster), told, []).code == "coordination_sound"
+    assert refused(view(done, cluster=cluster), reported, []).code == "coordination_sound"
 
 
 @pytest.mark.parametrize(
@@ -395,13 +398,13 @@ def test_a_recovery_is_refused_where_everything_is_recovered() -> None:
 def test_a_node_that_does_not_answer_has_to_be_named(
     members: tuple[NodeId, ...], answering: tuple[NodeId, ...], missing: NodeId
 ) -> None:
-    told = inventories({each: THREE[each] for each in answering})
+    reported = inventories({each: THREE[each] for each in answering})
 
-    refusal = refused(view(OLD, *members), told, [])
+    refusal = refused(view(OLD, *members), reported, [])
 
     assert refusal.code == "nodes_unreached"
     assert f"`rota cluster recover-coordination --without {missing}`" in refusal.detail
-    assert plan_of(view(OLD, *members), told, NO_HASHES, without=[missing], least=LEAST).shards
+    assert plan_of(view(OLD, *members), reported, NO_HASHES, without=[missing], least=LEAST).shards
 
 
 def test_a_node_that_lives_is_not_left_out() -> None:
@@ -413,19 +416,21 @@ def test_a_node_that_lives_is_not_left_out() -> None:
 
 
 def test_nodes_that_live_and_do_not_answer_may_know_of_a_loss() -> None:
-    told = inventories({A: THREE[A]}, None)
+    reported = inventories({A: THREE[A]}, None)
 
-    refusal = refused(view(OLD, alive=(A, B)), told, [])
+    refusal = refused(view(OLD, alive=(A, B)), reported, [])
 
     assert refusal.code == "nodes_unreached"
     assert "`rota cluster recover-coordination --url http://" in refusal.detail
 
 
 def test_the_command_that_a_refusal_names_has_what_was_given_already() -> None:
-    told = inventories({C: THREE[C]})
+    reported = inventories({C: THREE[C]})
 
     with pytest.raises(Refused) as whole:
-        plan_of(view(OLD, A, B, C), told, NO_HASHES, without=[A], least=LEAST, accepts_loss=True)
+        plan_of(
+            view(OLD, A, B, C), reported, NO_HASHES, without=[A], least=LEAST, accepts_loss=True
+        )
     sound = inventories({C: THREE[C]}, None)
     with pytest.raises(Refused) as single:
         plan_from(SHARD, C, view(NEW, A, B, C), sound, NO_HASHES, without=[B], least=LEAST)
@@ -435,27 +440,27 @@ def test_the_command_that_a_refusal_names_has_what_was_given_already() -> None:
     assert f"`rota shard recover {SHARD} --from c --without a --without b`" in single.value.detail
 
 
-def test_a_node_that_nobody_knows_is_not_left_out() -> None:
+def test_a_node_that_is_no_member_cannot_be_left_out() -> None:
     assert refused(view(OLD), inventories(THREE), [D]).code == "node_not_found"
 
 
 def test_a_node_that_has_not_learned_of_the_loss_is_waited_for() -> None:
-    told = {**inventories(THREE), **inventories({B: THREE[B]}, None)}
+    reported = {**inventories(THREE), **inventories({B: THREE[B]}, None)}
 
-    refusal = refused(view(OLD), told, [])
+    refusal = refused(view(OLD), reported, [])
     assert refusal.code == "nodes_unaware"
     assert "b has not detected" in refusal.detail
 
 
-def test_a_node_that_cannot_accept_the_word_of_a_loss_can_be_left_out() -> None:
-    """It was away when a repair overtook a promise more than 1,000 generations above its own."""
+def test_a_node_that_cannot_accept_the_report_of_a_loss_can_be_left_out() -> None:
+    """C was away when a repair overtook a promise more than 1,000 generations above its own."""
     repaired = configuration(first_epoch(5_000), A, B)
     lost = inventories({A: held(A, repaired), B: held(B, repaired)}, 5_000)
-    told = {**lost, **inventories({C: THREE[C]})}
+    reported = {**lost, **inventories({C: THREE[C]})}
     away = CoordinatorContinuity()
 
     assert not away.accept_report(5_000, A)
-    assert refused(view(OLD), told, []).code == "nodes_unaware"
+    assert refused(view(OLD), reported, []).code == "nodes_unaware"
     plan = plan_of(view(OLD), lost, NO_HASHES, without=[C], least=LEAST)
 
     assert plan.generation == 5_001
@@ -468,9 +473,9 @@ LATER = Cluster(id="cluster", shards=8, replicas=3, generation=1)
 
 
 def test_one_copy_becomes_the_configuration_where_no_copy_that_counts_is_left() -> None:
-    told = inventories({C: held(C, NEW, tip=(5, 9))}, None)
+    reported = inventories({C: held(C, NEW, tip=(5, 9))}, None)
 
-    plan = plan_from(SHARD, C, view(NEW), told, NO_HASHES, without=[A, B], least=LEAST)
+    plan = plan_from(SHARD, C, view(NEW), reported, NO_HASHES, without=[A, B], least=LEAST)
 
     assert plan.generation == 1
     assert only(plan).expected == NEW
@@ -483,9 +488,9 @@ def test_one_copy_becomes_the_configuration_where_no_copy_that_counts_is_left() 
 
 
 def test_one_copy_is_chosen_where_the_shard_has_forked() -> None:
-    told = inventories({**THREE, C: FORKED_C})
+    reported = inventories({**THREE, C: FORKED_C})
 
-    plan = plan_from(SHARD, B, view(OLD, cluster=LATER), told, NO_HASHES, least=LEAST)
+    plan = plan_from(SHARD, B, view(OLD, cluster=LATER), reported, NO_HASHES, least=LEAST)
 
     assert plan.generation == 2
     fresh = only(plan).fresh
@@ -494,9 +499,9 @@ def test_one_copy_is_chosen_where_the_shard_has_forked() -> None:
 
 
 def test_one_copy_is_chosen_under_an_epoch_above_a_promise_that_nothing_explains() -> None:
-    told = inventories({**THREE, C: held(C, OLD, promised=first_epoch(9))})
+    reported = inventories({**THREE, C: held(C, OLD, promised=first_epoch(9))})
 
-    plan = plan_from(SHARD, B, view(OLD, cluster=LATER), told, NO_HASHES, least=LEAST)
+    plan = plan_from(SHARD, B, view(OLD, cluster=LATER), reported, NO_HASHES, least=LEAST)
 
     assert plan.generation == 10
 

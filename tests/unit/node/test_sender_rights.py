@@ -72,7 +72,7 @@ def test_every_kind_of_message_is_in_the_table_and_nothing_else() -> None:
     [("a", Role.PRIMARY), ("b", Role.COPY), ("c", Role.MEMBER), ("d", Role.STRANGER)],
 )
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
-def test_a_message_is_taken_from_those_who_have_the_right(
+def test_a_message_is_accepted_from_senders_with_the_right(
     kind: type[Sent], sender: str, role: Role
 ) -> None:
     assert may_send(kind, NodeId(sender), NEWEST, MEMBERS) is (role in takers(kind))

@@ -28,7 +28,7 @@ def test_a_sound_membership_has_no_problems() -> None:
     assert problems_of_members(members) == []
 
 
-def test_every_problem_is_told_with_its_place() -> None:
+def test_every_problem_is_reported_with_its_place() -> None:
     members = [
         member("a"),
         member("a"),

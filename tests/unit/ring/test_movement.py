@@ -85,7 +85,7 @@ def test_the_first_copies_of_all_have_to_be_made() -> None:
 
 @given(drawn=holder_lists())
 @settings(max_examples=50, deadline=None)
-def test_who_comes_and_goes_again_leaves_no_trace(
+def test_a_member_that_joins_and_leaves_leaves_no_trace(
     drawn: tuple[list[tuple[float, str]], int],
 ) -> None:
     described, copies = drawn

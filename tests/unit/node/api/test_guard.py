@@ -188,20 +188,20 @@ def test_a_body_may_not_be_compressed(method: str, encoding: str, code: str | No
 
 
 @pytest.mark.parametrize(
-    ("headers", "told"),
+    ("headers", "advice"),
     [
         ({"Host": "jobs.example:7500"}, "allowed_hosts = ['jobs.example']"),
         ({"Origin": PAGE}, "allowed_origins"),
         ({"Content-Type": FORM}, "'Content-Type: application/json'"),
     ],
 )
-def test_a_refusal_says_what_to_change(headers: dict[str, str], told: str) -> None:
+def test_a_refusal_says_what_to_change(headers: dict[str, str], advice: str) -> None:
     given = CIMultiDict({"Host": "localhost", **headers})
 
     refusal = Guard(()).refusal("POST", given, has_body=True)
 
     assert refusal is not None
-    assert told in refusal.detail
+    assert advice in refusal.detail
 
 
 def test_a_refusal_repeats_no_long_or_broken_text() -> None:

@@ -246,7 +246,7 @@ def test_a_bind_is_read_only_unless_it_says_otherwise() -> None:
     assert spec.tasks[0].work.sandbox.binds == (Bind("/a", "/b"), Bind("/c", "/d", True))
 
 
-def test_the_shortest_form_of_what_runs_is_told() -> None:
+def test_the_shortest_form_of_the_work_is_shown() -> None:
     spec = job_spec(
         JobBody(
             name="job", container=ContainerBody(image="alpine"), limits=LimitsBody(memory=1024**2)

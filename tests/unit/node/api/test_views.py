@@ -1,4 +1,4 @@
-"""What clients are told of executions: how far they are, and how their attempts ended."""
+"""Documents about executions: progress, and ends of attempts."""
 
 import msgspec
 import pytest
@@ -18,7 +18,7 @@ FOUR = (task("a"), task("b"), task("c"), task("d", "a"))
 
 
 @pytest.mark.parametrize(
-    ("told", "ended", "expected"),
+    ("percents", "ended", "expected"),
     [
         ({}, (), 0),
         ({"a": 50}, (), 12),
@@ -28,12 +28,12 @@ FOUR = (task("a"), task("b"), task("c"), task("d", "a"))
     ],
 )
 def test_each_task_has_an_equal_share_of_the_progress(
-    told: dict[str, int], ended: tuple[str, ...], expected: int
+    percents: dict[str, int], ended: tuple[str, ...], expected: int
 ) -> None:
     shard = Shard()
     execution_id = shard.run(*FOUR)
 
-    for name, percent in told.items():
+    for name, percent in percents.items():
         shard.report_progress(execution_id, name, percent=percent)
     for name in ended:
         shard.finish(execution_id, name)
@@ -42,7 +42,7 @@ def test_each_task_has_an_equal_share_of_the_progress(
     assert job_progress(shard, execution_id) == expected
 
 
-def test_a_task_that_backs_off_counts_for_nothing_whatever_its_attempt_told() -> None:
+def test_a_task_that_backs_off_has_no_progress_whatever_its_attempt_reported() -> None:
     shard = Shard()
     execution_id = shard.run(task("a", retry=RetryPolicy(limit=1)), task("b"))
     shard.report_progress(execution_id, "a", percent=90)
@@ -53,7 +53,7 @@ def test_a_task_that_backs_off_counts_for_nothing_whatever_its_attempt_told() ->
     assert execution_progress(shard, execution_id) == 0
 
 
-def test_a_task_shows_what_its_running_attempt_told() -> None:
+def test_a_task_shows_the_progress_of_its_running_attempt() -> None:
     shard = Shard()
     execution_id = shard.run(*FOUR)
     shard.report_progress(execution_id, "a", percent=90)
@@ -87,7 +87,7 @@ def test_an_exception_is_shown_with_its_traceback() -> None:
     assert (shown.type, shown.message, shown.traceback) == ("a.B", "no", "Traceback …")
 
 
-def test_what_an_attempt_used_is_shown_in_seconds_and_bytes() -> None:
+def test_used_resources_are_shown_in_seconds_and_bytes() -> None:
     counted = attempt_of(
         Outcome.FAILED,
         usage=Usage(cpu=Duration(1_500_000), memory_peak=1 << 20),
@@ -117,12 +117,12 @@ def test_an_execution_and_a_ledger_entry_that_cannot_be_shown_are_shown_as_broke
     )
 
     shown = execution_view(replace(execution, finished_at=beyond))
-    told = ledger_entry_view(entry)
+    shown_entry = ledger_entry_view(entry)
 
     assert "cannot be shown" in shown.broken
     assert (shown.execution_id, shown.finished_at) == (execution.id, format_instant(LATEST_INSTANT))
-    assert "cannot be shown" in told.broken
-    assert (told.count, told.until) == (2, format_instant(LATEST_INSTANT))
+    assert "cannot be shown" in shown_entry.broken
+    assert (shown_entry.count, shown_entry.until) == (2, format_instant(LATEST_INSTANT))
     assert execution_view(execution).broken == ""
 
 
