@@ -1,0 +1,209 @@
+"""A run without violations, from which tests of the judge make others."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+Json = Any  # Any: a line of a history.
+
+AHEAD = 1_700_000_000.0
+"""By how much the calendar is ahead of the boot time: the run begins at its second 100."""
+
+
+@dataclass
+class Run:
+    """What is in a folder: documents by file."""
+
+    documents: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
+    said: list[str] = field(default_factory=list[str])
+
+    def add(self, file: str, **document: Json) -> Json:
+        """Add a document to a file, and return it."""
+        self.documents.setdefault(file, []).append(document)
+        return document
+
+    def all(self, file: str, **wanted: Json) -> list[Json]:
+        """Return the documents that have all of *wanted*."""
+        return [
+            each
+            for each in self.documents[file]
+            if all(each.get(key) == value for key, value in wanted.items())
+        ]
+
+    def one(self, file: str, **wanted: Json) -> Json:
+        """Return the only one of them."""
+        [found] = self.all(file, **wanted)
+        return found
+
+    def drop(self, file: str, **wanted: Json) -> None:
+        """Take it away."""
+        self.documents[file].remove(self.one(file, **wanted))
+
+    def write(self, folder: Path) -> Path:
+        """Write all files."""
+        for file, documents in self.documents.items():
+            if file.endswith(".jsonl"):
+                (folder / file).write_text("".join(json.dumps(each) + "\n" for each in documents))
+            else:
+                (folder / file).write_text(json.dumps(documents[0]))
+        (folder / "said").write_text("".join(f"{line}\n" for line in self.said))
+        return folder
+
+    # -- what happens in it ------------------------------------------------------------------------
+
+    def operation(self, number: int, what: str, at: float, asked: Json, **told: Json) -> None:
+        """A client asks for something, and is told at once."""
+        self.add("clients.jsonl", op=number, event="invoke", at=at, what=what, asked=asked)
+        self.add("clients.jsonl", op=number, event="ok", at=at + 0.1, what=what, told=told)
+
+    def job(self, job_id: str, at: float, **definition: Json) -> None:
+        """A client makes a job."""
+        number = len(self.documents.get("jobs.jsonl", ()))
+        self.operation(number, "create", at, {"job": definition}, id=job_id)
+        self.add("jobs.jsonl", jobId=job_id, name=definition["name"], createdAt=text(at + 0.05))
+
+    def execution(self, execution_id: str, at: float, *outcomes: str, **facts: Json) -> None:
+        """An execution of one task, whose attempts take half a second each."""
+        attempts: list[Json] = []
+        for number, outcome in enumerate(outcomes, start=1):
+            began = at + number - 1
+            token = f"{round(began * 10):032x}"
+            attempts.append(
+                {
+                    "number": number, "nodeId": "n1", "token": token, "outcome": outcome,
+                    "startedAt": text(began), "finishedAt": text(began + 0.5),
+                }
+            )  # fmt: skip
+            self.say(execution_id, number, token, began, "start")
+            if outcome != "lost":
+                self.say(execution_id, number, token, began + 0.5, "end")
+        document = {
+            "executionId": execution_id, "jobId": execution_id.split("-")[0], "trigger": "manual",
+            "status": "success", "fireTime": text(at), "queuedAt": text(at),
+            "finishedAt": text(at + len(outcomes)), "traceparent": "",
+            "tasks": {"main": {"attempts": attempts}}, **facts,
+        }  # fmt: skip
+        self.add("executions.jsonl", **document)
+
+    def say(self, execution: str, attempt: int, token: str, at: float, word: str) -> None:
+        """A task says a word."""
+        self.said.append(f"{execution} main {attempt} {token} n1 {at} {word}")
+
+    def write_to_sink(self, at: float, execution: str, attempt: int, token: str) -> None:
+        """An attempt writes to the fenced sink, which takes it."""
+        written = {"execution": execution, "task": "main", "attempt": attempt, "token": token}
+        self.add("sink.jsonl", at=at, job=execution.split("-")[0], accepted=True, **written)
+
+    def fault(self, kind: str, *hosts: str, begins: float, ends: float) -> None:
+        """Something is done to hosts."""
+        number = len(self.documents.get("faults.jsonl", ()))
+        for event, at in (("begin", begins), ("end", ends)):
+            self.add("faults.jsonl", at=at, fault=number, event=event, kind=kind, hosts=list(hosts))
+
+
+def text(boottime: float) -> str:
+    return datetime.fromtimestamp(boottime + AHEAD, UTC).isoformat().replace("+00:00", "Z")
+
+
+def clean() -> Run:
+    """A run in which a clock ticks, somebody triggers, a node's host is killed, and all is well."""
+    run = Run()
+    run.add(
+        "run.json",
+        calendarAhead=AHEAD,
+        endedAt=130.0,
+        minSync=2,
+        attemptLeaseS=15.0,
+        standInAfterS=6,
+    )
+    run.fault("kill-host", "n1", begins=110.2, ends=112.0)
+    tick = {"name": "tick", "schedule": "@every 2s", "misfire": "skip", "grace": "2s"}
+    run.job("tick", 100.0, **tick, overlap="skip", python="say:short")
+    run.job("asked", 100.2, name="asked", command="say")
+    for number, at in enumerate(range(102, 120, 2)):
+        if number in (4, 5):  # At 110 and 112: that long nobody is there to fire.
+            continue
+        run.execution(f"tick-{at}", float(at), "succeeded", trigger="schedule")
+        run.add("ledger.jsonl", **row("fired", at, execution=f"tick-{at}"))
+    run.add("ledger.jsonl", **row("missed", 110, 112, recorded=114.5))
+    asked = {"job": "asked", "key": "key-1", "trace": "trace-1"}
+    run.operation(10, "trigger", 104.0, asked, execution="asked-1")
+    run.execution("asked-1", 104.0, "failed", "succeeded", traceparent="trace-1")
+    asked = {"job": "asked", "key": "key-2", "trace": "trace-2"}
+    run.operation(11, "trigger", 109.5, asked, execution="asked-2")
+    run.execution("asked-2", 109.7, "lost", "succeeded", traceparent="trace-2")
+    run.operation(12, "see", 111.0, {"execution": "asked-2"}, status="success")
+    run.operation(13, "put", 105.0, {"register": "r", "value": "1"})
+    run.operation(14, "get", 106.0, {"register": "r"}, value="1")
+    run.operation(15, "delete", 107.0, {"register": "r"})
+    run.operation(16, "pause", 119.5, {"job": "tick"})
+    run.said.sort(key=lambda line: float(line.split()[5]))
+    for epoch, primary in ((1, "n1"), (2, "n2")):
+        value = {"epoch": epoch, "primary": primary, "sync": [["n1", "c1"], ["n2", "c2"]]}
+        run.add("configurations.jsonl", shard=0, revision=epoch, value=value)
+    for node in ("n1", "n2"):
+        run.add("replicas.jsonl", node=node, shard=0, applied=9, tables={"1": "2 rows"})
+    run.documents["stalls.jsonl"] = []
+    run.documents["restores.jsonl"] = []
+    run.write_to_sink(104.2, "asked-1", 1, "0" * 31 + "1")
+    run.write_to_sink(105.2, "asked-1", 2, "0" * 31 + "2")
+    is_paused_for_a_while(run)
+    goes_on_apart(run)
+    run.add("end.json", trouble="", wholeAfterS=1.0, processes=[], ended=[])
+    return run
+
+
+def is_paused_for_a_while(run: Run) -> None:
+    """A job fires, is paused, goes on, and is paused again."""
+    run.operation(17, "hold", 100.5, {"job": "raced"})
+    run.operation(18, "release", 106.5, {"job": "raced"})
+    run.job("raced", 100.0, name="raced", schedule="@every 2s", misfire="all", python="say:short")
+    run.add("ledger.jsonl", **row("paused", 102, 106, job="raced", recorded=106.55))
+    for at in range(108, 120, 2):
+        run.execution(f"raced-{at}", float(at), "succeeded", trigger="schedule")
+        run.add("ledger.jsonl", **row("fired", at, job="raced", execution=f"raced-{at}"))
+    run.operation(19, "hold", 119.2, {"job": "raced"})
+    run.operation(20, "pause", 119.5, {"job": "raced"})
+
+
+def goes_on_apart(run: Run) -> None:
+    """A node is alone for 15 s, and fires an available job that has no other there, and one has."""
+    available = {"name": "open", "consistency": "available", "command": "say"}
+    run.job("0000open", 128.0, **available, schedule="@every 2s")
+    run.documents["run.json"][0]["endedAt"] = 150.0
+    run.fault("isolate", "n2", begins=130.2, ends=145.2)
+    run.one("faults.jsonl", kind="isolate", event="begin")["revision"] = 1
+    for at in range(130, 146, 2):
+        execution = f"0000open-{at}"
+        run.execution(execution, float(at), "succeeded", trigger="schedule")
+        run.add("ledger.jsonl", **row("fired", at, job="0000open", execution=execution))
+    stands_in(run, "0000open-140", 141.0)
+    stands_in(run, "0000open-142", 142.0)
+    claimed = run.one("executions.jsonl", executionId="0000open-142")
+    claimed.update(claimed.pop("possibleDuplicates")[0], standIn="n2")
+    run.said = [line for line in run.said if not line.startswith("0000open-142 main 1 ")]
+    run.operation(40, "pause", 145.5, {"job": "open"})
+
+
+def stands_in(run: Run, execution: str, began: float) -> None:
+    """A node runs an execution in place of its shard."""
+    attempt = {
+        "number": 1_000_001, "nodeId": "n2", "token": "1" * 32, "outcome": "succeeded",
+        "startedAt": text(began), "finishedAt": text(began + 0.5),
+    }  # fmt: skip
+    double = {"nodeId": "n2", "tasks": {"main": {"attempts": [attempt]}}}
+    run.one("executions.jsonl", executionId=execution)["possibleDuplicates"] = [double]
+    for at, word in ((began, "start"), (began + 0.5, "end")):
+        run.said.append(f"{execution} main 1000001 {'1' * 32} n2 {at} {word}")
+
+
+def row(outcome: str, first: float, last: float = 0, **facts: Json) -> Json:
+    last = last or first
+    return {
+        "jobId": facts.get("job", "tick"), "fireTime": text(first), "until": text(last),
+        "outcome": outcome, "count": round(last - first) // 2 + 1,
+        "executionId": facts.get("execution"), "recordedAt": text(facts.get("recorded", last)),
+    }  # fmt: skip
