@@ -1,1 +1,1 @@
-"""Real processes, real faults, and a judge that believes only what it saw."""
+"""Tests of real processes under real faults, judged by what was observed from outside."""

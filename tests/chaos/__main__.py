@@ -1,7 +1,7 @@
 """Chaos on real processes: ``python -m chaos --minutes 10 --seed 1 --nodes 3 --nemesis kill``.
 
-Exits with 0 if the judge finds nothing, 1 if it finds a rule broken, 2 if the run did not come to
-its end. A run that fails leaves its folder, and says how to run and how to judge it again.
+Exits with 0 if the judge finds nothing, 1 if it finds a broken rule, 2 if the run did not finish.
+A run that fails keeps its folder and prints the commands that repeat and judge it again.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def main() -> int:
     )
     print(f"{again}: {len(faults)} faults; {folder}", flush=True)
     if args.nemesis == MIXED:
-        _tell_left_out(faults)
+        _print_left_out(faults)
     try:
         run(plan, network, folder)
         status = judge(folder)
@@ -73,10 +73,10 @@ def main() -> int:
 
 
 def _can(network: Network) -> list[str]:
-    """Return what this machine has; say what it has not."""
+    """Return what this machine has; print what is missing."""
     no_shim = shim.lacking()
     if no_shim:
-        print(f"NO CALENDARS AND NO DISKS OF THEIR OWN ({no_shim})", flush=True)
+        print(f"NO WALL CLOCKS AND NO DISKS OF THEIR OWN ({no_shim})", flush=True)
     no_volumes = disks.lacking() if network.can_cut else "no namespaces to mount them in"
     if no_volumes:
         print(f"NO DISKS THAT STAND STILL ({no_volumes})", flush=True)
@@ -85,7 +85,7 @@ def _can(network: Network) -> list[str]:
     )
 
 
-def _tell_left_out(faults: list[Fault]) -> None:
+def _print_left_out(faults: list[Fault]) -> None:
     if left_out := sorted(set(KINDS) - {fault.kind for fault in faults}):
         print(f"LEFT OUT: {', '.join(left_out)}; see --help", flush=True)
 
@@ -102,7 +102,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--fires", type=int, default=100, help="a second")
     parser.add_argument("--submissions", type=float, default=50.0, help="a second")
     parser.add_argument("--many", type=int, default=0, help="jobs that fire every 5 s; only those")
-    parser.add_argument("--folder", type=Path, help="kept, whatever comes of it")
+    parser.add_argument("--folder", type=Path, help="kept in any case")
     parser.add_argument("--attempt-lease", type=int, default=15, help="in seconds")
     parser.add_argument("--package", type=Path, default=INSTALLED, help="the rota of the nodes")
     parser.add_argument("--flag", action="append", default=[], help="one of rotad's, as --flag=--x")

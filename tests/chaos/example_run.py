@@ -6,16 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-
 Json = Any  # Any: a line of a history.
 
 AHEAD = 1_700_000_000.0
-"""By how much the calendar is ahead of the boot time: the run begins at its second 100."""
+"""Wall clock minus boot time, in seconds; the run begins at second 100 of the boot time."""
 
 
 @dataclass
 class Run:
-    """What is in a folder: documents by file."""
+    """The records of a run: documents by file, and the lines of tasks."""
 
     documents: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
     said: list[str] = field(default_factory=list[str])
@@ -34,12 +33,12 @@ class Run:
         ]
 
     def one(self, file: str, **wanted: Json) -> Json:
-        """Return the only one of them."""
+        """Return the only document that has all of *wanted*."""
         [found] = self.all(file, **wanted)
         return found
 
     def drop(self, file: str, **wanted: Json) -> None:
-        """Take it away."""
+        """Remove the only document that has all of *wanted*."""
         self.documents[file].remove(self.one(file, **wanted))
 
     def write(self, folder: Path) -> Path:
@@ -52,21 +51,21 @@ class Run:
         (folder / "said").write_text("".join(f"{line}\n" for line in self.said))
         return folder
 
-    # -- what happens in it ------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------
 
-    def operation(self, number: int, what: str, at: float, asked: Json, **told: Json) -> None:
-        """A client asks for something, and is told at once."""
+    def operation(self, number: int, what: str, at: float, asked: Json, **answer: Json) -> None:
+        """Add a request of a client with an immediate answer."""
         self.add("clients.jsonl", op=number, event="invoke", at=at, what=what, asked=asked)
-        self.add("clients.jsonl", op=number, event="ok", at=at + 0.1, what=what, told=told)
+        self.add("clients.jsonl", op=number, event="ok", at=at + 0.1, what=what, answer=answer)
 
     def job(self, job_id: str, at: float, **definition: Json) -> None:
-        """A client makes a job."""
+        """Add the creation of a job by a client."""
         number = len(self.documents.get("jobs.jsonl", ()))
         self.operation(number, "create", at, {"job": definition}, id=job_id)
         self.add("jobs.jsonl", jobId=job_id, name=definition["name"], createdAt=text(at + 0.05))
 
     def execution(self, execution_id: str, at: float, *outcomes: str, **facts: Json) -> None:
-        """An execution of one task, whose attempts take half a second each."""
+        """Add an execution of one task, whose attempts take half a second each."""
         attempts: list[Json] = []
         for number, outcome in enumerate(outcomes, start=1):
             began = at + number - 1
@@ -89,16 +88,16 @@ class Run:
         self.add("executions.jsonl", **document)
 
     def say(self, execution: str, attempt: int, token: str, at: float, word: str) -> None:
-        """A task says a word."""
+        """Add a line of a task."""
         self.said.append(f"{execution} main {attempt} {token} n1 {at} {word}")
 
     def write_to_sink(self, at: float, execution: str, attempt: int, token: str) -> None:
-        """An attempt writes to the fenced sink, which takes it."""
+        """Add a write of an attempt that the fenced sink accepts."""
         written = {"execution": execution, "task": "main", "attempt": attempt, "token": token}
         self.add("sink.jsonl", at=at, job=execution.split("-")[0], accepted=True, **written)
 
     def fault(self, kind: str, *hosts: str, begins: float, ends: float) -> None:
-        """Something is done to hosts."""
+        """Add a fault of hosts."""
         number = len(self.documents.get("faults.jsonl", ()))
         for event, at in (("begin", begins), ("end", ends)):
             self.add("faults.jsonl", at=at, fault=number, event=event, kind=kind, hosts=list(hosts))
@@ -109,11 +108,11 @@ def text(boottime: float) -> str:
 
 
 def clean() -> Run:
-    """A run in which a clock ticks, somebody triggers, a node's host is killed, and all is well."""
+    """Return a run with a schedule, triggers, a killed host and no violation."""
     run = Run()
     run.add(
         "run.json",
-        calendarAhead=AHEAD,
+        wallClockAhead=AHEAD,
         endedAt=130.0,
         minSync=2,
         attemptLeaseS=15.0,
@@ -124,7 +123,7 @@ def clean() -> Run:
     run.job("tick", 100.0, **tick, overlap="skip", python="say:short")
     run.job("asked", 100.2, name="asked", command="say")
     for number, at in enumerate(range(102, 120, 2)):
-        if number in (4, 5):  # At 110 and 112: that long nobody is there to fire.
+        if number in (4, 5):  # No primary at 110 and 112.
             continue
         run.execution(f"tick-{at}", float(at), "succeeded", trigger="schedule")
         run.add("ledger.jsonl", **row("fired", at, execution=f"tick-{at}"))
@@ -150,14 +149,14 @@ def clean() -> Run:
     run.documents["restores.jsonl"] = []
     run.write_to_sink(104.2, "asked-1", 1, "0" * 31 + "1")
     run.write_to_sink(105.2, "asked-1", 2, "0" * 31 + "2")
-    is_paused_for_a_while(run)
-    goes_on_apart(run)
+    job_is_paused_and_resumed(run)
+    stand_in_fires_alone(run)
     run.add("end.json", trouble="", wholeAfterS=1.0, processes=[], ended=[])
     return run
 
 
-def is_paused_for_a_while(run: Run) -> None:
-    """A job fires, is paused, goes on, and is paused again."""
+def job_is_paused_and_resumed(run: Run) -> None:
+    """Add a job that fires, is paused, resumed, and paused again."""
     run.operation(17, "hold", 100.5, {"job": "raced"})
     run.operation(18, "release", 106.5, {"job": "raced"})
     run.job("raced", 100.0, name="raced", schedule="@every 2s", misfire="all", python="say:short")
@@ -169,8 +168,8 @@ def is_paused_for_a_while(run: Run) -> None:
     run.operation(20, "pause", 119.5, {"job": "raced"})
 
 
-def goes_on_apart(run: Run) -> None:
-    """A node is alone for 15 s, and fires an available job that has no other there, and one has."""
+def stand_in_fires_alone(run: Run) -> None:
+    """Add an isolation of 15 s: a stand-in fires an available job, as a duplicate and alone."""
     available = {"name": "open", "consistency": "available", "command": "say"}
     run.job("0000open", 128.0, **available, schedule="@every 2s")
     run.documents["run.json"][0]["endedAt"] = 150.0
@@ -189,7 +188,7 @@ def goes_on_apart(run: Run) -> None:
 
 
 def stands_in(run: Run, execution: str, began: float) -> None:
-    """A node runs an execution in place of its shard."""
+    """Add a stand-in's run of an execution, as a possible duplicate."""
     attempt = {
         "number": 1_000_001, "nodeId": "n2", "token": "1" * 32, "outcome": "succeeded",
         "startedAt": text(began), "finishedAt": text(began + 0.5),

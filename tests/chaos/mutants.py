@@ -1,10 +1,10 @@
-"""Run a cluster with each rule of mutants.toml broken, and see that the judge finds out.
+"""Runs of a cluster with each rule of mutants.toml broken, which the judge has to detect.
 
     make chaos-mutants                                     all of them, one after the other
-    python -P tests/chaos/mutants.py C5 C1                 those that a rule has to tell
+    python -P tests/chaos/mutants.py C5 C1                 those that a rule has to detect
 
-Prints when the judge saw it first; fails if a mutant survives, or is only told by another rule, or
-if the text that it changes is not there any more.
+Prints when the judge first saw a violation. Fails if a mutant survives, if only another rule is
+violated, or if the text that the mutant changes is not in the source any more.
 """
 
 import json
@@ -28,7 +28,7 @@ SOURCE = ROOT / "src/rota"
 class Row:
     """A mutant and a run; the attributes are described in mutants.toml."""
 
-    told: str
+    rule: str
     breaks: str
     file: str
     edits: list[tuple[str, str]]
@@ -36,15 +36,15 @@ class Row:
 
 
 def main() -> int:
-    """Try those asked for; 1 if one survived."""
+    """Try the selected mutants; return 1 if one survived."""
     chosen = set(sys.argv[1:])
-    rows = [row for row in read_rows() if not chosen or row.told in chosen]
+    rows = [row for row in read_rows() if not chosen or row.rule in chosen]
     survivors = 0
     for row in rows:
         is_caught, how = judge(row)
         survivors += not is_caught
         mark = "caught  " if is_caught else "SURVIVED"
-        print(f"{mark}  {row.told:4} {row.breaks}: {how}", flush=True)
+        print(f"{mark}  {row.rule:4} {row.breaks}: {how}", flush=True)
     print(f"{len(rows)} mutants, {survivors} survived")
     return 1 if survivors else 0
 
@@ -56,7 +56,7 @@ def read_rows() -> list[Row]:
 
 
 def judge(row: Row) -> tuple[bool, str]:
-    """Run a cluster of a copy of the source in which a rule is broken; tell what the judge said."""
+    """Run a cluster of a copy of the source with a broken rule; return the judge's verdict."""
     with TemporaryDirectory(prefix="rota-chaos-mutant-") as directory:
         package, folder = Path(directory) / "rota", Path(directory) / "run"
         shutil.copytree(SOURCE, package)
@@ -72,25 +72,25 @@ def judge(row: Row) -> tuple[bool, str]:
             check=False,
         )
         if not (folder / "verdict.json").exists():
-            return False, f"the run did not come to its end: {ended.stdout[-1000:]}"
-        return read_verdict(row.told, folder)
+            return False, f"the run did not finish: {ended.stdout[-1000:]}"
+        return read_verdict(row.rule, folder)
 
 
 def mutant(row: Row) -> Mutant:
-    """Return what breaks the source."""
-    return Mutant(rule=row.told, breaks=row.breaks, file=row.file, edits=row.edits)
+    """Return the mutant of a row."""
+    return Mutant(rule=row.rule, breaks=row.breaks, file=row.file, edits=row.edits)
 
 
-def read_verdict(told: str, folder: Path) -> tuple[bool, str]:
-    """Return whether the judge named the rule, and what it said in all."""
+def read_verdict(rule: str, folder: Path) -> tuple[bool, str]:
+    """Return whether the judge named the rule, and its findings as text."""
     found = json.loads((folder / "verdict.json").read_text())
     faults = [json.loads(line) for line in (folder / "faults.jsonl").read_text().splitlines()]
     begun = [each["at"] for each in faults if each["event"] == "begin"]
-    seen_at = [each["at"] for each in found if each["rule"] == told and each["at"] is not None]
+    seen_at = [each["at"] for each in found if each["rule"] == rule and each["at"] is not None]
     rules = Counter(each["rule"] for each in found)
-    counts = ", ".join(f"{count} of {rule}" for rule, count in sorted(rules.items())) or "nothing"
-    if not rules[told]:
-        return False, f"the judge told {counts}"
+    counts = ", ".join(f"{count} of {name}" for name, count in sorted(rules.items())) or "nothing"
+    if not rules[rule]:
+        return False, f"the judge found {counts}"
     if not seen_at:
         return True, f"{counts}; after {len(begun)} faults"
     first = min(seen_at)

@@ -1,4 +1,4 @@
-"""What the harness breaks is broken: calendars, syncs, builds; and what it keeps watch over, is."""
+"""Effects of the harness: wall clocks, syncs, frozen disks, builds, the sink, restarted nodes."""
 
 import json
 import os
@@ -46,7 +46,7 @@ print(round(ahead / 3600), round(time.monotonic() - began, 1) >= 0.3, error)
     ],
     ids=lambda value: str(value),
 )
-def test_a_process_believes_what_its_host_is_ordered_to(
+def test_orders_change_the_clock_and_the_syncs_of_a_process(
     given: dict[str, float], seen: str, tmp_path: Path
 ) -> None:
     orders = shim.Orders(tmp_path / "orders", shim.build(tmp_path))
@@ -79,7 +79,7 @@ def test_a_write_to_a_frozen_disk_waits_until_it_is_thawed(tmp_path: Path) -> No
 
 
 def _state_of(pid: int) -> str:
-    """Return the letter of a process's state."""
+    """Return the code of a process's state, such as ``D``."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
@@ -107,7 +107,7 @@ def test_the_next_build_is_another_version_and_speaks_the_next_protocol(tmp_path
     assert (int(next_oldest), int(next_newest)) == (int(oldest), int(newest) + 1)
 
 
-def test_a_fenced_sink_refuses_what_was_overtaken_job_by_job(tmp_path: Path) -> None:
+def test_a_fenced_sink_refuses_older_tokens_of_each_job(tmp_path: Path) -> None:
     written = ["a e t 1 01", "a e t 2 02", "a e t 1 01", "b e t 1 01", "a e t 2 02"]
 
     with (

@@ -1,4 +1,4 @@
-"""The judge accepts a run in which all went well, and tells what is wrong with any other."""
+"""Verdicts of the judge on runs with and without violations."""
 
 import ast
 import copy
@@ -14,13 +14,13 @@ from chaos.judge.records import read
 from chaos.judge.verdict import judge
 
 
-def test_a_run_in_which_all_went_well_is_accepted(tmp_path: Path) -> None:
+def test_a_run_without_violations_is_accepted(tmp_path: Path) -> None:
     records = read(clean().write(tmp_path))
 
     assert judge(records) == []
 
 
-def test_figures_tell_how_late_and_how_slow(tmp_path: Path) -> None:
+def test_figures_contain_lateness_and_counts(tmp_path: Path) -> None:
     result = figures(read(clean().write(tmp_path)))
 
     assert result["lateness_ms"]["no fault"]["count"] == 7
@@ -29,7 +29,7 @@ def test_figures_tell_how_late_and_how_slow(tmp_path: Path) -> None:
     assert "kill-host" in table(result)
 
 
-def test_what_a_kill_cost_is_told_apart_from_what_others_waited_then(tmp_path: Path) -> None:
+def test_the_outage_of_killed_shards_is_separate_from_that_of_other_shards(tmp_path: Path) -> None:
     run = clean()
     run.add(
         "configurations.jsonl", shard=1, revision=3, value={"epoch": 1, "primary": "n2", "sync": []}
@@ -38,8 +38,8 @@ def test_what_a_kill_cost_is_told_apart_from_what_others_waited_then(tmp_path: P
     run.documents["ledger.jsonl"] = []
     for job_id, late in (("0000aa", 0.9), ("ffff00", 0.02)):
         run.execution(f"{job_id}-1", 110.7 + late, "succeeded", trigger="schedule")
-        told = row("fired", 110.7, recorded=110.7 + late - 0.01, execution=f"{job_id}-1")
-        run.add("ledger.jsonl", **{**told, "jobId": job_id})
+        fired = row("fired", 110.7, recorded=110.7 + late - 0.01, execution=f"{job_id}-1")
+        run.add("ledger.jsonl", **{**fired, "jobId": job_id})
     run.add("ledger.jsonl", **{**row("missed", 111.1, 113.1, recorded=113.6), "jobId": "0000bb"})
 
     found = figures(read(run.write(tmp_path)))["outages_ms"]["kill-host"]
@@ -54,9 +54,9 @@ def test_what_a_kill_cost_is_told_apart_from_what_others_waited_then(tmp_path: P
     assert found["of others"]["started"]["max"] == 20.0
 
 
-# -- runs in which something went wrong ----------------------------------------------------------
+# -- runs with a violation -----------------------------------------------------------------------
 
-Doctor = Callable[[Run], object]
+Alter = Callable[[Run], object]
 
 
 def acknowledged_job_is_gone(run: Run) -> None:
@@ -70,7 +70,7 @@ def acknowledged_job_is_gone(run: Run) -> None:
 
 def failed_job_is_there(run: Run) -> None:
     ended = run.one("clients.jsonl", op=1, event="ok")
-    ended.update(event="fail", told={"code": "busy"})
+    ended.update(event="fail", answer={"code": "busy"})
 
 
 def acknowledged_trigger_is_gone(run: Run) -> None:
@@ -85,17 +85,17 @@ def trigger_made_two(run: Run) -> None:
 
 def failed_trigger_made_one(run: Run) -> None:
     ended = run.one("clients.jsonl", op=10, event="ok")
-    ended.update(event="fail", told={"code": "busy"})
+    ended.update(event="fail", answer={"code": "busy"})
 
 
-def nobody_asked(run: Run) -> None:
+def trigger_without_request(run: Run) -> None:
     run.one("executions.jsonl", executionId="asked-1")["traceparent"] = "trace-9"
     ended = run.one("clients.jsonl", op=10, event="ok")
-    ended.update(event="info", told={"code": "unreachable"})
+    ended.update(event="info", answer={"code": "unreachable"})
 
 
 def end_is_undone(run: Run) -> None:
-    run.one("clients.jsonl", op=12, event="ok")["told"]["status"] = "cancelled"
+    run.one("clients.jsonl", op=12, event="ok")["answer"]["status"] = "cancelled"
 
 
 def never_ended(run: Run) -> None:
@@ -145,7 +145,7 @@ def coalesced_by_skip(run: Run) -> None:
     run.one("ledger.jsonl", outcome="missed")["outcome"] = "coalesced"
 
 
-def paused_by_nobody(run: Run) -> None:
+def paused_without_request(run: Run) -> None:
     run.one("ledger.jsonl", outcome="missed")["outcome"] = "paused"
 
 
@@ -249,11 +249,13 @@ def task_before_the_one_it_needs(run: Run) -> None:
 
 
 def stale_read(run: Run) -> None:
-    run.one("clients.jsonl", op=14, event="ok")["told"]["value"] = "0"
+    run.one("clients.jsonl", op=14, event="ok")["answer"]["value"] = "0"
 
 
 def lost_write(run: Run) -> None:
-    run.one("clients.jsonl", op=14, event="ok").update(event="fail", told={"code": "job_not_found"})
+    run.one("clients.jsonl", op=14, event="ok").update(
+        event="fail", answer={"code": "job_not_found"}
+    )
 
 
 def epoch_is_left_out(run: Run) -> None:
@@ -309,7 +311,7 @@ def two_jobs_of_one_name(run: Run) -> None:
     run.add("jobs.jsonl", jobId="twin", name="asked", createdAt=text(100.3))
 
 
-def one_key_told_twice(run: Run) -> None:
+def one_key_with_two_answers(run: Run) -> None:
     asked = {"job": "asked", "key": "key-1", "trace": "trace-1"}
     run.operation(32, "trigger", 104.5, asked, execution="asked-9")
 
@@ -347,7 +349,7 @@ def fired_before_it_was_made(run: Run) -> None:
     run.add("ledger.jsonl", **row("fired", 100, execution="tick-100"))
 
 
-def skipped_for_nobody(run: Run) -> None:
+def skipped_without_a_blocking_execution(run: Run) -> None:
     run.one("ledger.jsonl", outcome="missed")["outcome"] = "skipped"
 
 
@@ -380,7 +382,7 @@ def paused_while_it_was_not(run: Run) -> None:
     run.one("ledger.jsonl", executionId="raced-112").update(outcome="paused", executionId=None)
 
 
-def stood_in_and_did_not_tell(run: Run) -> None:
+def run_of_a_stand_in_is_not_on_record(run: Run) -> None:
     run.one("executions.jsonl", executionId="0000open-140")["possibleDuplicates"] = []
 
 
@@ -394,8 +396,8 @@ def stood_in_for_a_strict_job(run: Run) -> None:
     stands_in(run, "tick-118", 118.2)
 
 
-def nobody_stood_in(run: Run) -> None:
-    stood_in_and_did_not_tell(run)
+def no_stand_in_fired(run: Run) -> None:
+    run_of_a_stand_in_is_not_on_record(run)
     run.said = [line for line in run.said if "1000001" not in line]
     run.drop("executions.jsonl", executionId="0000open-142")
     run.execution("0000open-142", 142.0, "succeeded", trigger="schedule")
@@ -410,13 +412,13 @@ def node_crashed(run: Run) -> None:
     run.documents["end.json"][0]["ended"][0]["status"] = 70
 
 
-DOCTORED: dict[Doctor, tuple[str, str]] = {
+VIOLATIONS: dict[Alter, tuple[str, str]] = {
     acknowledged_job_is_gone: ("C1", "asked was made"),
     failed_job_is_there: ("C2", "making asked failed"),
     acknowledged_trigger_is_gone: ("C1", "key-1 made"),
     trigger_made_two: ("C2", "key-1 made 2"),
     failed_trigger_made_one: ("C2", "key-1 failed"),
-    nobody_asked: ("C2", "nobody asked"),
+    trigger_without_request: ("C2", "no client requested"),
     end_is_undone: ("I14", "was cancelled"),
     never_ended: ("L1", "is running"),
     ended_otherwise: ("C4", "could only succeed"),
@@ -429,7 +431,7 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     missed_in_time: ("C8", "it was not late"),
     missed_for_a_disk_that_was_not_full: ("C8", "the disk was not full"),
     coalesced_by_skip: ("C8", "its policy allows"),
-    paused_by_nobody: ("C8", "its policy allows"),
+    paused_without_request: ("C8", "its policy allows"),
     skipped_for_nothing: ("C8", "was not in the way"),
     decided_too_early: ("C3", "decided before it was due"),
     missed_ahead: ("C3", "decided before it was due"),
@@ -466,14 +468,14 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     sink_refuses_what_succeeded: ("C6", "which succeeded"),
     fired_while_it_was_paused: ("C8", "was paused, and fired"),
     paused_while_it_was_not: ("C8", "was not paused, and paused"),
-    stood_in_and_did_not_tell: ("C10", "nobody tells"),
+    run_of_a_stand_in_is_not_on_record: ("C10", "ran, and is not on record"),
     stood_in_and_did_something_else: ("C4", "said []"),
     stood_in_for_a_strict_job: ("C10", "of a strict job"),
-    nobody_stood_in: ("C10", "did not go on where n2 was alone for 15.0 s"),
+    no_stand_in_fired: ("C10", "did not fire on n2, which was isolated for 15.0 s"),
     node_ended: ("L2", "ended by itself"),
     node_crashed: ("L2", "ended by itself"),
     two_jobs_of_one_name: ("C2", "2 jobs are named asked"),
-    one_key_told_twice: ("C2", "key-1 was told to have made"),
+    one_key_with_two_answers: ("C2", "key-1 was answered with"),
     seen_and_gone: ("C1", "asked-8 was seen, and is gone"),
     started_twice: ("C4", "attempt 1 said ['start', 'start']"),
     token_of_a_start_shrinks: ("C6", "started after"),
@@ -481,17 +483,17 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     fired_without_schedule: ("C3", "asked has no schedule, and fired"),
     fired_for_a_job_that_is_not_there: ("C3", "of a job that is not there"),
     fired_before_it_was_made: ("C3", "and fired at"),
-    skipped_for_nobody: ("C8", "nothing was in the way"),
+    skipped_without_a_blocking_execution: ("C8", "nothing was in the way"),
     fired_and_not_there: ("C3", "has no such execution"),
     fired_twice: ("C3", "tick-106 was fired 2 times"),
 }
 
 
-@pytest.mark.parametrize("doctor", DOCTORED, ids=lambda doctor: doctor.__name__)
-def test_a_doctored_run_is_rejected_for_the_right_reason(doctor: Doctor, tmp_path: Path) -> None:
-    rule, words = DOCTORED[doctor]
+@pytest.mark.parametrize("alter", VIOLATIONS, ids=lambda alter: alter.__name__)
+def test_an_altered_run_is_rejected_by_the_right_rule(alter: Alter, tmp_path: Path) -> None:
+    rule, words = VIOLATIONS[alter]
     run = clean()
-    doctor(run)
+    alter(run)
 
     found = judge(read(run.write(tmp_path)))
 
@@ -512,7 +514,7 @@ def missed_while_the_disk_was_full(run: Run) -> None:
 
 
 def unknown_trigger_was_done(run: Run) -> None:
-    run.one("clients.jsonl", op=10, event="ok").update(event="info", told={"code": "unreachable"})
+    run.one("clients.jsonl", op=10, event="ok").update(event="info", answer={"code": "unreachable"})
 
 
 def unknown_trigger_was_not_done(run: Run) -> None:
@@ -521,7 +523,7 @@ def unknown_trigger_was_not_done(run: Run) -> None:
 
 
 def unknown_write_takes_effect_late(run: Run) -> None:
-    run.one("clients.jsonl", op=13, event="ok").update(event="info", told={"code": "unreachable"})
+    run.one("clients.jsonl", op=13, event="ok").update(event="info", answer={"code": "unreachable"})
     run.operation(31, "put", 105.5, {"register": "r", "value": "2"})
     documents = run.documents["clients.jsonl"]
     documents.sort(key=lambda each: each["at"])
@@ -550,15 +552,15 @@ def was_about_to_start_when_it_was_cancelled(run: Run) -> None:
     run.operation(30, "cancel", 104.2, {"execution": "asked-1"}, attempts={"main": 2})
 
 
-def accounts_were_lost_with_their_disk(run: Run) -> None:
-    stood_in_and_did_not_tell(run)
+def records_of_a_stand_in_were_lost_with_its_disk(run: Run) -> None:
+    run_of_a_stand_in_is_not_on_record(run)
     run.fault("wipe", "n2", begins=146.0, ends=147.0)
 
 
-def nobody_stood_in_where_no_copy_counts(run: Run) -> None:
+def no_stand_in_fired_without_a_counted_copy(run: Run) -> None:
     run.documents["configurations.jsonl"][0]["value"]["sync"] = [["n1", "c1"], ["n3", "c3"]]
     run.documents["configurations.jsonl"][0]["value"]["primary"] = "n1"
-    nobody_stood_in(run)
+    no_stand_in_fired(run)
 
 
 def disk_was_full(run: Run) -> None:
@@ -584,11 +586,11 @@ def never_began_on_a_machine_that_stood_still(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "doctor",
+    "alter",
     [
         was_about_to_start_when_it_was_cancelled,
-        accounts_were_lost_with_their_disk,
-        nobody_stood_in_where_no_copy_counts,
+        records_of_a_stand_in_were_lost_with_its_disk,
+        no_stand_in_fired_without_a_counted_copy,
         disk_was_full,
         etcd_is_set_back_and_recovered,
         unaware_node_changes_what_etcd_was_left_with,
@@ -602,18 +604,18 @@ def never_began_on_a_machine_that_stood_still(run: Run) -> None:
         unknown_write_takes_effect_late,
         unfenced_attempts_overlap,
     ],
-    ids=lambda doctor: doctor.__name__,
+    ids=lambda alter: alter.__name__,
 )
-def test_what_is_allowed_is_accepted(doctor: Doctor, tmp_path: Path) -> None:
+def test_what_is_allowed_is_accepted(alter: Alter, tmp_path: Path) -> None:
     run = clean()
-    doctor(run)
+    alter(run)
 
     found = judge(read(run.write(tmp_path)))
 
     assert found == []
 
 
-# -- its independence ----------------------------------------------------------------------------
+# -- independence --------------------------------------------------------------------------------
 
 
 def test_the_judge_imports_nothing_of_rota() -> None:

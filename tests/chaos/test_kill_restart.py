@@ -34,7 +34,7 @@ GRACE_MS = 200
 
 @dataclass
 class Seen:
-    """What the clients were told."""
+    """The answers that the clients received."""
 
     jobs: dict[str, str] = field(default_factory=dict[str, str])
     executions: dict[str, str] = field(default_factory=dict[str, str])

@@ -1,4 +1,4 @@
-"""Every mutant of mutants.toml can be made; whether the judge tells, `make chaos-mutants` shows."""
+"""Every mutant of mutants.toml can be made; `make chaos-mutants` runs them under the judge."""
 
 import shutil
 from pathlib import Path

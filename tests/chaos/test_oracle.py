@@ -18,7 +18,7 @@ from chaos.judge.oracle import SECOND, fire_times
         ("2 1 * * * *", []),
     ],
 )
-def test_the_oracle_knows_when_schedules_fire(schedule: str, expected: list[float]) -> None:
+def test_the_oracle_finds_the_fire_times(schedule: str, expected: list[float]) -> None:
     until = expected[-1] if "ms" in schedule else 6
 
     times = fire_times(schedule, 0, round(until * SECOND))
@@ -26,6 +26,6 @@ def test_the_oracle_knows_when_schedules_fire(schedule: str, expected: list[floa
     assert times == [round(each * SECOND) for each in expected]
 
 
-def test_the_oracle_refuses_what_it_does_not_know() -> None:
+def test_the_oracle_refuses_an_unsupported_schedule() -> None:
     with pytest.raises(ValueError, match="no oracle"):
         fire_times("0 0 13 * FRI *", 0, SECOND)

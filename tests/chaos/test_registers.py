@@ -1,4 +1,4 @@
-"""Whether operations of one job are explained: as by looking at everything, and much sooner."""
+"""The checker of registers agrees with an exhaustive search."""
 
 from collections.abc import Iterator
 from itertools import chain, combinations, permutations
@@ -71,7 +71,7 @@ def explains(order: list[Operation]) -> bool:
     value = None
     for each in order:
         if each.what == "get":
-            if value != each.told.get("value"):
+            if value != each.answer.get("value"):
                 return False
         else:
             value = each.asked.get("value")

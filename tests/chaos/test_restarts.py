@@ -1,8 +1,8 @@
 """A node that is restarted again and again under running tasks: none is lost, none runs twice.
 
-Half of the restarts are ``kill -9``, half are graceful. Each task says when it starts and when it
-ends, in a file that no node knows of, and ends with an exit code and an output of its own; what the
-node says of it is held against that.
+Half of the restarts are ``kill -9``, half are graceful. Each task writes its start and its end to a
+file outside of the node's data, and ends with its own exit code and output; the node's records are
+compared with these.
 
     make chaos ROUNDS=500 SEED=1
 """
@@ -24,7 +24,7 @@ ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "50"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 TASKS = 200
 WANTED = 250
-"""Unfinished executions: so the places are never empty."""
+"""Unfinished executions: enough to keep all slots occupied."""
 LONGEST_S = 20.0
 """So a task lives through several restarts, and some end while no node is there."""
 PAGE = 500
@@ -32,10 +32,10 @@ PAGE = 500
 
 @dataclass
 class Seen:
-    """What was asked for and acknowledged, and how often a node was away."""
+    """Acknowledged executions, refusals, and the times without a node."""
 
     executions: dict[str, int] = field(default_factory=dict[str, int])
-    """The exit code that each was told to end with."""
+    """The expected exit code of each execution."""
     refused: Counter[str] = field(default_factory=Counter[str])
     downs_ms: list[float] = field(default_factory=list[float])
     running: list[int] = field(default_factory=list[int])
@@ -74,8 +74,8 @@ def line(said: Path, code: int) -> str:
     )
 
 
-class feeding:  # noqa: N801 - it reads as what goes on
-    """Keep the node's places full while the body runs."""
+class feeding:  # noqa: N801 - reads as a phrase after `with`
+    """Keep the node's slots full while the body runs."""
 
     def __init__(self, node: Rotad, seen: Seen) -> None:
         self._node = node
@@ -124,7 +124,7 @@ def wait_for_all(node: Rotad, ids: list[str]) -> None:
 
 
 def restart(node: Rotad, rng: random.Random, seen: Seen, said: Path) -> None:
-    """Let it run a moment, end it one way or the other, leave it away a moment, start it."""
+    """Let the node run for a moment, stop or kill it, wait for a moment, and start it."""
     time.sleep(rng.uniform(0.0, 0.6))
     seen.running.append(running(said))
     if rng.random() < 0.5:
@@ -148,7 +148,7 @@ def wait(node: Rotad, is_so: Callable[[], bool]) -> None:
 
 
 def judge(node: Rotad, seen: Seen, said: Path) -> None:
-    """Hold what the node says against what the tasks said."""
+    """Compare the node's records with the lines of the tasks."""
     lines = said.read_text().splitlines()
     starts = Counter(each.split()[1] for each in lines if each.startswith("start"))
     ends = Counter(each.split()[1] for each in lines if each.startswith("end"))
@@ -163,7 +163,7 @@ def judge(node: Rotad, seen: Seen, said: Path) -> None:
         assert attempt["outcome"] == ("succeeded" if code == 0 else "failed"), attempts
         assert attempt["outputTail"] == f"{execution_id}\n", attempts
         assert execution["status"] == ("success" if code == 0 else "failed"), execution
-    assert max(starts.values()) == 1, "of those too that nobody was told of"
+    assert max(starts.values()) == 1, "also for executions that were not acknowledged"
     assert processes_of(node.data_dir) == []
 
 

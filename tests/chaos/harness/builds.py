@@ -1,8 +1,8 @@
-"""A second build of rota: the next release, as far as a cluster that is upgraded is concerned.
+"""A second build of rota, which serves as the next release in upgrades.
 
-It is a copy of the package with another version, which also speaks the next version of the wire
-protocol (`rota.node.links.handshake_messages`), so that links between old and new nodes settle on
-the one before, and those between new ones on the next.
+The build is a copy of the package with another version. It also supports the next version of the
+wire protocol (`rota.node.links.handshake_messages`): links between old and new nodes settle on the
+old version, links between new nodes on the next.
 """
 
 import re
@@ -14,7 +14,7 @@ _VERSION = re.compile(r'^__version__ = ".*"$', re.MULTILINE)
 
 
 def next_build(package: Path, folder: Path) -> Path:
-    """Copy *package* into *folder* as the next release; return what goes on ``PYTHONPATH``."""
+    """Copy *package* into *folder* as the next release; return its entry for ``PYTHONPATH``."""
     copied = folder / package.name
     shutil.copytree(package, copied, ignore=shutil.ignore_patterns("__pycache__"))
     _edit(copied / "__init__.py", _VERSION, '__version__ = "99.0.0"')

@@ -1,7 +1,7 @@
-"""Operations of clients, each written down before it begins and when its answer is there.
+"""Operations of clients, each recorded before it begins and when its answer arrives.
 
-All go through the client that users have, which knows all nodes. One that certainly had no effect
-is a ``fail``, one of which nobody knows an ``info``.
+All operations use the public client, which has the URLs of all nodes. An operation that certainly
+had no effect is a ``fail``; one whose effect is unknown is an ``info``.
 """
 
 import random
@@ -20,12 +20,12 @@ ENDS_WITHIN_S = 120
 
 
 class Calls:
-    """What clients ask for.
+    """Requests of clients.
 
     Args:
-        client: That asks.
-        history: Where it is written down.
-        rng: Which decides who asks again.
+        client: Sends the requests.
+        history: Record of the operations.
+        rng: Decides which requests are repeated.
     """
 
     def __init__(self, client: AsyncClient, history: History, rng: random.Random) -> None:
@@ -45,19 +45,19 @@ class Calls:
         await self.operation("create", {"job": job}, call, lambda made: {"id": made.job_id})
 
     async def trigger(self, job: str) -> str | None:
-        """Trigger a job; where nobody knows whether it was done, ask again now and then."""
+        """Trigger a job; where the effect is unknown, repeat the request in some cases."""
         number = self.next_key()
         key, trace = f"key-{number}", f"00-{number:032x}-{number:016x}-01"
         while True:
             call = self.client.trigger(job, idempotency_key=key, traceparent=trace)
-            outcome, told = await self.operation(
+            outcome, answer = await self.operation(
                 "trigger",
                 {"job": job, "key": key, "trace": trace},
                 call,
                 lambda made: {"execution": made.execution_id},
             )
             if outcome == "ok":
-                return str(told["execution"])
+                return str(answer["execution"])
             if outcome == "fail" or self._rng.random() < 0.5:
                 return None
 
@@ -76,32 +76,32 @@ class Calls:
         self,
         what: str,
         asked: Json,
-        call: Awaitable[Any],  # Any: what it answers is the teller's business
-        told_of: Callable[[Any], Json] = lambda answer: {},
+        call: Awaitable[Any],  # Any: read by *answer_of* alone
+        answer_of: Callable[[Any], Json] = lambda result: {},
     ) -> tuple[str, Json]:
-        """Make a call; return its outcome, and what was told."""
+        """Make a call; return its outcome and the answer."""
         number = next(self._numbers)
         self._history.add(op=number, event="invoke", what=what, asked=asked)
         try:
-            outcome, told = "ok", told_of(await call)
+            outcome, answer = "ok", answer_of(await call)
         except Unreachable as error:
             outcome = "info" if error.may_have_arrived else "fail"
-            told = {"code": error.code, "detail": error.detail[:300]}
+            answer = {"code": error.code, "detail": error.detail[:300]}
         except (NodeFailed, WaitTimedOut) as error:
-            outcome, told = "info", {"code": error.code, "detail": str(error)[:300]}
+            outcome, answer = "info", {"code": error.code, "detail": str(error)[:300]}
         except RequestFailed as error:
-            outcome, told = "fail", {"code": error.code, "detail": error.detail[:300]}
-        self._history.add(op=number, event=outcome, what=what, told=told)
-        return outcome, told
+            outcome, answer = "fail", {"code": error.code, "detail": error.detail[:300]}
+        self._history.add(op=number, event=outcome, what=what, answer=answer)
+        return outcome, answer
 
 
 def value_of(job: JobView) -> Json:
-    """Return what a client sees of a register."""
+    """Return the value of a register in a job's document."""
     return {"value": job.labels["value"]}
 
 
 def _attempts_of(execution: ExecutionView) -> Json:
-    """Return how many attempts each task has on record."""
+    """Return the number of recorded attempts of each task."""
     return {
         "attempts": {name: len(task.attempts) for name, task in (execution.tasks or {}).items()}
     }

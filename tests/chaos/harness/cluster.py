@@ -1,4 +1,4 @@
-"""The cluster of a run: hosts, members of etcd, nodes; what it looks like, and how it ends."""
+"""The cluster of a run: hosts, members of etcd, nodes, and their state."""
 
 import json
 import time
@@ -17,7 +17,7 @@ from chaos.harness.network import Host, Network
 from support.etcd import EtcdCluster
 from support.rotad import Refusal
 
-Json = Any  # Any: what nodes and etcd answer, looked into by those who know it.
+Json = Any  # Any: answers of nodes and etcd; the shape depends on the request.
 NAME = "chaos"
 INSTALLED = Path(rota.__file__).parent.resolve()
 TENDED_S = 0.5
@@ -27,7 +27,7 @@ LOOK_S = 0.5
 
 
 class NeverHappened(Exception):
-    """What had to be so in time is not so; the text says what."""
+    """An expected condition did not hold in time; the text names it."""
 
 
 class Cluster:
@@ -114,7 +114,7 @@ class Cluster:
         self.wait_safe(BEGUN_S)
 
     def view(self) -> Json:
-        """Return the cluster as some node tells it; None if none does."""
+        """Return the cluster's document from any node; None if no node answers."""
         for node in self.nodes.values():
             if node.is_running:
                 try:
@@ -125,7 +125,7 @@ class Cluster:
         return None
 
     def etcd_revision(self) -> int | None:
-        """Return the number of etcd's last write in its history; None if no member tells."""
+        """Return the number of etcd's last write in its history; None if no member answers."""
         for member in self.etcd.members:
             try:
                 answer = member.ask("/v3/kv/range", {"key": b"/", "count_only": True}, 1)
@@ -135,7 +135,7 @@ class Cluster:
         return None
 
     def trouble(self) -> str:
-        """Return why the cluster is not as it ought to be; empty if it is."""
+        """Return what is wrong with the cluster; empty if nothing is."""
         for node in self.nodes.values():
             if not node.is_running:
                 return f"{node.name} does not run"
@@ -187,9 +187,9 @@ class Cluster:
             time.sleep(min(left_s, TENDED_S))
 
     def heal(self) -> None:
-        """Undo everything that was done: nothing is cut, everything runs, on disks that are whole.
+        """Undo all faults: nothing is cut, everything runs, and no disk is damaged.
 
-        Damage that nobody has come across by now is of what was not read: that disk is replaced.
+        Damage that was not detected by now is in data that was not read: that disk is replaced.
         """
         self.network.mend()
         self.etcd.start()
@@ -232,7 +232,7 @@ class Cluster:
 def _thin(view: Json, nodes: int) -> str:
     """Return which shard is not open, or has too few copies; empty if none."""
     if view is None:
-        return "nobody tells"
+        return "no node answers"
     for shard in view["shards"]:
         copies = [each for each in shard["replicas"] if each["role"] != "learner"]
         if not shard["isOpen"] or len(copies) < min(view["replicas"], nodes):

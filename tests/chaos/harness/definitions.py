@@ -1,4 +1,4 @@
-"""The jobs of a run. What they are is written into the clients' history, for the judge."""
+"""The jobs of a run. Their definitions are in the clients' history, for the judge."""
 
 import sys
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ Json = Any  # Any: the body of a job, as the API takes it.
 TASKS = Path(__file__).parent.parent / "tasks"
 GRACE = "2s"
 WAYS = ("python",) * 6 + ("process",) * 2 + ("scripted",) * 2
-"""What runs a job's task, by its number: mostly what costs little."""
+"""Executor of a job's task, by its number: mostly the cheap one."""
 MISFIRES = ("all", "latest", "skip")
 MANY_S = 5
-"""How often each of many fires."""
+"""Interval of each job of `Definitions.many`."""
 WIDTH = 10
 """Tasks side by side in a graph."""
 GRAPHS, LONG, TRIGGERED, RACED, SINKS, AVAILABLE = 4, 8, 20, 6, 3, 6
-"""How many there are of each."""
+"""Number of jobs of each kind."""
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """Makes jobs whose tasks say what they do in the file *said*, and some to the fenced *sink*."""
+    """Makes jobs whose tasks write to the file *said*, some of them also to the fenced *sink*."""
 
     said: Path
     sink: str
@@ -44,7 +44,7 @@ class Definitions:
             }
 
     def many(self, count: int) -> Iterator[Json]:
-        """Yield jobs that fire every 5 s, and must not miss a fire; one in twenty says so."""
+        """Yield jobs that fire every 5 s, and must not miss a fire; one in twenty writes lines."""
         for number in range(count):
             phase = number * 1000 * MANY_S // count
             yield {
@@ -67,7 +67,7 @@ class Definitions:
             }
 
     def available(self, count: int) -> Iterator[Json]:
-        """Yield jobs that fire once a second, also where their shard cannot."""
+        """Yield available jobs that fire once a second."""
         for number in range(count):
             yield {
                 "name": f"available-{number}",
@@ -78,12 +78,12 @@ class Definitions:
             }
 
     def unscheduled(self) -> Iterator[Json]:
-        """Yield all jobs that run when somebody asks."""
+        """Yield all jobs without a schedule, which clients trigger."""
         kinds = self.triggered(TRIGGERED), self.graphs(GRAPHS), self.long(LONG), self.sinks(SINKS)
         return chain(*kinds)
 
     def triggered(self, count: int) -> Iterator[Json]:
-        """Yield jobs that run when somebody asks, as often as they like."""
+        """Yield jobs that clients trigger, whose executions may overlap."""
         for number in range(count):
             yield {"name": f"run-{number}", **self._work(number, fails=number % 10 == 3)}
 
@@ -97,7 +97,7 @@ class Definitions:
         }
 
     def graphs(self, count: int) -> Iterator[Json]:
-        """Yield jobs that fan out and in again; one of the tasks between fails twice."""
+        """Yield jobs that fan out and in again; one of the middle tasks fails twice."""
         for number in range(count):
             middle = [
                 {
@@ -118,7 +118,7 @@ class Definitions:
             }
 
     def long(self, count: int) -> Iterator[Json]:
-        """Yield jobs that take 10 to 30 s, and say all the time that they run."""
+        """Yield jobs that take 10 to 30 s, and write ticks meanwhile."""
         for number in range(count):
             yield {"name": f"long-{number}", "command": self._long(10 + 20 * number // count)}
 
@@ -130,7 +130,7 @@ class Definitions:
             yield {"name": name, "overlap": "skip", "command": command}
 
     def register(self, number: int, value: int) -> Json:
-        """Return a job that does nothing but have a value."""
+        """Return a job that serves as a register: it only has a value."""
         return {"name": f"register-{number}", "type": "scripted", "labels": {"value": str(value)}}
 
     def _work(self, number: int, *, fails: bool) -> Json:
@@ -160,7 +160,7 @@ class Definitions:
         return [sys.executable, "-S", "-E", program, str(self.said), str(seconds), *sink]
 
     def _line(self) -> str:
-        """Return what says start and end as `tasks/say.py` does, with no program but the shell."""
+        """Return a shell script that writes start and end as `tasks/say.py` does."""
         names = " ".join(
             f"$ROTA_{name}" for name in ("EXECUTION_ID", "TASK", "ATTEMPT", "TOKEN", "NODE_ID")
         )

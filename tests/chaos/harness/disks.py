@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 PLENTY_BYTES = 8 << 30
-"""No run writes so much. It costs only what is on it."""
+"""More than a run writes; only used space costs anything."""
 JOURNAL_MIB = 16
 THAWED_AFTER_S = 90
 """Longer than any fault lasts."""
@@ -20,7 +20,7 @@ _PROGRAMS = ("mkfs.ext4", "fsfreeze", "mount", "umount")
 
 
 def lacking() -> str:
-    """Return why there can be no disk that stands still; empty if there can."""
+    """Return why disks cannot be frozen here; empty if they can."""
     if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
         return f"not installed: {', '.join(missing)}: apt-get install e2fsprogs util-linux"
     if os.geteuid() != 0:
@@ -47,20 +47,20 @@ class SmallDisk:
         subprocess.run(["mount", *options, "rota-chaos", str(path)], check=True)
 
     def leave_room(self, room_bytes: int | None) -> None:
-        """Let so much be free on it, and not more; None: plenty."""
+        """Limit the free space to *room_bytes*; None: plenty."""
         size = PLENTY_BYTES if room_bytes is None else self._used_bytes() + room_bytes
         options = ["-o", f"remount,size={size}"]
         subprocess.run(["mount", *options, str(self._path)], check=True)
 
     def unmount(self) -> None:
-        """Take it away, with all that is on it."""
+        """Unmount the disk; its data is lost."""
         _unmount(self._path)
 
     def _used_bytes(self) -> int:
-        told = subprocess.run(
+        listed = subprocess.run(
             ["df", "--output=used", "-B1", str(self._path)], check=True, capture_output=True
         )
-        return int(told.stdout.split()[-1])
+        return int(listed.stdout.split()[-1])
 
 
 class FrozenDisk:
@@ -93,7 +93,7 @@ class FrozenDisk:
         self._guard = subprocess.Popen(["sh", "-c", thaws])
 
     def thaw(self) -> None:
-        """Let all go on, if it is frozen."""
+        """Let writes continue, if the disk is frozen."""
         if self._guard is None:
             return
         subprocess.run(["fsfreeze", "-u", str(self._path)], capture_output=True)
@@ -102,7 +102,7 @@ class FrozenDisk:
         self._guard = None
 
     def unmount(self) -> None:
-        """Take it away; the image stays."""
+        """Unmount the disk; the image stays."""
         self.thaw()
         _unmount(self._path)
 

@@ -1,11 +1,11 @@
-"""What etcd had of each shard, written down for the judge, also where etcd was set back.
+"""Record of each shard's configurations in etcd for the judge, also after etcd was set back.
 
     configurations.jsonl    every value that each shard's key had, with its revision
     restores.jsonl          {"revision": 812, "epochs": {"0": 7, ...}}: etcd was set back after it,
                             to these epochs of the shards
 
 A restore takes etcd's last revisions away, and the next writes get their numbers again. Here all
-revisions grow: those after a restore go on from the last one that was taken away.
+revisions grow: after a restore they continue from the last one that was taken away.
 """
 
 import json
@@ -17,16 +17,16 @@ from typing import Any
 from chaos.judge.collect import collect_configurations, epochs_in
 from support.etcd import Etcd
 
-Json = Any  # Any: what etcd answers.
+Json = Any  # Any: answers of etcd.
 
 
 class EtcdHistory:
     """The history of the configurations of one cluster, in two files that grow.
 
     Args:
-        member: Of etcd, which is asked.
+        member: The member of etcd that is queried.
         cluster: The cluster's name.
-        folder: Where the files are.
+        folder: Folder of the files.
     """
 
     def __init__(self, member: Etcd, cluster: str, folder: Path) -> None:
@@ -34,19 +34,19 @@ class EtcdHistory:
         self._cluster = cluster
         self._folder = folder
         self._kept = 0
-        """The revision of etcd up to which all is written down, as etcd counts now."""
+        """The last recorded revision of etcd, as etcd counts now."""
         self._ahead = 0
-        """What is added to etcd's revisions."""
+        """Added to etcd's revisions."""
         self._cut_at = 0
         for name in ("configurations.jsonl", "restores.jsonl"):
             (folder / name).touch()
 
     def number(self, revision: int) -> int:
-        """Return what is written down for a revision of etcd."""
+        """Return the recorded number of a revision of etcd."""
         return revision + self._ahead
 
     def keep(self) -> None:
-        """Write down what etcd has and is not written down yet."""
+        """Record the revisions of etcd that are not recorded yet."""
         ahead, since = self._ahead, self._kept + 1
         last = self._revision()
         collect_configurations(
@@ -55,12 +55,12 @@ class EtcdHistory:
         self._kept = last
 
     def cut(self) -> None:
-        """Write down what etcd has; no node may reach it from now on until `resume`."""
+        """Record etcd's revisions; no node may reach etcd from now on until `resume`."""
         self.keep()
         self._cut_at = self.number(self._kept)
 
     def resume(self) -> None:
-        """Go on with an etcd that was set back, before any node reaches it."""
+        """Continue with an etcd that was set back, before any node reaches it."""
         restore = {
             "revision": self._cut_at,
             "epochs": epochs_in(self._member.ask, self._cluster),

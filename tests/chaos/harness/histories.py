@@ -1,11 +1,11 @@
-"""What happened, written down as it happens: JSON lines with times of CLOCK_BOOTTIME.
+"""Histories of a run, written as it proceeds: JSON lines with times of CLOCK_BOOTTIME.
 
     clients.jsonl   {"op": 7, "event": "invoke", "at": 71.2, "what": "trigger", "asked": {...}}
-                    {"op": 7, "event": "ok" | "fail" | "info", "at": 71.3, "told": {...}}
+                    {"op": 7, "event": "ok" | "fail" | "info", "at": 71.3, "answer": {...}}
     faults.jsonl    {"at": 70.0, "fault": 3, "event": "begin" | "end" | "skip", "kind": ...}
     stalls.jsonl    see `chaos.harness.stalls`
 
-``fail`` is an operation that certainly had no effect, ``info`` one of which nobody knows.
+``fail`` is an operation that certainly had no effect, ``info`` one whose effect is unknown.
 """
 
 import json
@@ -14,22 +14,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-Json = Any  # Any: what is written down, read again by the judge.
+Json = Any  # Any: recorded here, and read by the judge.
 
 
 def boottime() -> float:
-    """Return seconds that go on whatever is done to clocks."""
+    """Return seconds of a clock that no fault changes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class History:
-    """A file that grows by a line for everything that happens."""
+    """A file with one line for each event."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", buffering=1)
 
     def add(self, **fact: Json) -> None:
-        """Add what happens now."""
+        """Add an event with the present time."""
         self._file.write(json.dumps({"at": round(boottime(), 6), **fact}) + "\n")
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What runs on the hosts: nodes, and members of etcd."""
+"""Programs on the hosts: nodes and members of etcd."""
 
 import os
 import shutil
@@ -16,16 +16,16 @@ from chaos.harness.shim import Orders
 from support.etcd import Etcd
 from support.rotad import Rotad, warden_of
 
-Json = Any  # Any: what is written down for the judge.
+Json = Any  # Any: recorded for the judge.
 
 API_PORT = 7400
 PEER_PORT = 7401
 STOPS_S = 120.0
-"""A node has stopped in good order by then, be the machine as full as it likes."""
+"""Limit of a graceful stop, also on a machine under full load."""
 STARTED_AGAIN_S = 1.0
-"""Between an end of a node and its next start by whoever supervises it."""
+"""From a node's end to its next start by the supervisor."""
 EX_IOERR = 74
-"""It cannot use its data directory."""
+"""Exit status of a node that cannot use its data directory."""
 LAST_WORDS = 400
 
 
@@ -39,12 +39,12 @@ class Node(Rotad):
         flags: Of each life.
 
     Attributes:
-        build: The folder of the package that its next life runs; None: the one that is installed.
-        disk: What its data is on, if that is not the harness's own: one that can be full.
-        volume: Likewise: one that can stand still.
-        orders: For its calendar and its disk, if they can be had.
+        build: The folder of the package that its next life runs; None: the installed package.
+        disk: The file system of its data, if that is a separate one that can be full.
+        volume: Likewise, if that is one that can be frozen.
+        orders: For its wall clock and its disk, if the shim can be built.
         is_damaged: Whether its data was damaged, and it has not begun with an empty disk since.
-        ends: Those of its lives that nobody asked for.
+        ends: Exits that the harness did not request.
     """
 
     def __init__(self, host: Host, network: Network, folder: Path, *flags: str) -> None:
@@ -73,11 +73,11 @@ class Node(Rotad):
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process, be it paused."""
+        """Whether there is a process, paused or not."""
         return self.process is not None and self.process.poll() is None
 
     def spawn(self) -> None:
-        """Start it, and do not wait; what its last life logged is kept."""
+        """Start the node without waiting for it; the log of its last life is kept."""
         self._keep_log()
         environment = [*self.orders.environment] if self.orders else []
         if self.build is not None:
@@ -89,9 +89,10 @@ class Node(Rotad):
         self._spawned_at = time.monotonic()
 
     def tend(self) -> None:
-        """Start it again if it has ended by itself, as systemd would.
+        """Start the node again if it has ended by itself, as systemd would.
 
-        If its data was damaged, and that is what it says, with an empty disk, as an operator would.
+        If its data was damaged and its exit status says so, it gets an empty disk, as an operator
+        would do.
         """
         is_over = self._is_wanted and not self.is_running
         if not is_over or time.monotonic() < self._spawned_at + STARTED_AGAIN_S:
@@ -104,7 +105,7 @@ class Node(Rotad):
         self.spawn()
 
     def note_end(self, status: int | str) -> None:
-        """Write down for the judge that it ended, or what else must not happen to it."""
+        """Record for the judge that the node ended, or another event that must not happen."""
         print(f"{time.strftime('%T')} ENDED {self.name} with status {status}", flush=True)
         words = self.log()[-LAST_WORDS:]
         self.ends.append({"at": boottime(), "node": self.name, "status": status, "words": words})
@@ -120,7 +121,7 @@ class Node(Rotad):
         super().kill()
 
     def stop(self, timeout_s: float = STOPS_S) -> int:
-        """Ask it to stop, and return its exit status; one that does not in time is killed."""
+        """Stop the node and return its exit status; kill it if it does not stop in time."""
         self._is_wanted = False
         try:
             return super().stop(timeout_s)
@@ -130,7 +131,7 @@ class Node(Rotad):
             return -signal.SIGKILL
 
     def kill_host(self) -> None:
-        """End node, warden and attempts at once, with nothing that could tell anybody."""
+        """End node, warden and attempts at once, so that nothing is left to report it."""
         assert self.process is not None
         self._is_wanted = False
         if not self.network.kill_all(self.host):
@@ -144,12 +145,12 @@ class Node(Rotad):
                 os.kill(warden, signal.SIGKILL)
 
     def pause(self, *, with_warden: bool = False) -> None:
-        """Let the process stand still."""
+        """Pause the process."""
         self._signal(signal.SIGSTOP, with_warden=with_warden)
         self._is_paused = True
 
     def resume(self) -> None:
-        """Let everything go on that stands still."""
+        """Resume all paused processes."""
         if self._is_paused:
             self._signal(signal.SIGCONT, with_warden=True)
             self._is_paused = False
@@ -162,7 +163,7 @@ class Node(Rotad):
             with suppress(ProcessLookupError):
                 os.kill(warden, which)
 
-    # -- its disk and its calendar -----------------------------------------------------------------
+    # -- disk and wall clock -----------------------------------------------------------------------
 
     def wipe(self) -> None:
         """Lose the disk; only while nothing of it runs."""
@@ -203,16 +204,16 @@ class Node(Rotad):
         self.disk.leave_room(room_bytes)
 
     def on_volume(self) -> None:
-        """Have its data on a disk that can stand still; only before its first life."""
+        """Have its data on a disk that can be frozen; only before its first life."""
         self.volume = FrozenDisk(self.data_dir)
 
     def freeze(self) -> None:
-        """Let its disk stand still, until `obey_nothing`."""
-        assert self.volume is not None, f"{self.name} has no disk that can stand still"
+        """Freeze its disk until `obey_nothing`."""
+        assert self.volume is not None, f"{self.name} has no disk that can be frozen"
         self.volume.freeze()
 
     def unmount(self) -> None:
-        """Take its disk away; only while nothing of it runs."""
+        """Unmount its disk; only while nothing of it runs."""
         for disk in (self.disk, self.volume):
             if disk is not None:
                 disk.unmount()
@@ -220,8 +221,8 @@ class Node(Rotad):
     def order(
         self, *, ahead_s: float = 0.0, sync_takes_s: float = 0.0, sync_fails: bool = False
     ) -> None:
-        """Spoil its calendar or its disk; see `Orders.give`."""
-        assert self.orders is not None, f"{self.name} has the machine's own calendar and disk"
+        """Spoil its wall clock or its disk; see `Orders.give`."""
+        assert self.orders is not None, f"{self.name} has the machine's own wall clock and disk"
         self.orders.give(ahead_s=ahead_s, sync_takes_s=sync_takes_s, sync_fails=sync_fails)
 
     def obey_nothing(self) -> None:

@@ -1,4 +1,4 @@
-"""Carries out the faults of a schedule, in order, and writes down when."""
+"""Execution of a schedule's faults, in order, with a history of their times."""
 
 import time
 
@@ -8,7 +8,7 @@ from chaos.harness.histories import History
 from chaos.harness.schedule import KINDS, Fault
 
 SAFE_S = 60.0
-"""How long what needs all copies waits for them; then it is left out."""
+"""Limit of the wait for all copies before a fault that needs them; then it is skipped."""
 
 
 class Nemesis:
@@ -16,8 +16,8 @@ class Nemesis:
 
     Args:
         cluster: The victim.
-        faults: What to do, in order.
-        history: Where it is written down.
+        faults: In order.
+        history: Record of the faults.
     """
 
     def __init__(self, cluster: Cluster, faults: list[Fault], history: History) -> None:
@@ -26,10 +26,10 @@ class Nemesis:
         self._history = history
 
     def run(self, minutes: float) -> None:
-        """Do all of it, as planned or later; return when it is over.
+        """Carry out all faults, as planned or later; return when they are over.
 
-        What those before took longer than was planned, until the cluster was whole, is made up for:
-        after *minutes* nothing begins but the first of each kind.
+        Faults that took longer than planned, until the cluster was whole, delay the later ones:
+        after *minutes* only the first fault of each kind begins.
         """
         began = time.monotonic()
         done: set[str] = set()
@@ -51,8 +51,8 @@ class Nemesis:
             try:
                 act(self._cluster, fault)
             except (NeverHappened, AssertionError, OSError) as error:
-                # A cluster that is not what it ought to be at the end is for the judge; and on a
-                # full machine no member of etcd may lead in time. The other faults go on.
+                # The judge reports a cluster that is not whole at the end; and on a full machine
+                # etcd may have no leader in time. The other faults are still done.
                 print(f"{time.strftime('%T')} LATE  {error}", flush=True)
             if act is deed.do:
                 self._cluster.let_pass(fault.lasts_s)

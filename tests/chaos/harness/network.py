@@ -1,15 +1,15 @@
-"""Hosts with addresses of their own, and what passes between them.
+"""Hosts with addresses of their own, and the network between them.
 
 Each host is a network namespace with one cable to a common switch. Cutting a host off is a rule of
 its own packet filter that drops what comes from another: no process learns of it, no connection is
 closed, and what is under way is lost, as when a cable is pulled.
 
 All of it is in namespaces of the harness's own (see `enclosed`), so the machine's network is left
-alone, and whatever happens to the harness, the kernel takes away hosts, cables, rules and all
-processes with it.
+alone, and the kernel removes hosts, cables, rules and all processes with the harness, however it
+ends.
 
-Without root, or where the kernel has no namespaces to give, hosts are addresses of the loopback.
-Everything but partitions can be done to those.
+Without root, or where the kernel has no namespaces, hosts are addresses of the loopback, on which
+all faults but partitions are possible.
 """
 
 import os
@@ -30,12 +30,12 @@ ENCLOSED = "CHAOS_IS_ENCLOSED"
 SWITCH = "switch"
 RESET = ("REJECT", "--reject-with", "tcp-reset")
 _ENCLOSE = (
-    # unshare takes no notice of SIGTERM, so it is killed when we end, and all within with it.
+    # unshare ignores SIGTERM, so it is killed when the harness ends, and its processes with it.
     *("setpriv", "--pdeathsig", "KILL"),
     *("unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child"),
 )
 _PROGRAMS = ("setpriv", "unshare", "nsenter", "ip", "iptables")
-# The first process of a PID namespace inherits all orphans of it; a shell buries them.
+# The first process of a PID namespace is the parent of all orphans in it; a shell reaps them.
 _FIRST_PROCESS = ("sh", "-c", '"$@"; exit $?', "sh")
 
 
@@ -72,7 +72,7 @@ class Network(Protocol):
     def cut(self, source: Host, target: Host, *, refuse: bool = False) -> None:
         """Let nothing pass from *source* to *target*, until `join` or `mend`.
 
-        It is dropped, and nobody is told; or refused, which ends connections.
+        Packets are dropped silently; or refused, which ends connections.
         """
         ...
 
@@ -93,15 +93,15 @@ class Network(Protocol):
         ...
 
     def kill_all(self, host: Host) -> bool:
-        """Kill every process of *host* at once; return False if nobody knows which these are."""
+        """Kill every process of *host* at once; return False if they cannot be identified."""
         ...
 
 
 def enclosed() -> bool:
-    """Tell whether this process has namespaces of its own; say why, if there are none to be had.
+    """Return True if this process has namespaces of its own; print why, if there can be none.
 
-    If they are to be had and it is not in them yet, another is run that is, and this one ends with
-    its status.
+    Where namespaces are available and this process is not in them yet, another process is run in
+    them, and this one exits with its status.
     """
     if ENCLOSED in os.environ:
         return True
@@ -116,7 +116,7 @@ def enclosed() -> bool:
 
 
 def _lacking() -> str:
-    """Return why there can be no hosts that are namespaces; empty if there can."""
+    """Return why hosts cannot be namespaces here; empty if they can."""
     if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
         return f"not installed: {', '.join(missing)}"
     trial = subprocess.run([*_ENCLOSE, "ip", "link", "add", "type", "veth"], capture_output=True)

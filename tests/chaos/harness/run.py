@@ -1,4 +1,4 @@
-"""One run: a cluster, load, faults, rest, and everything that the judge needs, in a folder."""
+"""One run: a cluster, load, faults, rest, and the records for the judge, in a folder."""
 
 import asyncio
 import json
@@ -25,27 +25,27 @@ from chaos.judge.disks import collect_replicas
 from support.cluster import answer
 from support.rotad import processes_of
 
-Json = Any  # Any: what nodes answer.
+Json = Any  # Any: answers of nodes.
 
 QUIET_S = 15.0
 """Load without faults, before and after them: the figures to compare with."""
 REST_S = 60.0
-"""L1: so long after all faults everything has to be well, and what is unfinished to end."""
+"""L1: limit after all faults until the cluster is whole and all executions have ended."""
 LONGEST_S = 60.0
-"""Beyond that for tasks that just began: 30 s of work, an attempt's lease."""
+"""Further time for tasks that just began: 30 s of work, an attempt's lease."""
 BEATS_S = 3.0
-"""Several beats: with one, a primary tells its backups what is committed."""
+"""Several beats: a beat carries the committed index from a primary to its backups."""
 STAND_IN_AFTER_S = 6
 """Longer than a takeover, and shorter than nodes are cut off."""
 HIDDEN = ("faults", "package")
-"""What of a plan the judge is not told: it sees the one; the other is not its business."""
+"""Fields of a plan without a place in run.json: the faults have a file; the package is no fact."""
 LEFT_S = 40.0
-"""Wardens without node and attempts end by themselves after 10 s, attempts by their lease."""
+"""Wardens without node or attempts end by themselves after 10 s, attempts by their lease."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run.
+    """The parameters of a run.
 
     Attributes:
         nodes: How many.
@@ -69,7 +69,7 @@ class Plan:
 
 
 def run(plan: Plan, network: Network, folder: Path) -> None:
-    """Carry out *plan*, and leave all that happened in *folder*."""
+    """Carry out *plan*, and write its records into *folder*."""
     spare = 2 if any(fault.kind == "grow" for fault in plan.faults) else 0
     (folder / "said").touch()
     with (
@@ -111,7 +111,7 @@ def run(plan: Plan, network: Network, folder: Path) -> None:
 
 
 def _prepare(cluster: Cluster, plan: Plan, folder: Path) -> None:
-    """Give nodes the calendars and the disks that faults are to be done to."""
+    """Give nodes the wall clocks and the disks that the faults need."""
     kinds = {fault.kind: fault.hosts for fault in plan.faults}
     if any(KINDS[kind].needs == COMPILER for kind in kinds):
         library = shim.build(folder)
@@ -123,7 +123,7 @@ def _prepare(cluster: Cluster, plan: Plan, folder: Path) -> None:
         cluster.nodes[name].on_volume()
 
 
-class _loading:  # noqa: N801 - it reads as what goes on
+class _loading:  # noqa: N801 - reads as a phrase after `with`
     """Load on a thread of its own while the body runs; it ends when all calls are answered."""
 
     def __init__(self, load: Load) -> None:
@@ -146,14 +146,14 @@ class _loading:  # noqa: N801 - it reads as what goes on
         try:
             asyncio.run(self._load.run(self._is_ready.set))
         except BaseException as error:
-            # Raised again where the run can see it.
+            # Raised again on the main thread.
             self._failure = error
         finally:
             self._is_ready.set()
 
 
 def _rest(cluster: Cluster, watch: Watch) -> Json:
-    """Wait until all is well and has ended; return how long it took, and what is not so."""
+    """Wait until the cluster is whole and all has ended; return the duration and the trouble."""
     trouble, whole_after_s = "", 0.0
     try:
         whole_after_s = _wait_whole(cluster, watch)
@@ -171,7 +171,7 @@ def _rest(cluster: Cluster, watch: Watch) -> Json:
 
 
 def _wait_whole(cluster: Cluster, watch: Watch) -> float:
-    """Wait for so long as the machine works; what it stands still does not count."""
+    """Wait for a limited time, in which stalls of the machine do not count."""
     began, stalled_s = time.monotonic(), watch.stalled_s()
     try:
         cluster.wait_whole(REST_S)
@@ -186,7 +186,7 @@ def _write_run(plan: Plan, folder: Path, shed: int) -> None:
         json.dumps(
             {
                 **{key: value for key, value in asdict(plan).items() if key not in HIDDEN},
-                "calendarAhead": ahead,
+                "wallClockAhead": ahead,
                 "endedAt": boottime(),
                 "minSync": 2,
                 "attemptLeaseS": plan.attempt_lease_s,
@@ -204,13 +204,10 @@ def _collect(cluster: Cluster, folder: Path) -> None:
 
 
 def _quiet(cluster: Cluster) -> None:
-    """Take away what would still be written, and let every copy hear of all that was."""
+    """Delete the jobs that fire, and wait until every copy has received all entries."""
     node = next(iter(cluster.nodes.values()))
-    for name in (
-        "tick-",
-        "race-",
-        "available-",
-    ):  # They are paused, and of that a ledger is kept, too.
+    # They are paused, and the ledger also has rows for fire times of paused jobs.
+    for name in ("tick-", "race-", "available-"):
         while jobs := answer(node, "GET", f"/api/v1/jobs?q={name}&limit=1000")["items"]:
             for job in jobs:
                 answer(node, "DELETE", f"/api/v1/jobs/{job['jobId']}")
@@ -218,7 +215,7 @@ def _quiet(cluster: Cluster) -> None:
 
 
 def _stop(cluster: Cluster) -> list[str]:
-    """Kill all nodes in one moment; return what is left of them when it should be gone."""
+    """Kill all nodes at once; return the processes that are left after `LEFT_S`."""
     for node in cluster.nodes.values():
         if node.process is not None:
             node.process.kill()

@@ -1,19 +1,19 @@
-"""Which faults there are, and when: all of it follows from a seed."""
+"""Kinds of faults, and schedules of faults that follow from a seed."""
 
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 SOON_S = 2.0
-"""After the beginning: load has been there before, without any fault."""
+"""From the beginning to the first fault; the load runs before, without faults."""
 NAMESPACES = "namespaces"
-"""Hosts of their own, whose cables can be cut, and whose disks can be small."""
+"""Separate hosts, whose cables can be cut, and whose disks can be small."""
 COMPILER = "compiler"
-"""Calendars and disks of their own, which take a library that is compiled first."""
+"""Separate wall clocks and faulty disks, by a library that is compiled first."""
 VOLUMES = "volumes"
-"""Disks of their own that can stand still, which take loop devices."""
+"""Separate disks that can be frozen, which require loop devices."""
 ALL = 99
-"""More hosts than there are: all of them, in an order that is drawn."""
+"""More hosts than there are: all of them, in random order."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Kind:
     Attributes:
         lasts_s: From and to; equal where it always lasts so long, 0 where it is over when done.
         gap_s: Until the next one, after the end of this one.
-        takes_s: How long it takes to do it, and until it may begin, about; beside that it lasts.
+        takes_s: About how long it takes to begin and to do it, beside how long it lasts.
         hosts: How many nodes it is done to; 0 where it is done to etcd, or to each in turn.
         needs: What this machine has to have, if anything.
-        calm: Whether it waits until all copies are there, whatever those before it have left.
+        calm: Whether it waits until all copies are there after the previous faults.
         members: How many members of etcd it takes.
         nodes: How many nodes it takes.
     """
@@ -79,20 +79,20 @@ KINDS = {
     "upgrade": Kind((0, 0), takes_s=25, hosts=0, calm=True),
     "grow": Kind((0, 0), takes_s=50, hosts=0, calm=True),
 }
-"""What is done is in `chaos.harness.deeds`, under the same names."""
+"""The actions are in `chaos.harness.deeds`, under the same names."""
 MIXED, NONE = "mixed", "none"
 RARELY = ("etcd-stop", "grow", "old-copy", "upgrade", "wipe", "flip", "cloned-directory")
-"""They take minutes, all in all: in a mixed run once each, if there is time, and then seldom."""
+"""They take minutes in all: in a mixed run once each, if there is time, and then rarely."""
 NAMED = ("etcd-restored",)
-"""They are done only where they are named: each takes a minute or two."""
+"""They are done only in runs that name them: each takes a minute or two."""
 BETWEEN_RARE = 80
-"""So many others, which take half an hour."""
+"""Number of other faults between two rare ones, which take half an hour."""
 HURRY_S = 12.0, 5.0
-"""Where all kinds would not fit: so long they last at most, if they can, and the gaps are."""
+"""Limits of duration, where the kind permits it, and of gap, in runs too short for all kinds."""
 ON_SMALL_DISK = "disk-full"
-"""It is always done to the last of the nodes, whose data is on a small disk from the beginning."""
+"""Always done to the last of the nodes, whose data is on a small disk from the beginning."""
 ON_VOLUME = "frozen-disk"
-"""It is always done to the first of the nodes, whose data is on a loop device all the time."""
+"""Always done to the first of the nodes, whose data is on a loop device all the time."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Fault:
 
 
 def possible(can: Collection[str], *, members: int, nodes: int) -> list[str]:
-    """Return the kinds that can be done on this machine, with so much of everything."""
+    """Return the kinds that can be done on this machine, with this number of members and nodes."""
     return [
         name
         for name, kind in KINDS.items()
@@ -183,7 +183,7 @@ def _hosts(rng: random.Random, name: str, nodes: Sequence[str]) -> tuple[str, ..
 
 
 def _kinds(rng: random.Random, wanted: Sequence[str]) -> Iterator[str]:
-    """Yield each kind once, in any order, and then go on by chance; what takes long is rare."""
+    """Yield each kind once, in random order, and then kinds by chance; long ones are rare."""
     frequent = [name for name in wanted if name not in RARELY] or list(wanted)
     rare = [name for name in wanted if name not in frequent]
     yield from rng.sample(frequent, len(frequent))

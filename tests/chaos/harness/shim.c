@@ -1,10 +1,10 @@
 /*
- * What a host is told that its calendar shows, and how its disk syncs: preloaded into every process of
- * a node (LD_PRELOAD), because hosts of a chaos run share one kernel, whose calendar cannot be set for
- * one of them and whose disk does not fail on demand.
+ * Faults of a host's wall clock and of its disk's syncs: preloaded into every process of a node
+ * (LD_PRELOAD), because hosts of a chaos run share one kernel, whose wall clock cannot be set for one of
+ * them and whose disk does not fail on demand.
  *
- * The orders are in a file that LD_CHAOS_ORDERS names; it is mapped, so a change holds at once for all of
- * them. See shim.py for who writes it.
+ * The orders are in a file that LD_CHAOS_ORDERS names; it is mapped, so a change applies at once to all
+ * of them. shim.py writes it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,12 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND 1000000LL /* in microseconds, as all that is ordered */
+#define SECOND 1000000LL /* in microseconds, as all orders */
 
 struct orders {
-    int64_t ahead_us;      /* by so much the calendar is ahead of what it really shows */
-    int64_t sync_takes_us; /* so long a sync takes longer */
-    int64_t sync_fails;    /* not 0: it fails, with EIO */
+    int64_t ahead_us;      /* wall clock minus true time */
+    int64_t sync_takes_us; /* delay of each sync */
+    int64_t sync_fails;    /* not 0: syncs fail with EIO */
 };
 
 static const struct orders nothing;

@@ -1,4 +1,4 @@
-"""A calendar and a disk for each host: what `shim.c`, preloaded into nodes, is ordered to do."""
+"""Wall clock and disk of each host: orders to `shim.c`, which is preloaded into nodes."""
 
 import mmap
 import shutil
@@ -12,12 +12,12 @@ _US = 1_000_000
 
 
 def lacking() -> str:
-    """Return why there can be no shim; empty if there can."""
+    """Return why the shim cannot be built; empty if it can."""
     return "" if shutil.which("cc") else "no C compiler: apt-get install gcc libc6-dev"
 
 
 def build(folder: Path) -> Path:
-    """Compile the shim into *folder*; return where it is."""
+    """Compile the shim into *folder*; return its path."""
     library = folder / "shim.so"
     argv = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(library), str(_SOURCE)]
     compiled = subprocess.run([*argv, "-ldl"], capture_output=True)
@@ -26,7 +26,7 @@ def build(folder: Path) -> Path:
 
 
 class Orders:
-    """What one host is to believe of its calendar and its disk.
+    """The faults of one host's wall clock and disk.
 
     Args:
         path: Of the file that all its processes map.
@@ -42,6 +42,6 @@ class Orders:
     def give(
         self, *, ahead_s: float = 0.0, sync_takes_s: float = 0.0, sync_fails: bool = False
     ) -> None:
-        """Set the calendar ahead, or back; let syncs take longer, or fail; else all is as it is."""
+        """Set the wall clock ahead or back; let syncs take longer or fail; by default undo all."""
         times_us = round(ahead_s * _US), round(sync_takes_s * _US)
         self._mapped[:] = _FORM.pack(*times_us, sync_fails)

@@ -1,8 +1,8 @@
-"""Looks whether the machine itself stands still: what its tasks suffer then is nobody's fault.
+"""Detection of stalls of the machine itself, whose effects on tasks break no rule.
 
-On a machine that is full a process may wait for seconds until it gets a processor, or a sync takes
-some; then sessions end and leases run out though no fault is under way. So a program of its own
-works for some milliseconds and syncs, over and over, and writes down when it waited long for that:
+On a machine under full load a process may wait for seconds for a processor or a sync; then sessions
+end and leases run out without any fault. So a separate program works for some milliseconds and
+syncs, again and again, and records long waits:
 
     stalls.jsonl    {"at": 70.3, "took": 0.8}      (boot-time seconds; it began that long before)
 
@@ -24,7 +24,7 @@ LONG_S = 0.15
 
 
 class Watch:
-    """The program, while the body runs."""
+    """The program, which runs while the body runs."""
 
     def __init__(self, folder: Path) -> None:
         files = [str(folder / "stalls.jsonl"), str(folder / "probe")]
@@ -34,7 +34,7 @@ class Watch:
         self._stalls.touch()
 
     def stalled_s(self) -> float:
-        """Return for how long, in all, it has stood still so far."""
+        """Return the total length of the stalls so far."""
         lines = self._stalls.read_text().splitlines()
         return sum(float(json.loads(line)["took"]) for line in lines)
 
@@ -48,7 +48,7 @@ class Watch:
 
 
 def watch(path: Path, probe: Path) -> None:
-    """Write down what takes long, for ever."""
+    """Record long waits until the process is killed."""
     file = os.open(probe, os.O_WRONLY | os.O_CREAT)
     with path.open("a", buffering=1) as stalls:
         while True:

@@ -1,4 +1,4 @@
-"""What clients do during a run."""
+"""The load of a run: requests of clients."""
 
 import asyncio
 import random
@@ -23,13 +23,13 @@ from rota.client import AsyncClient
 Json = Any  # Any: the body of a job.
 
 IN_FLIGHT_MAX = 2_000
-"""Beyond it nothing is submitted: with 50 a second, no answer for 40 s."""
+"""Above it nothing is submitted; at 50 a second it takes 40 s without answers."""
 REGISTERS = 4
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How much is asked for.
+    """Rates of requests.
 
     Attributes:
         fires: Scheduled jobs, each of which fires once a second.
@@ -38,7 +38,7 @@ class Rates:
         long: Executions of long tasks in a second.
         changes: Changes of registers in a second.
         races: Executions in a second that are triggered, and cancelled at once by two.
-        many: Jobs that fire every 5 s; if there are any, then there is nothing else.
+        many: Jobs that fire every 5 s; if there are any, there is no other load.
     """
 
     fires: int = 100
@@ -54,14 +54,14 @@ class Load:
     """The clients of a run.
 
     Args:
-        urls: Where the nodes are.
-        rates: How much.
-        seed: From which follows what is asked for, in which order.
+        urls: Of the nodes.
+        rates: Of the requests.
+        seed: Determines the requests and their order.
         definitions: Of the jobs.
-        history: Where operations are written down.
+        history: Record of the operations.
 
     Attributes:
-        shed: Submissions that were left out because too many waited for answers.
+        shed: Submissions that were left out because too many were without an answer.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class Load:
         self._calls: Calls
 
     def stop(self) -> None:
-        """Submit nothing more; `run` ends when all answers are there."""
+        """Submit nothing more; `run` ends when all answers have arrived."""
         self._is_over = True
         self._loop.call_soon_threadsafe(self._over.set)
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Create the jobs, call *ready*, submit until `stop`, then pause what fires."""
+        """Create the jobs, call *ready*, submit until `stop`, then pause the jobs that fire."""
         rates, self._loop = self._rates, asyncio.get_running_loop()
         async with AsyncClient(self._urls) as client:
             self._calls = Calls(client, self._history, self._rng)
@@ -128,7 +128,7 @@ class Load:
         per_s: float,
         act: Callable[[], Coroutine[Any, Any, None]],  # Any: what a coroutine is sent
     ) -> None:
-        """Begin *per_s* of it a second, whether or not those before have been answered."""
+        """Begin *per_s* operations a second, whether or not earlier ones have been answered."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while not self._is_over and per_s:
@@ -146,7 +146,7 @@ class Load:
         finally:
             self._in_flight -= 1
 
-    # -- what they do ------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------
 
     async def _submit(self) -> None:
         if self._rng.random() < 0.2:
@@ -154,40 +154,40 @@ class Load:
             text = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
             await self._calls.create(self._definitions.once(self._calls.next_key(), text))
             return
-        told = await self._calls.trigger(f"run-{self._rng.randrange(TRIGGERED)}")
-        if told and self._rng.random() < 0.1:
-            await self._calls.see_end(told)
+        execution = await self._calls.trigger(f"run-{self._rng.randrange(TRIGGERED)}")
+        if execution and self._rng.random() < 0.1:
+            await self._calls.see_end(execution)
 
     async def _run_graph(self) -> None:
-        told = await self._calls.trigger(f"graph-{self._rng.randrange(GRAPHS)}")
-        if told:
-            await self._calls.see_end(told)
+        execution = await self._calls.trigger(f"graph-{self._rng.randrange(GRAPHS)}")
+        if execution:
+            await self._calls.see_end(execution)
 
     async def _run_long(self) -> None:
         is_cancelled = self._rng.random() < 0.2
-        told = await self._calls.trigger(f"long-{self._rng.randrange(LONG)}")
-        if told and is_cancelled:
+        execution = await self._calls.trigger(f"long-{self._rng.randrange(LONG)}")
+        if execution and is_cancelled:
             await asyncio.sleep(2)
-            await self._calls.cancel(told)
-        if told:
-            await self._calls.see_end(told)
+            await self._calls.cancel(execution)
+        if execution:
+            await self._calls.see_end(execution)
 
     async def _keep_running(self, job: str) -> None:
         """Trigger a job whenever it does not run."""
         while not self._is_over:
-            told = await self._calls.trigger(job)
-            if told:
-                await self._calls.see_end(told)
+            execution = await self._calls.trigger(job)
+            if execution:
+                await self._calls.see_end(execution)
             await asyncio.sleep(1)
 
     async def _run_and_cancel(self) -> None:
-        """Trigger a job, and have two cancel what may not have begun, or be over."""
-        told = await self._calls.trigger(f"race-{self._rng.randrange(RACED)}")
-        if told:
-            await asyncio.gather(self._calls.cancel(told), self._calls.cancel(told))
+        """Trigger a job, and cancel it twice at once, perhaps before it began or after it ended."""
+        execution = await self._calls.trigger(f"race-{self._rng.randrange(RACED)}")
+        if execution:
+            await asyncio.gather(self._calls.cancel(execution), self._calls.cancel(execution))
 
     async def _hold_and_release(self, job: str) -> None:
-        """Pause a job that fires, and let it go on, again and again."""
+        """Pause and resume a job that fires, again and again."""
         client = self._calls.client
         while not self._is_over:
             await self._calls.operation("hold", {"job": job}, client.pause_job(job))

@@ -1,7 +1,7 @@
-"""C1, C2: what was acknowledged is there; what failed is not; what nobody knows of is one of both.
+"""C1, C2: effects of acknowledged operations exist, those of failed ones do not; of others, either.
 
-Also I13 and I14, as far as clients can tell: an end that somebody saw is final, and after a cancel
-that was acknowledged nothing starts but what was on record as started by then, and is ended.
+Also I13 and I14, as far as clients can observe them: an end that a client saw is final, and after
+an acknowledged cancel no attempt starts but those that were on record as started by then.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ FINAL = ("success", "failed", "cancelled")
 
 
 def violations(records: Records) -> Iterator[Violation]:
-    """Yield what is not as clients were told."""
+    """Yield where the records contradict the answers to clients."""
     yield from _jobs(records)
     yield from _triggers(records)
     yield from _ends(records)
@@ -29,10 +29,10 @@ def _jobs(records: Records) -> Iterator[Violation]:
         ids = there[name]
         if len(ids) > 1:
             yield Violation("C2", f"{len(ids)} jobs are named {name}: {ids}")
-        if each.outcome == "ok" and ids != [each.told["id"]]:
-            yield Violation("C1", f"{name} was made as {each.told['id']}, and there is {ids}")
+        if each.outcome == "ok" and ids != [each.answer["id"]]:
+            yield Violation("C1", f"{name} was made as {each.answer['id']}, and there is {ids}")
         if each.outcome == "fail" and ids:
-            yield Violation("C2", f"making {name} failed ({each.told}), and there is {ids}")
+            yield Violation("C2", f"making {name} failed ({each.answer}), and there is {ids}")
 
 
 def _triggers(records: Records) -> Iterator[Violation]:
@@ -46,23 +46,23 @@ def _triggers(records: Records) -> Iterator[Violation]:
     for trace, operations in asked.items():
         ids = [execution.id for execution in made.pop(trace, [])]
         key = operations[0].asked["key"]
-        told = {each.told["execution"] for each in operations if each.outcome == "ok"}
+        answered = {each.answer["execution"] for each in operations if each.outcome == "ok"}
         if len(ids) > 1:
             yield Violation("C2", f"{key} made {len(ids)} executions: {ids}")
-        if len(told) > 1:
-            yield Violation("C2", f"{key} was told to have made {sorted(told)}")
-        if missing := told - set(ids):
+        if len(answered) > 1:
+            yield Violation("C2", f"{key} was answered with {sorted(answered)}")
+        if missing := answered - set(ids):
             text = f"{key} made {sorted(missing)}, and there is {ids}"
             yield Violation("C1", text, operations[-1].ended_at)
         if ids and all(each.outcome == "fail" for each in operations):
-            yield Violation("C2", f"{key} failed ({operations[-1].told}), and there is {ids}")
+            yield Violation("C2", f"{key} failed ({operations[-1].answer}), and there is {ids}")
     for trace, executions in made.items():
-        yield Violation("C2", f"nobody asked for {[each.id for each in executions]} ({trace})")
+        yield Violation("C2", f"no client requested {[each.id for each in executions]} ({trace})")
 
 
 def _ends(records: Records) -> Iterator[Violation]:
     for each in records.asked("see"):
-        status = each.told.get("status")
+        status = each.answer.get("status")
         execution = records.executions.get(each.asked["execution"])
         if each.outcome == "ok" and execution is None:
             yield Violation("C1", f"{each.asked['execution']} was seen, and is gone")
@@ -75,11 +75,11 @@ def _ends(records: Records) -> Iterator[Violation]:
         elif execution.status == "failed" or (
             execution.status == "cancelled" and not cancels[execution.id]
         ):
-            told = {
+            outcomes = {
                 name: [each.outcome for each in tries] for name, tries in execution.tasks.items()
             }
             yield Violation(
-                "C4", f"{execution.id} is {execution.status}, and could only succeed: {told}"
+                "C4", f"{execution.id} is {execution.status}, and could only succeed: {outcomes}"
             )
 
 
@@ -91,5 +91,5 @@ def _cancels(records: Records) -> Iterator[Violation]:
         cancel = cancels.get(line.execution)
         if cancel is None or line.word != "start" or line.at <= cancel.ended_at:
             continue
-        if line.attempt > cancel.told.get("attempts", {}).get(line.task, 0):
+        if line.attempt > cancel.answer.get("attempts", {}).get(line.task, 0):
             yield Violation("I13", f"{line} came after its execution was cancelled", line.at)

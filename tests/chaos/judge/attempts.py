@@ -1,8 +1,8 @@
-"""C4, C5, C6, I9, I13: what ran is what is on record; nothing ran twice at a time; tokens grow.
+"""C4, C5, C6, I9, I13: attempts that ran are on record; none ran twice at a time; tokens grow.
 
-Tasks say themselves when they start, that they go on, and when they end, all in one file. The order
-of its lines is the order of what happened, so two attempts of a task overlap when one says anything
-after the other has started. No clock has a part in that.
+Tasks themselves record when they start, that they still run, and when they end, all in one file.
+The order of its lines is the order of events, so two attempts of a task overlap when one writes a
+line after the other has started. That does not depend on clocks.
 """
 
 from collections import defaultdict
@@ -15,25 +15,25 @@ BETWEEN_NODES = {
     "partition", "one-way", "isolate", "refuse", "ring", "zone", "swizzle", "loss", "slow-link",
     "stale-link",
 }  # fmt: skip
-"""Done to what is between nodes, so that others lose by it too."""
+"""Faults of the network between nodes, which also affect other nodes."""
 ENDS_ATTEMPTS = {
     "kill-warden", "kill-host", "wipe", "old-copy", "flip", "pause", "pause-both", *BETWEEN_NODES,
 }  # fmt: skip
-"""Faults after which an attempt that ran may be lost: its warden is gone, or nobody hears of it."""
+"""Faults after which a running attempt may be lost: its warden is gone, or cannot report it."""
 LOST, FENCED = "lost", "cancelled"
 ENDED_BY_ITS_NODE = (LOST, FENCED)
-"""Nobody knows of it; or its warden killed it, because its node had no right to run it any more."""
+"""No report of it arrived; or its warden killed it, because its node's right to run it expired."""
 STALL = "stall"
-"""It takes nothing that runs with it; so short is what was seen of any."""
+"""It ends no running attempt: all observed stalls were too short for that."""
 TO_ALL = {"rolling", "upgrade", "grow", STALL}
 """Faults that are done to every node."""
 STOPS_FENCING = "pause-both"
-"""Nobody is left to end the attempts of such a node: overlaps are possible until it goes on."""
+"""Nothing is left to end the attempts of such a node: overlaps are possible until it resumes."""
 LEASED = 0.9
-"""Of an attempt's lease, at least, is left when its node goes away: it counts from before it was
-asked for, runs out early, and is renewed about every second."""
+"""Least part of an attempt's lease that is left when its node fails: it counts from before the
+request, runs out early, and is renewed about every second."""
 AFTERMATH_S = 40.0
-"""So long after a fault its losses may still be found: leases of attempts, and time to kill."""
+"""Limit after a fault until its losses are found: leases of attempts, and time to kill."""
 
 
 def violations(records: Records) -> Iterator[Violation]:
@@ -77,12 +77,11 @@ def _outcomes(place: str, attempts: tuple[Attempt, ...]) -> Iterator[Violation]:
 def losses(
     records: Records, place: str, attempts: tuple[Attempt, ...], lines: list[Line]
 ) -> Iterator[Violation]:
-    """An attempt that ran is lost only by what was done to its node.
+    """An attempt that ran is lost only by a fault of its node.
 
-    One that never said a word may also have been lost by a machine that stood still, so that
-    sessions ended; or have been given up with its shard: its start was on record,
-    and before anybody acted on it another node decided. Then the epoch, which is the first half of
-    every token, is another in the next attempt's.
+    An attempt without any line may also be lost by a stall of the machine, in which sessions ended;
+    or by a change of primary: its start was recorded, and before the node launched it another
+    primary decided. Then the next attempt's token has a higher epoch, its first half.
     """
     started = {line.attempt for line in lines if line.word == "start"}
     for each, after in zip(attempts, (*attempts[1:], None), strict=False):
@@ -104,7 +103,7 @@ def losses(
 
 
 def _ends(records: Records, fault: Fault, attempt: Attempt) -> bool:
-    """Whether a fault takes a running attempt with it, or kept its node away beyond its lease."""
+    """Return True if a fault ends running attempts, or lasted longer than the attempt's lease."""
     lost_at = records.boottime(attempt.finished_at or attempt.started_at)
     away_s = lost_at - fault.began_at
     return fault.kind in ENDS_ATTEMPTS or away_s >= LEASED * records.run["attemptLeaseS"]
@@ -133,7 +132,7 @@ def _says(definition: Json, task: str) -> bool:
 
 
 def said(place: str, attempts: tuple[Attempt, ...], lines: list[Line]) -> Iterator[Violation]:
-    """What is on record of a task is what it said."""
+    """A task's recorded attempts match the lines that it wrote."""
     recorded = {each.number: each for each in attempts}
     words: dict[int, list[str]] = defaultdict(list)
     for line in lines:
@@ -152,7 +151,7 @@ def said(place: str, attempts: tuple[Attempt, ...], lines: list[Line]) -> Iterat
 
 
 def one_at_a_time(records: Records, lines: list[Line]) -> Iterator[Violation]:
-    """No attempt of a task says anything after another has started; tokens grow."""
+    """No attempt of a task writes a line after another has started; tokens grow."""
     current = lines[0]
     for line in lines[1:]:
         if line.attempt != current.attempt and line.word == "start":
@@ -192,7 +191,7 @@ def _jobs_one_at_a_time(records: Records) -> Iterator[Violation]:
 
 
 def _order(records: Records, execution: Execution, definition: Json) -> Iterator[Violation]:
-    """No task starts before those that it needs have said their last."""
+    """No task starts before the last line of each task that it needs."""
     tasks: list[Json] = definition.get("tasks", []) if definition else []
     for task in tasks:
         own = records.lines_of.get((execution.id, task["name"]), [])

@@ -1,4 +1,4 @@
-"""Asks the cluster for all it has on record, over plain HTTP, and writes it to the run's folder."""
+"""Collection of all records of the cluster, over plain HTTP, into the run's folder."""
 
 import http.client
 import json
@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-Json = Any  # Any: what is answered, written down as it is.
+Json = Any  # Any: answers, written as they are.
 
 ASKERS = 16
-"""Of nodes that are slow to answer most of the time goes by in waiting."""
+"""Threads: with slow nodes most of the time is spent waiting for answers."""
 PAGE = 1_000
 PATIENCE_S = 180.0
 
 
 class Nodes:
-    """The nodes' APIs, any of which will do. Threads have connections of their own."""
+    """The APIs of the nodes, used alternatively. Each thread has its own connection."""
 
     def __init__(self, urls: list[str]) -> None:
         self._urls = urls
         self._local = threading.local()
 
     def get(self, path: str, *, may_lack: bool = False) -> Json:
-        """Return a document, asked for until somebody can tell; None if it *may lack* and does."""
+        """Return a document, with repeated requests; None for status 404 if *may_lack*."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -77,7 +77,7 @@ def collect(urls: list[str], folder: Path) -> None:
         ledgers = askers.map(partial(_ledger, nodes), scheduled)
         _write(folder / "ledger.jsonl", chain.from_iterable(ledgers))
         listed = [each["executionId"] for each in nodes.pages("/api/v1/executions?")]
-        # What only a stand-in ran is not listed, and told to those who know its id.
+        # Executions that only a stand-in ran are not listed; they can be read by id.
         others = sorted(_said_to_run(folder) - set(listed))
         details = askers.map(partial(_execution, nodes, may_lack=False), listed)
         found = askers.map(partial(_execution, nodes, may_lack=True), others)
@@ -105,8 +105,8 @@ def collect_configurations(
 ) -> None:
     """Add every value that a shard's key in etcd had from revision *since*, oldest first.
 
-    etcd keeps all revisions until it is told to forget, and nobody tells it. *ahead* is added to
-    those that are written, so that they grow though etcd was set back.
+    etcd keeps all revisions, because no run compacts it. *ahead* is added to the revisions in the
+    file, so that they grow although etcd was set back.
     """
     prefix, range_of = _shards_of(cluster)
     last = int(ask("/v3/kv/range", {**range_of, "count_only": True})["header"]["revision"])

@@ -1,4 +1,4 @@
-"""The figures of a run: how late, how slow, how much, by what was going on."""
+"""Figures of a run: lateness, latency and counts, by the fault under way."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ from chaos.judge.records import Fault, Json, Records
 
 QUIET = "no fault"
 AFTERMATH_S = 8.0
-"""So long after its end a fault is held to account for what is late."""
+"""Lateness until then after a fault's end is attributed to the fault."""
 CALLS = ("create", "trigger", "cancel", "put", "delete", "get", "pause")
 
 
@@ -73,7 +73,7 @@ def _counts(records: Records) -> Json:
         "submissions": dict(Counter(each.outcome for each in submissions)),
         "calls that failed": dict(
             Counter(
-                str(each.told.get("code"))
+                str(each.answer.get("code"))
                 for each in records.operations
                 if each.outcome != "ok" and each.what in CALLS
             )

@@ -1,7 +1,7 @@
 """C3, C8, I11: each fire time of each job has one outcome, and one that its policies allow.
 
-What the fire times are is worked out anew (`chaos.judge.oracle`), from the job as its client wrote
-it. Fire times count from when the job was made until a client asked to pause it.
+The fire times are computed independently (`chaos.judge.oracle`), from the job as its client wrote
+it. They count from the creation of the job until the first request to pause it.
 """
 
 import re
@@ -18,15 +18,15 @@ OUTCOMES = {
 }
 LATE = {"coalesced", "missed"}
 EARLY_S = 0.55
-"""The calendars of nodes may differ by half a second from those of most."""
+"""The wall clock of a node may differ by half a second from those of most nodes."""
 DECIDED_AHEAD = 25_000
 """The nodes' `decide_ahead`, in microseconds."""
 DISK_FULL = re.compile(r"disk_full: the disk of node (\S+) ")
 """Why a fire was missed whatever its policy says."""
 NOTICED_S = 5.0
-"""After a disk has space again its node has noticed, or whoever is primary then."""
+"""Limit until a primary has noticed that a disk has space again."""
 SLACK = SECOND
-"""Between the client's idea of when a job was made, and the shard's."""
+"""Between the creation time of a job for the client and for the shard."""
 
 
 def violations(records: Records) -> Iterator[Violation]:
@@ -37,7 +37,7 @@ def violations(records: Records) -> Iterator[Violation]:
             fired[execution.job_id].append(execution)
     paused_at = {each.asked["job"]: records.wall(each.began_at) for each in records.asked("pause")}
     paused = {each.asked["job"] for each in records.asked("hold")}
-    """Those of which `chaos.judge.pauses` knows when."""
+    """Jobs whose pauses `chaos.judge.pauses` checks."""
     end = records.wall(records.run["endedAt"])
     for job_id, job in records.jobs.items():
         definition = records.definitions_by_name.get(job["name"])
@@ -58,7 +58,7 @@ def violations(records: Records) -> Iterator[Violation]:
 
 
 def _early(records: Records) -> Iterator[Violation]:
-    """Nothing starts before it is due, whatever the calendar of its node said."""
+    """No task starts before it is due, whatever the wall clock of its node."""
     for line in records.lines:
         execution = records.executions.get(line.execution)
         if execution and execution.trigger == "schedule" and line.word == "start":
@@ -68,7 +68,7 @@ def _early(records: Records) -> Iterator[Violation]:
 
 
 def _made(records: Records, job: Json) -> Iterator[Violation]:
-    """The first fire time depends on when a job was made, so that has to be true."""
+    """The first fire time depends on the creation time of the job, so that has to be right."""
     made_at = at(job["createdAt"])
     asked = [each for each in records.asked_by_name.get(job["name"], []) if each.outcome != "fail"]
     if not any(
@@ -140,21 +140,21 @@ def _full(records: Records, name: str, row: Row, node_id: str) -> Iterator[Viola
 
 
 def _matched(job: Json, rows: list[Row], executions: list[Execution]) -> Iterator[Violation]:
-    """One execution for each row that says so, and no others."""
-    told = Counter(row.execution for row in rows if row.outcome == "fired")
+    """Each row with the outcome ``fired`` has one execution, and there are no others."""
+    recorded = Counter(row.execution for row in rows if row.outcome == "fired")
     there = {each.id: each for each in executions}
     for row in rows:
         if row.outcome == "fired":
             execution = there.get(row.execution or "")
             if row.count != 1 or execution is None or execution.fire_at != row.first:
                 yield Violation("C3", f"{job['name']}: {row} has no such execution: {execution}")
-    for execution_id, times in told.items():
+    for execution_id, times in recorded.items():
         if times > 1:
             yield Violation("C3", f"{job['name']}: {execution_id} was fired {times} times")
     times_of = Counter(each.fire_at for each in executions)
     if twice := sorted(time for time, times in times_of.items() if times > 1):
         yield Violation("C3", f"{job['name']} has two executions for {twice[:5]}")
-    # What only a stand-in ran, of a fire that the ledger says something else of, is told as that.
+    # An execution of a stand-in alone may belong to a fire with another outcome in the ledger.
     ours = {each.id for each in executions if not each.stand_in}
-    if extra := sorted(ours - set(told)):
+    if extra := sorted(ours - set(recorded)):
         yield Violation("C3", f"{job['name']}: no row of the ledger fired {extra[:5]}")

@@ -1,6 +1,6 @@
-"""When a schedule fires: found the slow way, by looking at every instant that might be one.
+"""Fire times of a schedule, found the slow way: by a check of every candidate.
 
-It knows the schedules that chaos runs use, in UTC, and no others: ``@every`` with a phase, ``@at``,
+The module supports the schedules of chaos runs alone, in UTC: ``@every`` with a phase, ``@at``,
 and cron expressions with seconds whose days, months and weekdays are all ``*``.
 """
 
@@ -15,7 +15,7 @@ def fire_times(schedule: str, after: int, until: int) -> list[int]:
     """Return the fire times in ``(after, until]``, oldest first, in microseconds since 1970.
 
     Raises:
-        ValueError: It does not know such a schedule.
+        ValueError: The schedule is not supported.
     """
     word, *rest = schedule.split()
     match word:

@@ -1,8 +1,8 @@
-"""C8 of jobs that are paused and go on while they fire: the ledger says *paused* when they were.
+"""C8 of jobs that are paused and resumed while they fire: the ledger says *paused* when they were.
 
-One client does that to each, one call after the other. Once nobody knows what became of one of its
-calls, nobody knows any more whether the job is paused; until then it certainly is from the answer
-to a pause until the next call begins, and certainly is not likewise.
+One client does that to each job, one call after the other. After a call of unknown effect the state
+of the job is unknown; until then the job is certainly paused from the answer to a pause until the
+next call begins, and certainly not paused from the answer to a resume.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from itertools import pairwise
 from chaos.judge.records import Operation, Records, Row, Violation
 
 SLACK = 1_000_000
-"""Calendars may differ by half a second; in microseconds."""
+"""Wall clocks may differ by half a second; in microseconds."""
 
 
 @dataclass(frozen=True)

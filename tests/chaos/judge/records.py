@@ -1,18 +1,18 @@
-"""What is in the folder of a run, read into values.
+"""Records of a run, read from its folder.
 
-    run.json            what was run, and by how much the calendar is ahead of CLOCK_BOOTTIME
-    clients.jsonl       what clients asked, and were told            (boot-time seconds)
-    faults.jsonl        what was done to hosts                       (boot-time seconds)
-    said                what tasks said of themselves                (boot-time seconds)
-    jobs.jsonl, executions.jsonl, ledger.jsonl    what the API told when all was over
+    run.json            parameters, and the difference of wall clock and CLOCK_BOOTTIME
+    clients.jsonl       requests of clients, and their answers       (boot-time seconds)
+    faults.jsonl        faults of hosts                              (boot-time seconds)
+    said                lines that tasks wrote                       (boot-time seconds)
+    jobs.jsonl, executions.jsonl, ledger.jsonl    answers of the API when all was over
     configurations.jsonl                          every value that each shard had in etcd
     restores.jsonl      when etcd was set back, and to which epochs (revisions grow all the same)
     replicas.jsonl                                a digest of each copy's rows, from the disks
-    sink.jsonl          what attempts wrote to the fenced sink     (boot-time seconds)
-    stalls.jsonl        when the machine itself stood still        (boot-time seconds)
-    end.json            what was left: processes, trouble; which nodes ended by themselves
+    sink.jsonl          writes of attempts to the fenced sink        (boot-time seconds)
+    stalls.jsonl        stalls of the machine itself                 (boot-time seconds)
+    end.json            processes and trouble that were left; nodes that ended by themselves
 
-Instants of the calendar are whole microseconds since 1970.
+Instants of the wall clock are whole microseconds since 1970.
 """
 
 import json
@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-Json = Any  # Any: JSON, looked into by those who know it.
+Json = Any  # Any: JSON; its shape depends on the file.
 
 SECOND = 1_000_000
 OWN_MAX = 1_000_000
@@ -33,12 +33,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Violation:
-    """Something that must never be.
+    """A broken rule.
 
     Attributes:
-        rule: Which rule it breaks, such as ``C1``.
-        text: What, with the facts.
-        at: When somebody saw it, in boot-time seconds; None where only the whole tells.
+        rule: Name of the rule, such as ``C1``.
+        text: What is wrong, with the facts.
+        at: When it was seen, in boot-time seconds; None where only all records together show it.
     """
 
     rule: str
@@ -48,10 +48,10 @@ class Violation:
 
 @dataclass(frozen=True)
 class Operation:
-    """What a client asked for, and what it was told.
+    """A request of a client, and its answer.
 
     Attributes:
-        outcome: ``ok``; ``fail``: it certainly had no effect; ``info``: nobody knows.
+        outcome: ``ok``; ``fail``: it certainly had no effect; ``info``: its effect is unknown.
         began_at: In boot-time seconds.
         ended_at: Likewise; infinity if no answer ever came.
     """
@@ -61,13 +61,13 @@ class Operation:
     asked: Json
     began_at: float
     outcome: str = "info"
-    told: Json = field(default_factory=dict[str, Json])
+    answer: Json = field(default_factory=dict[str, Json])
     ended_at: float = float("inf")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What was done to hosts, and from when to when, in boot-time seconds.
+    """A fault of hosts, with begin and end in boot-time seconds.
 
     Attributes:
         revision: etcd's, when it began; None if etcd did not answer.
@@ -82,7 +82,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Line:
-    """What a task said. Lines are in the order in which they were said."""
+    """A line that a task wrote. Lines are in the order of the writes."""
 
     place: int
     execution: str
@@ -96,7 +96,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Written:
-    """What an attempt wrote to the fenced sink, in the order in which it came."""
+    """A write of an attempt to the fenced sink; writes are in the order of arrival."""
 
     job: str
     execution: str
@@ -121,7 +121,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Double:
-    """What a stand-in ran besides, under the id of an execution; attempts by task."""
+    """A possible duplicate: attempts of a stand-in under an execution's id, by task."""
 
     node: str
     tasks: dict[str, tuple[Attempt, ...]]
@@ -133,7 +133,7 @@ class Execution:
 
     Attributes:
         stand_in: The node that ran it in place of its shard's primary.
-        doubles: What others ran in place of it.
+        doubles: Its possible duplicates.
     """
 
     id: str
@@ -153,7 +153,7 @@ class Execution:
         return () if self.stand_in else self.tasks.get(task, ())
 
     def by_stand_in(self, node: str, task: str) -> tuple[Attempt, ...]:
-        """Return those that a node started in place of them."""
+        """Return the attempts of a task that a node started as a stand-in."""
         if node == self.stand_in:
             return self.tasks.get(task, ())
         return next((each.tasks.get(task, ()) for each in self.doubles if each.node == node), ())
@@ -191,8 +191,8 @@ class Restore:
     """etcd was set back.
 
     Attributes:
-        revision: The last one that it had before.
-        epochs: What it was left with, by shard; those it had nothing of are left out.
+        revision: The last one before.
+        epochs: Of the shards afterwards; shards without a configuration are left out.
     """
 
     revision: int
@@ -201,17 +201,17 @@ class Restore:
 
 @dataclass
 class Records:
-    """All that is known of a run.
+    """All records of a run.
 
     Attributes:
-        run: What was run.
+        run: The parameters.
         operations: Of clients, in the order in which they began.
         jobs: By id: name and when it was made.
         said: By execution and task.
         restores: When etcd was set back, in order.
-        stalls: From when to when the machine itself stood still.
+        stalls: Stalls of the machine itself.
         replicas: Of each node's copy of a shard: shard, node, digest.
-        end: What was left.
+        end: What was left at the end.
     """
 
     run: Json
@@ -229,23 +229,23 @@ class Records:
     end: Json
 
     def wall(self, boottime: float) -> int:
-        """Return what the calendar showed, in microseconds."""
-        return round((boottime + float(self.run["calendarAhead"])) * SECOND)
+        """Return the wall clock's instant at *boottime*, in microseconds."""
+        return round((boottime + float(self.run["wallClockAhead"])) * SECOND)
 
     def boottime(self, instant: int) -> float:
         """Return boot-time seconds of an instant."""
-        return instant / SECOND - float(self.run["calendarAhead"])
+        return instant / SECOND - float(self.run["wallClockAhead"])
 
     def asked(self, *whats: str) -> Iterator[Operation]:
         """Yield the operations of some kinds."""
         return (each for each in self.operations if each.what in whats)
 
     def shard_of(self, job_id: str) -> int:
-        """Return the shard of a job: its id begins with its slot, of which shards are ranges."""
+        """Return the shard of a job: its id begins with the hash slot, and shards are ranges."""
         return int(job_id[:4], 16) * len(self.configurations) >> 16
 
     def configuration_at(self, shard: int, revision: int) -> "Configuration | None":
-        """Return what a shard's configuration was as of a revision of etcd."""
+        """Return a shard's configuration as of a revision of etcd."""
         known = [each for each in self.configurations[shard] if each.revision <= revision]
         return known[-1] if known else None
 
@@ -266,7 +266,7 @@ class Records:
         self.lines_by: dict[str, dict[tuple[str, str], list[Line]]] = defaultdict(
             lambda: defaultdict(list)
         )
-        """Of those that stand-ins started, by node too."""
+        """Of attempts that stand-ins started, by node too."""
         for line in self.lines:
             of = self.lines_of if line.attempt <= OWN_MAX else self.lines_by[line.node]
             of[line.execution, line.task].append(line)
@@ -328,7 +328,7 @@ def _operation(begun: Json, ended: Json) -> Operation:
         asked.asked,
         asked.began_at,
         ended["event"],
-        ended["told"],
+        ended["answer"],
         ended["at"],
     )
 

@@ -1,9 +1,9 @@
 """I15: a job that is written, read and deleted by one client behaves as if that happened at once.
 
-An operation of unknown outcome may take effect at any time after it began, once, or never. So
-what is kept is the states that the job may be in, each with the changes that may still come. A
-change that may come is only taken for done when a value is read that is not there otherwise: until
-then it does not matter, and what may still come allows all that its having come allows.
+An operation of unknown outcome may take effect at any time after it began, once, or never. So the
+checker keeps the possible states of the job, each with the changes that may still take effect. Such
+a change counts as done only when a read value needs it: until then it makes no difference, because
+a pending change permits every history that a done one permits.
 """
 
 from collections import defaultdict
@@ -34,17 +34,17 @@ def violations(records: Records) -> Iterator[Violation]:
 
 def _after(each: Operation, states: set[State]) -> Iterator[State]:
     written: Value = each.asked.get("value")
-    is_absent = each.told.get("code") == "job_not_found"
+    is_absent = each.answer.get("code") == "job_not_found"
     for value, pending in states:
         match each.what, each.outcome:
             case "get", "ok":
-                yield from _seen(each.told.get("value"), (value, pending))
+                yield from _seen(each.answer.get("value"), (value, pending))
             case _, "ok":
                 yield written, pending
             case "put" | "delete", "info":
                 yield value, pending | {(each.number, written)}
             case _ if is_absent and each.what != "put":
-                # A delete that was told there is nothing to delete has seen that, as a read has.
+                # The answer that there is nothing to delete is also a read of no job.
                 yield from _seen(None, (value, pending))
             case _:
                 yield value, pending
@@ -57,7 +57,7 @@ def _seen(seen: Value, state: State) -> Iterator[State]:
     if value == seen:
         yield state
     elif changes:
-        # The oldest stands for all to the same value: nothing tells them apart.
+        # The oldest stands for all changes to the same value, which are equivalent.
         yield seen, pending - {min(changes, key=lambda change: change[0])}
 
 

@@ -1,6 +1,6 @@
 """I3, C9, L1, L2: at the end all copies are equal, everything has ended, and nothing is left over.
 
-And no node has ended by itself, but one whose disk was spoiled.
+And no node has ended by itself, except on a spoiled disk.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ DISK_FAILED = 74
 SPOIL = {"disk-full", "bad-disk", "slow-disk"}
 DAMAGES = "flip"
 SOON_S = 15.0
-"""So long after the end of a fault a node may end that suffered by it."""
+"""Limit after the end of a fault until an affected node may still end."""
 
 
 def violations(records: Records) -> Iterator[Violation]:
@@ -49,7 +49,7 @@ def violations(records: Records) -> Iterator[Violation]:
 
 
 def _is_spoiled(records: Records, node: str, at: float) -> bool:
-    """Tell whether a disk is bad, or damaged; what is damaged may come to light at any time."""
+    """Return True if a disk is bad or damaged; damage may be detected at any later time."""
     return any(
         node in fault.hosts
         and fault.began_at <= at

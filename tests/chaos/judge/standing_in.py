@@ -1,8 +1,8 @@
-"""C10: available jobs go on where their shard cannot; what ran twice is told; strict ones wait.
+"""C10: stand-ins fire available jobs alone, where the shard cannot, and their runs are on record.
 
-A stand-in's attempts are numbered from a million, so it is seen in what they say of themselves who
-started them. What each stand-in started for an execution has to be on record with it, and is then
-judged as what primaries start is.
+A stand-in's attempts are numbered from a million, so the lines of a task show whether a stand-in
+started it. Attempts of a stand-in have to be on record with their execution, and the same rules
+apply to them as to those of primaries.
 """
 
 from collections.abc import Iterator
@@ -11,25 +11,25 @@ from chaos.judge.attempts import losses, numbered, one_at_a_time, said
 from chaos.judge.records import OWN_MAX, Fault, Json, Line, Records, Violation
 
 TAKES_A_DISK = {"wipe", "old-copy", "flip"}
-"""A stand-in's accounts are on its own disk alone until they are brought."""
+"""The records of a stand-in are on its own disk alone until they are delivered."""
 BEGINS_S = 3.0
-"""A stand-in hears who else wants to, for 2 s, before it begins."""
+"""A stand-in waits 2 s for other candidates before it begins."""
 AFTER_A_DUE_S = 2.0
-"""Jobs fire once a second, and a task takes its time to say that it begins."""
+"""Jobs fire once a second, and a task takes some time until its first line."""
 SEEN_S = 3.0
-"""So long, at least, something has to be seen of every job."""
+"""Least length of the period in which every job has to run."""
 
 
 def violations(records: Records) -> Iterator[Violation]:
-    """Yield what stand-ins ran and nobody tells, and where nobody stood in who should have."""
-    for node, execution_id, task in sorted(set(_run(records))):
+    """Yield attempts of stand-ins that are not on record, and missing runs of stand-ins."""
+    for node, execution_id, task in sorted(set(_stand_in_tasks(records))):
         lines = records.lines_by[node].get((execution_id, task), [])
-        yield from _told(records, node, execution_id, task, lines)
-    yield from _gone_on(records)
+        yield from _recorded(records, node, execution_id, task, lines)
+    yield from _continued(records)
 
 
-def _run(records: Records) -> Iterator[tuple[str, str, str]]:
-    """Yield what stand-ins say that they ran, and what is on record of it, perhaps twice."""
+def _stand_in_tasks(records: Records) -> Iterator[tuple[str, str, str]]:
+    """Yield node, execution and task of stand-ins' lines and records, perhaps twice."""
     for node, tasks in records.lines_by.items():
         yield from ((node, execution_id, task) for execution_id, task in tasks)
     for execution in records.executions.values():
@@ -39,7 +39,7 @@ def _run(records: Records) -> Iterator[tuple[str, str, str]]:
             yield from ((execution.stand_in, execution.id, task) for task in execution.tasks)
 
 
-def _told(
+def _recorded(
     records: Records, node: str, execution_id: str, task: str, lines: list[Line]
 ) -> Iterator[Violation]:
     place = f"{execution_id}/{task} by {node}"
@@ -54,7 +54,7 @@ def _told(
         yield from losses(records, place, attempts, lines)
         yield from said(place, attempts, lines)
     elif lines and not _lost_its_disk(records, node, lines[0]):
-        yield Violation("C10", f"{place} ran, and nobody tells: {lines[0]}", seen_at)
+        yield Violation("C10", f"{place} ran, and is not on record: {lines[0]}", seen_at)
     if lines:
         yield from one_at_a_time(records, lines)
 
@@ -66,8 +66,8 @@ def _lost_its_disk(records: Records, node: str, line: Line) -> bool:
     )
 
 
-def _gone_on(records: Records) -> Iterator[Violation]:
-    """A node that was alone for long enough has fired what it has counted copies of."""
+def _continued(records: Records) -> Iterator[Violation]:
+    """A node that was isolated for long enough has fired the jobs of its counted copies."""
     available = {
         job_id: job["name"]
         for job_id, job in records.jobs.items()
@@ -91,7 +91,7 @@ def _gone_on(records: Records) -> Iterator[Violation]:
             is_fired = any(each.startswith(job_id) for each in ran)  # An id begins with its job's.
             if not is_fired and _counts(records, node, job_id, fault):
                 alone_s = fault.ended_at - fault.began_at
-                text = f"{name} did not go on where {node} was alone for {alone_s:.1f} s"
+                text = f"{name} did not fire on {node}, which was isolated for {alone_s:.1f} s"
                 yield Violation("C10", text, fault.ended_at)
 
 
@@ -107,7 +107,7 @@ def _stood_still(records: Records, fault: Fault) -> bool:
 
 
 def _counts(records: Records, node: str, job_id: str, fault: Fault) -> bool:
-    """Whether a node had a copy that counts, of the shard of a job, when a fault began."""
+    """Return True if a node had a counted copy of a job's shard when a fault began."""
     if fault.revision is None:
         return False
     known = records.configuration_at(records.shard_of(job_id), fault.revision)

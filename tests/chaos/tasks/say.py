@@ -1,12 +1,12 @@
-"""What the attempts of a chaos run do: say when they start, what they see, and when they end.
+"""Tasks of a chaos run, which record when they start, that they run, and when they end.
 
-Each line goes to one file with one write in append mode, so the order of its lines is the order in
-which they were said, whoever said them:
+Each line goes to one file with one write in append mode, so the order of the lines is the order of
+the writes of all attempts:
 
     execution task attempt token node seconds word
 
 where seconds are those of CLOCK_BOOTTIME and the word is ``start``, ``tick`` or ``end``. The file
-is outside of what the harness breaks. Standard library only: it runs wherever Python does.
+is not subject to the harness's faults. The module needs the standard library alone.
 """
 
 import os
@@ -23,11 +23,11 @@ def short(said: str, ms: int = 20, fail_times: int = 0) -> None:
     time.sleep(ms / 1000)
     say(said, "end")
     if int(os.environ["ROTA_ATTEMPT"]) <= fail_times:
-        raise RuntimeError("as told")
+        raise RuntimeError("as requested")
 
 
 def long(said: str, seconds: float, *sink: str) -> None:
-    """Take *seconds*, and say ten times a second that it is still there; also to a sink, if any."""
+    """Take *seconds*, and write a tick ten times a second, also to a sink, if any."""
     say(said, "start")
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -39,7 +39,7 @@ def long(said: str, seconds: float, *sink: str) -> None:
 
 
 def write(address: str, job: str) -> None:
-    """Write to the fenced sink at *address*, for a job; whether it takes it is for the judge."""
+    """Write to the fenced sink at *address*, for a job; the sink may refuse it."""
     names = ("EXECUTION_ID", "TASK", "ATTEMPT", "TOKEN")
     words = " ".join([job, *(os.environ[f"ROTA_{name}"] for name in names)])
     host, _, port = address.rpartition(":")

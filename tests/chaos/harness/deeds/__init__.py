@@ -1,4 +1,4 @@
-"""What each kind of fault does, and how it is undone: one module for each thing that is broken."""
+"""How each kind of fault is done and undone: one module for each part that is broken."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ DEEDS = {
     "stop": Deed(to_nodes.stop, to_nodes.start),
     "pause": Deed(to_nodes.pause, to_nodes.resume),
     "pause-both": Deed(to_nodes.pause_both, to_nodes.resume),
-    "clock": Deed(to_nodes.set_calendar, to_nodes.obey),
+    "clock": Deed(to_nodes.set_wall_clock, to_nodes.obey),
     "wipe": Deed(to_disks.wipe, to_nodes.start),
     "old-copy": Deed(to_disks.set_back, to_nodes.start),
     "cloned-directory": Deed(to_disks.clone, to_disks.remove_clone),

@@ -1,4 +1,4 @@
-"""What operators do under load: restarts, upgrades, nodes that join and leave."""
+"""Operations under load: restarts, upgrades, nodes that join and leave."""
 
 from functools import partial
 
@@ -7,12 +7,12 @@ from chaos.harness.schedule import Fault
 from support.rotad import Refusal
 
 MOVE_S = 180.0
-"""How long a node may take to come or to go."""
+"""Limit for a node to join or to leave."""
 FORGOTTEN_S = 30.0
 
 
 def roll(cluster: Cluster, fault: Fault) -> None:
-    """Restart each node in good order, the next when all copies are there again."""
+    """Restart each node gracefully, one after the other, each when all copies are there again."""
     del fault
     for node in cluster.nodes.values():
         node.stop()
@@ -21,7 +21,7 @@ def roll(cluster: Cluster, fault: Fault) -> None:
 
 
 def upgrade(cluster: Cluster, fault: Fault) -> None:
-    """Restart each node likewise, with the other of two builds: the next, or the one before."""
+    """Restart each node likewise, with the other of two builds: the next or the previous."""
     del fault
     build = cluster.other_build()
     for node in cluster.nodes.values():
@@ -32,7 +32,7 @@ def upgrade(cluster: Cluster, fault: Fault) -> None:
 
 
 def grow(cluster: Cluster, fault: Fault) -> None:
-    """Let the spare nodes join, each when all is where it ought to be with those before."""
+    """Let the spare nodes join, each after all moves for the previous one are done."""
     del fault
     for name in cluster.spare:
         node = cluster.all_nodes[name]
@@ -43,7 +43,7 @@ def grow(cluster: Cluster, fault: Fault) -> None:
 
 
 def shrink(cluster: Cluster, fault: Fault) -> None:
-    """Drain, stop and forget those that joined."""
+    """Drain, stop and forget the nodes that joined."""
     del fault
     for name in cluster.spare:
         if name in cluster.nodes:
@@ -75,7 +75,7 @@ def _leave(cluster: Cluster, name: str) -> None:
 
 
 def _holds(cluster: Cluster, name: str) -> bool | None:
-    """Tell whether a node has copies; None if nobody can tell."""
+    """Return True if a node has copies; None if no node answers."""
     view = cluster.view()
     if view is None:
         return None
@@ -83,7 +83,7 @@ def _holds(cluster: Cluster, name: str) -> bool | None:
 
 
 def _runs_nothing(cluster: Cluster, name: str) -> bool:
-    """Tell whether no attempt is left on a node: those that began before it was drained go on."""
+    """Return True if no attempt is left on a node; a drained node finishes its attempts."""
     view = cluster.view()
     loads = [each["load"] for each in view["nodes"] if each["nodeId"] == name] if view else []
     return any(load is not None and load["running"] == 0 for load in loads)

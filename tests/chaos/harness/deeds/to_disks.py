@@ -7,13 +7,13 @@ from chaos.harness.cluster import Cluster, wait_until
 from chaos.harness.schedule import Fault
 
 OLD_S = 30.0
-"""So old is the copy that comes back."""
+"""Age of the copy that is put back."""
 TAKEOVER_S = 60.0
 SAFE_S = 180.0
 SYNC_S = (0.3, 1.5)
-"""So long a sync of a slow disk takes longer: beyond what a node puts up with, or not."""
+"""Delay of each sync of a slow disk: within a node's limit, and beyond it."""
 ROOM_BYTES = 256 << 10
-"""What is left on a disk that fills up: a second of journal, or a few."""
+"""Space left on a disk that fills up: a second of journal, or a few."""
 
 REFUSED = "is alive with this data directory or a copy of it"
 _OF_ITS_WARDEN = shutil.ignore_patterns("warden.*")
@@ -27,10 +27,11 @@ def wipe(cluster: Cluster, fault: Fault) -> None:
 
 
 def set_back(cluster: Cluster, fault: Fault) -> None:
-    """Lose a host, and put the disk back that it had half a minute before.
+    """Lose a host, and set its disk back to the state of half a minute before.
 
-    Not before others decide for its shards: a primary that comes back to what it had before it
-    acknowledged something cannot be told from one that never did (guarantees.md, "assumed").
+    Only after other nodes became primary of its shards: a primary whose disk is set back to a state
+    before an acknowledgement cannot be distinguished from one that never acknowledged it
+    (guarantees.md, "assumed").
     """
     name = fault.hosts[0]
     node = cluster.nodes[name]
@@ -53,10 +54,10 @@ def set_back(cluster: Cluster, fault: Fault) -> None:
 
 
 def clone(cluster: Cluster, fault: Fault) -> None:
-    """Start a copy of a node's disk beside it: under its id, or every second time another.
+    """Start a node on a copy of another's disk: under the same id, or every second time another.
 
-    The node itself is well: where it loses its session while a copy runs, the copy is taken for its
-    next life (coordination.md), on a disk that was set back.
+    The node itself has no fault. If it loses its session while the copy runs, the copy counts as
+    its next life (coordination.md), on a disk that was set back.
     """
     name = fault.hosts[0]
     node = cluster.nodes[name]
@@ -69,7 +70,7 @@ def clone(cluster: Cluster, fault: Fault) -> None:
 
 
 def remove_clone(cluster: Cluster, fault: Fault) -> None:
-    """Take the copy away; one that was not refused is on record as an end of the node."""
+    """Remove the copy; if it was not refused, record that as an end of the node."""
     name = fault.hosts[0]
     copy = cluster.clone(name, name)
     copy.kill_host()
@@ -79,7 +80,7 @@ def remove_clone(cluster: Cluster, fault: Fault) -> None:
 
 
 def flip(cluster: Cluster, fault: Fault) -> None:
-    """Flip a bit, somewhere in the larger files of a host that is off; no two hosts have such."""
+    """Flip a bit in a data file of a host that is off; never on two hosts at a time."""
     cluster.replace_damaged_disks()
     cluster.wait_safe(SAFE_S)
     node = cluster.nodes[fault.hosts[0]]
@@ -101,7 +102,7 @@ def flip(cluster: Cluster, fault: Fault) -> None:
 
 
 def fill(cluster: Cluster, fault: Fault) -> None:
-    """Leave next to no room on a disk that is small; see `Node.on_small_disk`."""
+    """Leave almost no room on a small disk; see `Node.on_small_disk`."""
     cluster.nodes[fault.hosts[0]].leave_room(ROOM_BYTES)
 
 

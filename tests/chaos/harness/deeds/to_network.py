@@ -1,4 +1,4 @@
-"""Faults of what connects hosts. Clients reach all nodes whatever is cut."""
+"""Faults of the network between hosts. Clients reach all nodes whatever is cut."""
 
 from collections.abc import Iterable
 
@@ -10,10 +10,10 @@ IN_TURN_S = 2.0
 """From one host of a swizzle to the next."""
 LOST = 0.1
 DELAY_S = (0.02, 0.2)
-"""What a slow link adds, from and to: so packets also overtake each other."""
+"""Range of the delay of a slow link, so that packets also overtake each other."""
 STALE_S = (3.4, 3.4)
-"""So old is what a stale link says: others have gone on without the node, where its leases are
-shorter, and have not hung up, which they do after 4 s."""
+"""Delay of a stale link: other nodes have continued without the node where its leases are shorter,
+and have not closed the connection, which they do after 4 s."""
 AT_ONCE = (0.0, 0.0)
 
 
@@ -24,7 +24,7 @@ def partition(cluster: Cluster, fault: Fault) -> None:
 
 
 def cut_one_way(cluster: Cluster, fault: Fault) -> None:
-    """Let one node hear nothing of another, which hears it."""
+    """Cut one direction between two nodes; the other direction stays open."""
     cluster.network.cut(*map(cluster.host, fault.hosts))
 
 
@@ -34,7 +34,7 @@ def isolate(cluster: Cluster, fault: Fault) -> None:
 
 
 def refuse(cluster: Cluster, fault: Fault) -> None:
-    """Have a node, all others and etcd refuse what they say to each other."""
+    """Refuse all connections between a node and the other nodes and etcd."""
     one = cluster.host(fault.hosts[0])
     for other in _servers(cluster):
         if other is not one:
@@ -43,12 +43,12 @@ def refuse(cluster: Cluster, fault: Fault) -> None:
 
 
 def make_ring(cluster: Cluster, fault: Fault) -> None:
-    """Let each node hear the next one and the one before: every node sees another majority."""
+    """Connect each node to its two neighbours alone: every node has another majority."""
     ring = [cluster.host(name) for name in fault.hosts]
-    for place, one in enumerate(ring):
-        heard = {ring[place - 1], one, ring[(place + 1) % len(ring)]}
+    for position, one in enumerate(ring):
+        reachable = {ring[position - 1], one, ring[(position + 1) % len(ring)]}
         for other in ring:
-            if other not in heard:
+            if other not in reachable:
                 cluster.network.cut(other, one)
 
 
@@ -72,7 +72,7 @@ def isolate_in_turn(cluster: Cluster, fault: Fault) -> None:
 
 
 def rejoin_in_turn(cluster: Cluster, fault: Fault) -> None:
-    """Let one after the other hear those again that are not cut off; the second one first."""
+    """Connect one host after the other to the hosts that are not cut off; the second one first."""
     cut = [cluster.host(name) for name in fault.hosts]
     for host in [*cut[1:], cut[0]]:
         cut.remove(host)
@@ -89,22 +89,22 @@ def cut_etcd(cluster: Cluster, fault: Fault) -> None:
 
 
 def lose(cluster: Cluster, fault: Fault) -> None:
-    """Lose some of what comes to a node."""
+    """Lose some of the packets to a node."""
     cluster.network.lose(cluster.host(fault.hosts[0]), LOST)
 
 
 def delay(cluster: Cluster, fault: Fault) -> None:
-    """Let all that comes to a node, and goes from it, come late."""
+    """Delay all packets to and from a node."""
     cluster.network.delay(cluster.host(fault.hosts[0]), DELAY_S, DELAY_S)
 
 
 def make_stale(cluster: Cluster, fault: Fault) -> None:
-    """Let all that a node says come late, in order; it hears everything at once."""
+    """Delay all packets from a node, in order; packets to it arrive at once."""
     cluster.network.delay(cluster.host(fault.hosts[0]), STALE_S, AT_ONCE)
 
 
 def mend(cluster: Cluster, fault: Fault) -> None:
-    """Undo all of these."""
+    """Undo all of these faults."""
     del fault
     cluster.network.mend()
 
