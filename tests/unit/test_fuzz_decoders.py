@@ -80,7 +80,7 @@ ETCD_HEADER = b'{"cluster_id":"14841639068965178418","revision":"42"}'
 
 @dataclass(frozen=True)
 class Form:
-    """How a document is written, whatever it says."""
+    """Format of a document, whatever its contents."""
 
     encode: Callable[[object], bytes]
     decode: Callable[[bytes], Tree]
@@ -92,7 +92,7 @@ JSON = Form(msgspec.json.encode, msgspec.json.decode)
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder:
-    """A decoder, and what it is fed with.
+    """A decoder and its sample documents.
 
     Attributes:
         decode: Takes bytes, and raises *refuses* for those that it cannot read.
@@ -315,7 +315,7 @@ few_examples = settings(max_examples=30, deadline=None)
 
 
 def decode_or_refuse(decoder: Decoder, value: bytes) -> None:
-    """Let a decoder do one of the two; whatever else it raises fails the test."""
+    """Run a decoder, which may return or refuse; any other exception fails the test."""
     with suppress(*decoder.refuses):
         decoder.decode(value)
 
@@ -370,7 +370,7 @@ def tracing() -> Iterator[None]:
 
 @each_decoder
 def test_memory_does_not_follow_a_claimed_length(decoder: Decoder, tracing: None) -> None:
-    """Nothing is set aside for four thousand million items, or bytes, that are only claimed."""
+    """No memory is allocated for four thousand million claimed items or bytes."""
     del tracing
     for document in decoder.documents:
         for at in range(len(document)):

@@ -24,7 +24,7 @@ from unit.fuzzing import Damage, Tree, damaged, damages, trees
 PARAMETERS = {
     id(parameter): parameter for operation in OPERATIONS for parameter in operation.query or ()
 }
-"""Each that there is, once, though many operations take the same."""
+"""Each parameter once, though many operations have the same."""
 SOUND = (
     *("5f0c91aa-1024", "5f0c91aa-1024,0000abcd-7", "7", "true", "90s", "1h30m", "1.5"),
     *("2027-01-01T00:00:00Z", "2027-01-01T00:00:00.123456+02:00", "default/job", "disk=fast"),
@@ -57,7 +57,7 @@ with_file = settings(
 
 
 def refusal_of(call: Callable[[], object]) -> Refused | None:
-    """Return how *call* refuses, or None if it does not; whatever else it raises fails the test."""
+    """Return the refusal of *call*, or None; any other exception fails the test."""
     try:
         call()
     except Refused as refusal:

@@ -53,11 +53,11 @@ OVERRIDES: Overrides = {
     (ReconcileExecution, "ended"): st.just(ACCOUNT),
     (Part, "rows"): st.lists(st.tuples(st.binary(min_size=1), st.binary())).map(tuple),
 }
-"""Fields that a message checks against one another, or more closely than their types tell."""
+"""Fields with checks against other fields, or stricter than their types."""
 
 
 def plain(value: object) -> Plain:
-    """Return what is sent of *value*, as plain values; lists where it has tuples."""
+    """Return the wire form of *value* as plain values, with lists for tuples."""
     return listed(msgspec.to_builtins(value, builtin_types=(bytes,)))
 
 
@@ -95,7 +95,7 @@ def assert_same(found: Plain, wanted: Plain) -> None:
 def assert_agreed(
     value: object, encode: Callable[[Any], bytes], decode: Callable[[bytes], object]
 ) -> None:
-    """Raise unless both implementations read what either of them writes."""
+    """Raise unless each implementation reads the other's output."""
     assert_same(read_by_other(encode(value)), plain(value))
     assert decode(written_by_other(plain(value))) == value
 

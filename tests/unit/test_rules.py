@@ -70,14 +70,14 @@ def _cited_in(line: str) -> Iterator[str]:
 
 
 def defined() -> set[str]:
-    """Return all rules and invariants that there are."""
+    """Return all defined rules and invariants."""
     protocol, proof = PROTOCOL.read_text(), PROOF.read_text()
     judged = {rule for rule in ROW.findall(proof) if rule[0] in "CL"}
     return {*RULE.findall(protocol), *ROW.findall(protocol), *judged}
 
 
 def unused() -> set[str]:
-    """Return the numbers that are said to be of no rule."""
+    """Return the numbers that are listed as unused."""
     said = UNUSED.findall(PROTOCOL.read_text() + PROOF.read_text())
     return {rule for numbers in said for rule in _cited_in(numbers)}
 
@@ -148,7 +148,7 @@ def test_the_checkers_of_an_invariant_name_it(invariant: str) -> None:
 
 
 def _texts(page: str) -> Iterator[tuple[str, str]]:
-    """Yield each rule with what is said of it."""
+    """Yield each rule with its text."""
     for item in re.split(r"^- (?=\*\*R\d)", page, flags=re.MULTILINE)[1:]:
         rule, _, text = item.partition(".** ")
         yield rule.strip("*"), text.partition("\n\n")[0]

@@ -45,7 +45,7 @@ def _is_limited(info: inspect.Type) -> bool:
 
 
 def _parts(info: inspect.Type) -> Iterator[inspect.Type]:
-    """Yield *info* and what it is made of, other bodies left out."""
+    """Yield *info* and the types of its parts, without other bodies."""
     yield info
     match info:
         case inspect.UnionType():

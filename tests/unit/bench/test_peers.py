@@ -1,4 +1,4 @@
-"""How rota is compared with others: by ratios within a round, and with what was configured."""
+"""Comparison of rota with other systems: ratios within a round, and configurations."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""When rota counts as slower, and the skeleton that it is held against."""
+"""Criterion of a slowdown, and the skeleton with which rota is compared."""
 
 import asyncio
 import os

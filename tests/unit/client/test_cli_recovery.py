@@ -1,4 +1,4 @@
-"""What the recovery of etcd's state prints of shards that are recovered, and of others."""
+"""Output of the recovery of etcd's state about recovered and other shards."""
 
 import pytest
 

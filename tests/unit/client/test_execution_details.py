@@ -1,4 +1,4 @@
-"""What ``rota executions show`` prints besides the table's usual columns."""
+"""Output of ``rota executions show`` beside the table's usual columns."""
 
 import re
 from typing import Any

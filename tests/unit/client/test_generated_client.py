@@ -1,4 +1,4 @@
-"""The blocking client is what the generator makes of the asynchronous one."""
+"""The blocking client, which equals the generator's output for the asynchronous one."""
 
 import shutil
 import subprocess

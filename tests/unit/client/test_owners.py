@@ -1,4 +1,4 @@
-"""Which endpoint is asked about which job: what answers tell, and what that is worth."""
+"""Choice of the endpoint for a job from the headers of earlier answers."""
 
 import pytest
 

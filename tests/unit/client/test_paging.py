@@ -1,4 +1,4 @@
-"""Lists in pages and waits in parts: what the next request is for, and when there is none."""
+"""Lists in pages and waits in parts: the next request, and the end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Part:
 
 
 def listed(pages: Pages, parts: dict[str | None, Part]) -> list[int]:
-    """Return the items of *parts*, by cursor, that *pages* wants."""
+    """Return the items of *parts*, by cursor, that *pages* requests."""
     found: list[int] = []
     while not pages.are_over:
         found += pages.items_of(parts[pages.cursor])

@@ -1,4 +1,4 @@
-"""What a percentile is."""
+"""Definition of percentiles."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Where the CLI writes: what it prints steers no terminal, and nothing is printed past it."""
+"""Output of the CLI: escaped control characters, and one module through which all output goes."""
 
 import ast
 import json
@@ -58,7 +58,7 @@ def test_nothing_that_steers_is_left(text: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(sorted(STEERING))))
 def test_json_and_yaml_mean_the_same_without_it(text: str) -> None:
     as_json = visible_json(json.dumps(text, ensure_ascii=False))
-    as_yaml = visible_yaml(lambda has_letters: yaml.safe_dump(text, allow_unicode=has_letters))
+    as_yaml = visible_yaml(lambda is_allowed: yaml.safe_dump(text, allow_unicode=is_allowed))
 
     assert json.loads(as_json) == yaml.safe_load(as_yaml) == text
     assert not STEERING & set(as_json + as_yaml)
@@ -66,7 +66,7 @@ def test_json_and_yaml_mean_the_same_without_it(text: str) -> None:
 
 def test_characters_of_yaml_stay_readable() -> None:
     assert "grüße" in visible_yaml(
-        lambda has_letters: yaml.safe_dump("grüße", allow_unicode=has_letters)
+        lambda is_allowed: yaml.safe_dump("grüße", allow_unicode=is_allowed)
     )
 
 
@@ -132,7 +132,7 @@ PRINTERS = {"print", "echo", "secho", "echo_via_pager", "style", "prompt", "conf
 
 
 def _prints(path: Path) -> set[str]:
-    """Return what a module uses by which text gets to a terminal."""
+    """Return the names in a module that write text to a terminal."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):

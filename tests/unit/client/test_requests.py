@@ -1,4 +1,4 @@
-"""How what a client asks for is cut into requests, and what these carry."""
+"""Division of large calls into requests, and the contents of requests."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""How the rate is found that holds, and what counts as late."""
+"""Search for the highest sustained rate, and the definition of late starts."""
 
 import asyncio
 
@@ -12,14 +12,14 @@ from rota.core.timing.instants import Instant
 
 
 class Cluster:
-    """Keeps its promise up to a rate."""
+    """Sustains rates up to a limit."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
         self.tried: list[float] = []
 
     async def trial(self, rate: float) -> Measured:
-        """Say whether it holds."""
+        """Return the measurement of a trial at *rate*."""
         self.tried.append(rate)
         return Measured(
             rate=rate,

@@ -1,4 +1,4 @@
-"""The stop ladder: when TERM and KILL are sent, and what is reported of it."""
+"""The stop ladder: times of TERM and KILL, and the reports about them."""
 
 from collections.abc import Callable, Coroutine
 

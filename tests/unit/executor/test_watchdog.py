@@ -1,4 +1,4 @@
-"""When the watchdog of the warden's loop takes a deadline for missed."""
+"""Detection of missed deadlines by the watchdog of the warden's loop."""
 
 from queue import Queue
 

@@ -1,4 +1,4 @@
-"""What is to change before a shard is where it ought to be, and a cluster in a few figures."""
+"""Pending changes of a shard's copies, and the figures of a cluster."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""The reference of settings has the tables that the generator gives."""
+"""The reference of settings: its tables equal the output of the generator."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""How full etcd is, and what is said of it."""
+"""The quota of etcd's database, and the reports about it."""
 
 import asyncio
 import logging

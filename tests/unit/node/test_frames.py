@@ -1,4 +1,4 @@
-"""What a frame may not hold: it is refused when it is decoded, before anything acts on it."""
+"""Refusal of frames with invalid fields when they are decoded."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from rota.node.links.frames import Batch, Chunk, Garbage, Joining, Lane, Partial
 from rota.node.peers.messages import ATTEMPTS_MAX, COMMANDS_MAX, Deliver
 from unit.samples import SENT, fields_of
 
-Fields = Any  # Any: the fields of messages, into which a test puts what no node sends.
+Fields = Any  # Any: the fields of messages, with values that no node sends.
 
 MESSAGE = "letter"
 """Wire name of the message in `ReceiveMessage`."""

@@ -11,7 +11,7 @@ from rota.node.shards.ownership_log import OwnershipLog
 FACTS = ("count", "epoch_min", "epoch_max", "took_ms")
 
 
-def test_shards_taken_up_are_told_with_their_epochs_and_the_time_it_took(
+def test_shards_taken_up_are_logged_with_their_epochs_and_the_time_taken(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ownership = OwnershipLog(Instant(0))

@@ -415,7 +415,7 @@ def test_a_node_that_lives_is_not_left_out() -> None:
     assert refusal.detail.endswith("`rota cluster recover-coordination`")
 
 
-def test_nodes_that_live_and_do_not_answer_may_know_of_a_loss() -> None:
+def test_a_live_node_that_does_not_answer_may_have_detected_a_loss() -> None:
     reported = inventories({A: THREE[A]}, None)
 
     refusal = refused(view(OLD, alive=(A, B)), reported, [])

@@ -12,7 +12,7 @@ log = logging.getLogger("test.sampled_log")
 
 
 class Sampled:
-    """A log of two lines in 10 s, its time, and what it wrote: each line's facts."""
+    """A log of two lines in 10 s, with a settable time and the facts of each written line."""
 
     def __init__(self, written: pytest.LogCaptureFixture) -> None:
         self.now = Instant(SECOND)
@@ -27,7 +27,7 @@ class Sampled:
 
     @property
     def lines(self) -> list[tuple[str, int | None, int | None]]:
-        """Event, number and count of what was left out, of each line."""
+        """Event, number and count of omitted lines, for each line."""
         return [
             (each.getMessage(), _fact(each, "number"), _fact(each, "suppressed"))
             for each in self._written.records

@@ -1,4 +1,4 @@
-"""Who may send a message: every kind, from every role (R42)."""
+"""Rights to send each kind of message, by role (R42)."""
 
 from typing import get_args
 
@@ -59,7 +59,7 @@ def takers(kind: type[Sent]) -> set[Role]:
 
 
 def kinds() -> list[type[Sent]]:
-    """Return all kinds of messages that nodes send one another."""
+    """Return all kinds of messages between nodes."""
     return list(get_args(Sent))
 
 

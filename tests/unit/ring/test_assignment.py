@@ -1,4 +1,4 @@
-"""Which nodes are to hold which shards: spread, bounds, and the figures that docs promise."""
+"""Assignment of shards to nodes: spread, bounds, and the figures that docs promise."""
 
 from collections import Counter
 from math import ceil, floor

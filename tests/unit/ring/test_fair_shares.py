@@ -1,4 +1,4 @@
-"""How much each node should hold."""
+"""Fair share of shards of each node."""
 
 from math import fsum
 
@@ -46,14 +46,14 @@ def test_a_zone_has_a_share_of_at_most_its_limit_and_the_rest_goes_by_weight() -
 
     shares = fair_shares(holders, 100, 3)
 
-    # Of 300, zone a wants 214 and may have 100; then b wants 100 of 200, c and d have the rest.
+    # Zone a has a share of 214 of 300 and a limit of 100; b then gets 100 of 200, c and d the rest.
     assert shares == pytest.approx([50, 50, 100, 50, 50])
 
 
 def test_a_zone_that_fills_up_may_fill_up_another() -> None:
     holders = members((8, "a"), (4, "b"), (1, "c"), (1, "d"), (1, "e"))
 
-    # Without a's surplus b would want 80 of 100, with it 114.
+    # Without a's surplus b would have a share of 80 of 100, with it 114.
     assert fair_shares(holders, 100, 3) == pytest.approx([100, 100, *[100 / 3] * 3])
 
 

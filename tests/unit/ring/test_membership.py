@@ -1,4 +1,4 @@
-"""Who may hold shards, and what is wrong with a membership."""
+"""Nodes that may hold shards, and problems of a membership."""
 
 from rota.core.model.ids import NodeId
 from rota.ring.membership import Member, MemberState, holders_of, problems_of_members

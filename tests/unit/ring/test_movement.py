@@ -1,4 +1,4 @@
-"""What a change of the membership moves, against the least that has to move."""
+"""Copies that a change of the membership moves, compared with the least possible number."""
 
 from statistics import fmean
 
@@ -12,7 +12,7 @@ from unit.ring.memberships import holder_lists, members, plain_members
 
 
 def assignment_of(*replica_sets: str, shares: dict[str, float]) -> Assignment:
-    """Return an assignment with nodes of one letter, written down."""
+    """Return the assignment of texts with a letter for each node."""
     return Assignment(
         replica_sets=tuple(tuple(NodeId(node) for node in each) for each in replica_sets),
         copies=len(replica_sets[0]),
@@ -24,13 +24,13 @@ def assignment_of(*replica_sets: str, shares: dict[str, float]) -> Assignment:
 
 
 def added(some: list[Member], newcomers: list[Member]) -> list[float]:
-    """Return what adding each newcomer alone moves, in times of the least."""
+    """Return the moves for each newcomer alone, as a multiple of the least number."""
     before = assign(some, 1024, 3)
     return [movement(before, assign([*some, each], 1024, 3)).of_least for each in newcomers]
 
 
 def removed(some: list[Member], leavers: list[Member]) -> list[float]:
-    """Return what removing each leaver alone moves, in times of the least."""
+    """Return the moves for the removal of each leaver alone, as a multiple of the least number."""
     before = assign(some, 1024, 3)
     return [
         movement(before, assign([each for each in some if each != leaver], 1024, 3)).of_least

@@ -1,4 +1,4 @@
-"""Which shard a slot belongs to."""
+"""Mapping of hash slots to shards."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

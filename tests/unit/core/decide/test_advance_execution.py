@@ -53,7 +53,7 @@ def test_a_triggered_execution_starts_in_the_entry_that_makes_it() -> None:
     assert shard.status(execution_id) == "running"
 
 
-def test_the_only_tasks_success_is_the_executions() -> None:
+def test_an_execution_succeeds_with_its_only_task() -> None:
     shard = Shard()
     execution_id = shard.run()
 
@@ -102,7 +102,7 @@ def test_a_finished_execution_leaves_the_live_tables() -> None:
     assert list(shard.state.live_of(shard.execution(execution_id).job_id)) == []
 
 
-def test_an_execution_began_when_its_executor_says_it_did() -> None:
+def test_an_execution_starts_at_the_time_that_its_executor_reports() -> None:
     shard = Shard()
     execution_id = shard.run()
     report = shard.report(execution_id)
@@ -162,7 +162,7 @@ def test_every_state_is_published() -> None:
 # --- several tasks -------------------------------------------------------------------------------
 
 
-def test_tasks_start_in_the_entry_that_ends_what_they_waited_for() -> None:
+def test_tasks_start_in_the_entry_that_ends_their_last_need() -> None:
     shard = Shard()
     execution_id = shard.run(*DIAMOND)
     shard.finish(execution_id, "a")
@@ -235,7 +235,7 @@ def test_an_execution_ends_with_its_last_task() -> None:
     assert (between, shard.status(execution_id)) == ("running", "success")
 
 
-def test_a_failure_skips_everything_that_rests_on_it() -> None:
+def test_a_failure_skips_all_tasks_that_depend_on_it() -> None:
     shard = Shard()
     execution_id = shard.run(task("a"), task("b", "a"), task("c", "b"), task("d", "c"))
 
@@ -251,7 +251,7 @@ def test_a_failure_skips_everything_that_rests_on_it() -> None:
     assert shard.task(execution_id, "d").reason == UPSTREAM_FAILED
 
 
-def test_what_does_not_rest_on_a_failure_runs_to_its_end() -> None:
+def test_tasks_that_do_not_depend_on_a_failure_run_to_their_end() -> None:
     shard = Shard()
     execution_id = shard.run(task("bad"), task("after-bad", "bad"), task("good"), task("z", "good"))
 
@@ -298,7 +298,7 @@ def test_a_failure_handler_two_steps_down_sees_the_failure() -> None:
     }
 
 
-def test_a_failure_handler_is_skipped_when_nothing_failed_and_so_is_what_needs_it() -> None:
+def test_a_failure_handler_is_skipped_without_a_failure_and_so_are_tasks_that_need_it() -> None:
     shard = Shard()
     execution_id = shard.run(
         task("a"),
@@ -379,7 +379,7 @@ def test_a_report_about_a_finished_execution_is_refused() -> None:
         shard.do(report)
 
 
-def test_a_report_about_an_attempt_that_never_was_is_refused() -> None:
+def test_a_report_about_an_attempt_that_never_started_is_refused() -> None:
     shard = Shard()
     execution_id = shard.run(task("a"), task("b", "a"))
     ending = Ending(outcome=Outcome.SUCCEEDED, started_at=Instant(0), finished_at=Instant(0))
@@ -423,7 +423,7 @@ def test_tokens_of_a_task_grow_through_retries_losses_and_takeovers() -> None:
 # --- slots ---------------------------------------------------------------------------------------
 
 
-def test_without_room_tasks_wait_and_the_execution_is_queued() -> None:
+def test_without_slots_tasks_wait_and_the_execution_is_queued() -> None:
     shard = Shard(slots=0)
 
     execution_id = shard.run(task("a"), task("b"))
@@ -434,7 +434,7 @@ def test_without_room_tasks_wait_and_the_execution_is_queued() -> None:
     assert shard.all_effects(Launch) == []
 
 
-def test_only_as_many_tasks_start_as_there_is_room_for() -> None:
+def test_only_as_many_tasks_start_as_there_are_slots() -> None:
     shard = Shard(slots=2)
 
     execution_id = shard.run(*(task(f"t{n}") for n in range(4)))
@@ -442,7 +442,7 @@ def test_only_as_many_tasks_start_as_there_is_room_for() -> None:
     assert list(shard.statuses(execution_id).values()) == ["running", "running", "ready", "ready"]
 
 
-def test_a_waiting_task_starts_when_there_is_room() -> None:
+def test_a_waiting_task_starts_when_there_is_a_slot() -> None:
     shard = Shard(slots=0)
     execution_id = shard.run()
     shard.slots = 1
@@ -453,7 +453,7 @@ def test_a_waiting_task_starts_when_there_is_room() -> None:
     assert [launch.order.key.number for launch in shard.all_effects(Launch)] == [1]
 
 
-def test_a_task_offered_a_place_that_is_gone_waits_again_since_it_first_did() -> None:
+def test_a_task_offered_a_slot_that_is_taken_keeps_its_waiting_time() -> None:
     shard = Shard(slots=0)
     execution_id = shard.run(priority=7)
     [first] = shard.all_effects(WaitForSlot)
@@ -480,7 +480,7 @@ def test_the_wait_of_a_task_that_waits_again_starts_at_its_last_end() -> None:
     assert wait.since == shard.decided_at
 
 
-def test_a_place_offered_twice_starts_one_attempt() -> None:
+def test_a_slot_offered_twice_starts_one_attempt() -> None:
     shard = Shard(slots=0)
     execution_id = shard.run()
     shard.slots = 2
@@ -492,7 +492,7 @@ def test_a_place_offered_twice_starts_one_attempt() -> None:
     assert shard.effects == []
 
 
-def test_a_place_offered_to_a_task_that_is_not_ready_is_not_taken() -> None:
+def test_a_slot_offered_to_a_task_that_is_not_ready_is_not_taken() -> None:
     shard = Shard()
     execution_id = shard.run(task("a", retry=ONE_RETRY), task("b", "a"))
     shard.fail(execution_id, "a")
@@ -504,7 +504,7 @@ def test_a_place_offered_to_a_task_that_is_not_ready_is_not_taken() -> None:
     assert shard.statuses(execution_id) == {"a": "backing_off", "b": "blocked"}
 
 
-def test_a_delay_that_ends_without_room_leaves_the_task_ready() -> None:
+def test_a_delay_that_ends_without_a_slot_leaves_the_task_ready() -> None:
     shard = Shard()
     execution_id = shard.run(task("main", retry=ONE_RETRY))
     shard.fail(execution_id)
@@ -516,7 +516,7 @@ def test_a_delay_that_ends_without_room_leaves_the_task_ready() -> None:
     assert shard.task(execution_id).retry_at == 0
 
 
-def test_a_lost_task_without_room_waits() -> None:
+def test_a_lost_task_without_a_slot_waits() -> None:
     shard = Shard()
     execution_id = shard.run()
     shard.slots = 0
@@ -553,7 +553,7 @@ def backing_off(shard: Shard) -> ExecutionId:
     return execution_id
 
 
-def test_cancelling_stops_what_runs_and_waits_for_its_end() -> None:
+def test_cancelling_stops_a_running_attempt_and_waits_for_its_end() -> None:
     shard = Shard()
     execution_id = running(shard)
 
@@ -569,7 +569,7 @@ def test_cancelling_stops_what_runs_and_waits_for_its_end() -> None:
 
 
 @pytest.mark.parametrize("make", [waiting_for_a_slot, backing_off])
-def test_cancelling_what_does_not_run_ends_it_at_once(
+def test_cancelling_a_task_that_does_not_run_ends_it_at_once(
     make: Callable[[Shard], ExecutionId],
 ) -> None:
     shard = Shard()
@@ -628,7 +628,7 @@ def test_cancelling_twice_is_cancelling_once() -> None:
     assert shard.effects == []
 
 
-def test_what_is_over_cannot_be_cancelled() -> None:
+def test_an_ended_execution_cannot_be_cancelled() -> None:
     shard = Shard()
     execution_id = shard.run()
     shard.finish(execution_id)
@@ -637,7 +637,7 @@ def test_what_is_over_cannot_be_cancelled() -> None:
         shard.cancel(execution_id)
 
 
-def test_cancelled_tasks_stay_so_whatever_goes_off_later() -> None:
+def test_cancelled_tasks_stay_cancelled_whatever_timers_ring_later() -> None:
     shard = Shard()
     execution_id = shard.run(task("main", retry=ONE_RETRY), task("other"))
     shard.fail(execution_id, "main")
@@ -664,7 +664,7 @@ def test_an_attempt_stopped_for_an_unknown_reason_is_started_again() -> None:
 # --- effects after a takeover --------------------------------------------------------------------
 
 
-def test_a_new_primary_finds_tasks_that_wait_for_room_or_for_time() -> None:
+def test_a_new_primary_finds_tasks_that_wait_for_a_slot_or_a_delay() -> None:
     shard = Shard(slots=1)
     execution_id = shard.run(task("a", retry=ONE_RETRY), task("b"), priority=3)
     shard.fail(execution_id, "a")
@@ -679,7 +679,7 @@ def test_a_new_primary_finds_tasks_that_wait_for_room_or_for_time() -> None:
     ]
 
 
-def test_a_new_primary_stops_what_was_cancelled_and_may_still_run() -> None:
+def test_a_new_primary_stops_cancelled_attempts_that_may_still_run() -> None:
     shard = Shard()
     execution_id = shard.run(task("a"), task("b"), task("c", "b"))
     shard.cancel(execution_id)

@@ -32,7 +32,7 @@ B_AFTER_A = job(name="b", dependencies=(A,))
 
 
 def succeed(shard: Shard, job_id: JobId) -> ExecutionId:
-    """Have one execution of a job succeed, and bring the news to those who wait."""
+    """Have one execution of a job succeed, and deliver the success to dependent jobs."""
     execution_id = shard.trigger(job_id)
     shard.finish(execution_id)
     shard.deliver()

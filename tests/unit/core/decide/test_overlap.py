@@ -1,4 +1,4 @@
-"""What unfinished executions of a job mean to its next one."""
+"""Overlap policies: effects of unfinished executions on the next one."""
 
 import pytest
 

@@ -121,7 +121,7 @@ def test_the_end_of_a_delay_that_was_used_up_starts_nothing() -> None:
     assert shard.statuses(execution_id) == {"main": "backing_off"}
 
 
-def test_a_timer_that_goes_off_twice_does_not_overtake_those_who_wait_for_room() -> None:
+def test_a_timer_that_rings_twice_does_not_overtake_tasks_that_wait_for_a_slot() -> None:
     shard = Shard()
     execution_id = shard.run(task("main", retry=ONE_RETRY))
     shard.fail(execution_id)
@@ -156,7 +156,7 @@ def test_only_the_newest_outputs_stay_in_the_record() -> None:
     assert len([one for one in ended if one.output]) == DETAILS_KEPT
 
 
-def test_what_was_raised_decides_on_the_retry() -> None:
+def test_the_raised_exception_decides_on_the_retry() -> None:
     policy = RetryPolicy(limit=9, backoff=Fixed(delay=SECOND), never_on_exceptions=("OutOfStock",))
     shard = Shard()
     execution_id = shard.run(task("main", retry=policy))
@@ -266,7 +266,7 @@ def test_lost_attempts_use_none_of_the_users_retries() -> None:
     assert (shard.task(execution_id).losses, shard.task(execution_id).failures) == (5, 2)
 
 
-def test_a_task_that_loses_every_node_is_failed_in_the_end() -> None:
+def test_a_task_that_loses_every_node_fails_in_the_end() -> None:
     shard = Shard()
     execution_id = shard.run(task("main", retry=ONE_RETRY))
     for _ in range(LOSSES_MAX - 1):
@@ -281,7 +281,7 @@ def test_a_task_that_loses_every_node_is_failed_in_the_end() -> None:
     assert "lost with its node 100 times" in shard.execution(execution_id).reason
 
 
-def test_only_the_attempts_of_that_life_of_the_node_are_lost() -> None:
+def test_only_the_attempts_of_that_session_of_the_node_are_lost() -> None:
     shard = Shard()
     job_id = shard.save()
     before = shard.trigger(job_id)

@@ -1,4 +1,4 @@
-"""What a shard's state keeps in order, and what a fork of it shares."""
+"""Order of a shard's state, and data shared with its forks."""
 
 from rota.core.decide.dispatch import decide
 from rota.core.vocabulary.commands import DeleteJob

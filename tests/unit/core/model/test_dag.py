@@ -207,7 +207,7 @@ def test_a_graph_is_refused_exactly_if_its_tasks_cannot_be_put_in_order(
 
 
 def _can_be_ordered(tasks: tuple[TaskSpec, ...]) -> bool:
-    """Tell so by Kahn's method, which shares nothing with the depth-first search."""
+    """Return True if an order exists by Kahn's method, independent of the depth-first search."""
     left = {one.name: set(one.needs) for one in tasks}
     while free := [name for name, needs in left.items() if not needs]:
         for name in free:

@@ -1,4 +1,4 @@
-"""What of an attempt's end stays on record."""
+"""Details of an attempt's end that stay on record."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""When a failed task is tried again."""
+"""Times of retries after a failure."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""How sizes are written and read."""
+"""Text form of sizes."""
 
 import pytest
 from hypothesis import given

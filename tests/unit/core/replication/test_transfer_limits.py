@@ -149,7 +149,7 @@ def test_a_node_without_room_to_send_sends_no_query() -> None:
     assert Part not in sent
 
 
-def test_what_waits_for_a_place_is_read_once_to_know_that_it_needs_one(
+def test_a_shard_that_waits_for_room_to_send_is_read_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     *busy, last = clusters = shards(3, sharing="d")

@@ -1,4 +1,4 @@
-"""What each field of a cron expression matches, and what is refused."""
+"""Matches of each field of a cron expression, and refused expressions."""
 
 from datetime import datetime
 

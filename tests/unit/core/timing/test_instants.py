@@ -1,4 +1,4 @@
-"""How instants and durations are written, read and ordered."""
+"""Text forms and order of instants and durations."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""What a command brings that is long, and has to be bounded before it is one entry."""
+"""Size limits of commands, so that one entry can hold them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Requests that the API refuses unseen: those of pages of other origins, through a browser."""
+"""Requests that the API refuses before it handles them, such as those of pages of other origins."""
 
 import pytest
 from multidict import CIMultiDict

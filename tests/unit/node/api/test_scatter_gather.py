@@ -20,7 +20,7 @@ LOOKED_AT_MAX = 4
 def test_pages_of_many_nodes_are_those_of_one(
     wholes: list[set[str]], wanted: set[str], limit: int, is_descending: bool
 ) -> None:
-    # Each thing is on one node.
+    # Each item is on one node.
     nodes: list[list[str]] = []
     for names_of in wholes:
         mine = names_of.difference(*nodes)

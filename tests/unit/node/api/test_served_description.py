@@ -1,4 +1,4 @@
-"""The description of the API is made when it is asked for, and once."""
+"""The description of the API, which is built once, on the first request."""
 
 import asyncio
 from threading import get_ident

@@ -1,4 +1,4 @@
-"""Which traces are understood, and how they reach an attempt."""
+"""Accepted trace headers, and their way to an attempt."""
 
 import pytest
 
