@@ -1,7 +1,7 @@
-"""Asks a cluster without a break, as a program that uses the default client would.
+"""Continuous requests to a cluster through the default client.
 
-Run in the network of an engine: URL JOB. Triggers the job until its standard input ends, then waits
-for every execution, and prints what came of it all as JSON.
+Run in the network of a container engine, with the arguments URL JOB. Triggers the job until its
+standard input ends, then waits for every execution, and prints the results as JSON.
 """
 
 import json
@@ -15,11 +15,11 @@ PAUSE_S = 0.05
 
 
 def main(url: str, job: str) -> None:
-    """Do it."""
+    """Trigger *job* through the node at *url* and print the results."""
     executions: list[str] = []
     failures: list[str] = []
     is_over = Event()
-    Thread(target=_wait_told, args=(is_over,), daemon=True).start()
+    Thread(target=_wait_for_end_of_input, args=(is_over,), daemon=True).start()
     with Client(url) as rota:
         while not is_over.wait(PAUSE_S):
             try:
@@ -31,7 +31,7 @@ def main(url: str, job: str) -> None:
     json.dump({"asked": len(executions), "failures": failures, "lost": lost}, sys.stdout)
 
 
-def _wait_told(is_over: Event) -> None:
+def _wait_for_end_of_input(is_over: Event) -> None:
     sys.stdin.read()
     is_over.set()
 

@@ -1,4 +1,4 @@
-"""One engine with all images, and what the Compose file makes of it."""
+"""One container engine with all images, and the cluster of the Compose file."""
 
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from support.docker import RECIPE, Dockerd
 def dockerd(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[Dockerd]:
-    """One container engine, with the image of rota as it is now."""
+    """One container engine, with the image of the current sources."""
     engine = Dockerd(tmp_path_factory.mktemp("docker"))
     try:
         engine.open()

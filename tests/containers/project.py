@@ -1,4 +1,4 @@
-"""The real Compose file on a real engine: started, scaled, and looked at through HAProxy."""
+"""The Compose file on a real container engine, reached through HAProxy."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from containers.images import ROOT, ROTA, STAND_IN
 from support.docker import Dockerd
 from support.rota_program import PROGRAM
 
-Json = Any  # Any: what programs print, looked into by the test that knows it.
+Json = Any  # Any: JSON that programs print; each test reads the fields that it checks.
 
 FOLDER = ROOT / "deploy/docker"
 URL = "http://127.0.0.1:7400"
@@ -31,7 +31,7 @@ needs_compose = pytest.mark.skipif(
 
 
 class Project:
-    """What the Compose file describes, on *dockerd*.
+    """The services of the Compose files, run by *dockerd*.
 
     Args:
         dockerd: With the images of `containers.images`.
@@ -44,7 +44,7 @@ class Project:
 
     @contextmanager
     def running(self) -> Generator["Project"]:
-        """Start three nodes and what they need, and remove all of it in the end."""
+        """Start three nodes and the services that they need; remove all of them at the end."""
         self.compose("up", "--detach")
         try:
             self.wait_whole(3)
@@ -75,7 +75,7 @@ class Project:
 
     @contextmanager
     def asking(self, job: str) -> Generator[Json]:
-        """Trigger *job* without a break meanwhile, and fill the yielded with what came of it."""
+        """Trigger *job* continuously during the block; the yielded document gets the results."""
         result: Json = {}
         program = Path(__file__).with_name("asking.py")
         with subprocess.Popen(
@@ -91,11 +91,11 @@ class Project:
         result |= json.loads(printed)
 
     def members(self) -> dict[str, Json]:
-        """Return the nodes that the cluster knows, by id."""
+        """Return the cluster's members by node id."""
         return {each["nodeId"]: each for each in self.rota("cluster", "members", "-o", "json")}
 
     def wait_whole(self, nodes: int) -> None:
-        """Wait until so many nodes are active, and every shard is where it ought to be."""
+        """Wait until *nodes* nodes are active and every shard is where it belongs."""
 
         def is_whole() -> bool:
             try:
@@ -108,7 +108,7 @@ class Project:
         wait_until(is_whole, lambda: f"{self.members()}\n{self.compose('logs', '--tail=20')}")
 
     def container(self, number: int, service: str = "node") -> str:
-        """Return the name of a container, of which each Compose joins the parts in its own way."""
+        """Return the name of a container; the separator depends on the version of Compose."""
         sign = "_" if self.compose("version", "--short").startswith("1.") else "-"
         return sign.join(("rota", service, str(number)))
 

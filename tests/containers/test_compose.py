@@ -1,4 +1,4 @@
-"""What the Compose file starts loses, gains and keeps nodes, behind HAProxy."""
+"""Loss, addition and restart of nodes of the Compose file, behind HAProxy."""
 
 import json
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from support.docker import needs_docker
 pytestmark = [needs_docker, needs_compose, pytest.mark.containers]
 
 EVERY_SECOND = [f"each-second-{number}" for number in range(8)]
-"""So many that several nodes decide for some."""
+"""Enough jobs that several nodes are primaries of some."""
 LATE_MS = 1000
 
 
 @pytest.fixture(scope="module")
 def project(project: Project) -> Project:
-    """The cluster, with a job to trigger and some that fire each second."""
+    """The cluster, with a job to trigger and several that fire each second."""
     project.rota("jobs", "create", "asked", "--", "true")
     for name in EVERY_SECOND:
         project.rota("jobs", "create", name, "--schedule", "* * * * * *", "--", "true")
@@ -40,12 +40,12 @@ def test_nodes_find_their_names_and_addresses(project: Project) -> None:
         for number in (1, 2, 3)
     }
 
-    told = project.members()
+    members = project.members()
 
-    assert {name: node["address"] for name, node in told.items()} == {
+    assert {name: node["address"] for name, node in members.items()} == {
         name: f"{address}:7400" for name, address in addresses.items()
     }
-    assert {name: node["peerAddress"] for name, node in told.items()} == {
+    assert {name: node["peerAddress"] for name, node in members.items()} == {
         name: f"{address}:7401" for name, address in addresses.items()
     }
 
@@ -67,13 +67,13 @@ def test_a_node_runs_without_rights_on_a_file_system_that_cannot_be_written(
     assert touched.count("Read-only file system") == 2
 
 
-def test_an_engine_sees_whether_a_node_is_ready(project: Project) -> None:
+def test_the_engine_reports_a_ready_node_as_healthy(project: Project) -> None:
     health = ("inspect", "--format", "{{.State.Health.Status}}", project.container(1))
 
-    wait_until(partial(is_printed, project, "healthy", health), lambda: "it does not see it")
+    wait_until(partial(is_printed, project, "healthy", health), lambda: "the node is not healthy")
 
 
-def test_orphans_of_a_task_are_waited_for(project: Project) -> None:
+def test_orphans_of_a_task_do_not_stay_zombies(project: Project) -> None:
     project.rota("jobs", "create", "orphans", "--", "sh", "-c", "(sleep 0.1 &) ; true")
 
     project.rota("trigger", "orphans", "--wait")
@@ -81,7 +81,7 @@ def test_orphans_of_a_task_are_waited_for(project: Project) -> None:
     zombies = "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z ' || true"
     for number in (1, 2, 3):
         exec_there = ("exec", project.container(number), "sh", "-c", zombies)
-        wait_until(partial(is_printed, project, "0", exec_there), lambda: "nobody waits for them")
+        wait_until(partial(is_printed, project, "0", exec_there), lambda: "zombies are left")
 
 
 def test_every_request_succeeds_while_a_container_is_killed(project: Project) -> None:
@@ -176,7 +176,7 @@ def test_two_nodes_join_and_leave_and_no_fire_is_late(project: Project) -> None:
     assert not seconds_missing(new)
 
 
-def test_what_was_made_is_there_after_all_containers_were_removed(project: Project) -> None:
+def test_data_is_kept_after_all_containers_were_removed(project: Project) -> None:
     stores = [store_of(project, number) for number in (1, 2, 3)]
     made = project.rota("jobs", "show", "asked", "-o", "json")
 
@@ -189,12 +189,12 @@ def test_what_was_made_is_there_after_all_containers_were_removed(project: Proje
 
 
 def is_printed(project: Project, text: str, arguments: tuple[str, ...]) -> bool:
-    """Tell whether the engine's command prints *text*."""
+    """Return True if the engine's command prints *text*."""
     return project.dockerd.docker(*arguments) == text
 
 
 def fires(project: Project) -> list[Json]:
-    """Return the executions that have started of all jobs that fire each second."""
+    """Return the started executions of all jobs that fire each second."""
     every = [
         project.rota("executions", "list", name, "--limit", "10000", "-o", "json")
         for name in EVERY_SECOND
@@ -203,7 +203,7 @@ def fires(project: Project) -> list[Json]:
 
 
 def seconds_missing(executions: list[Json]) -> set[tuple[str, datetime]]:
-    """Return the jobs that fire each second, and when they did not between their first and last."""
+    """Return the jobs and seconds without a fire between a job's first fire and its last."""
     missing: set[tuple[str, datetime]] = set()
     for job in {each["jobId"] for each in executions}:
         at = {
@@ -217,7 +217,7 @@ def seconds_missing(executions: list[Json]) -> set[tuple[str, datetime]]:
 
 
 def store_of(project: Project, number: int) -> str:
-    """Return the mark of the data that a container has."""
+    """Return the id of the data directory of a container."""
     path = f"/var/lib/rota/rota-node-{number}/FORMAT"
     text = project.dockerd.docker("exec", project.container(number), "cat", path)
     return str(json.loads(text)["storeId"])

@@ -1,4 +1,4 @@
-"""With three members of etcd, one of them may be lost, and nodes come and go all the same."""
+"""Restart of a node while one of three members of etcd is down."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ def project(dockerd: Dockerd) -> Iterator[Project]:
         yield project
 
 
-def test_a_node_comes_back_while_a_member_of_etcd_is_lost(project: Project) -> None:
+def test_a_node_restarts_while_a_member_of_etcd_is_down(project: Project) -> None:
     project.rota("jobs", "create", "asked", "--", "true")
 
     with project.asking("asked") as result:

@@ -1,4 +1,4 @@
-"""What deploy/ starts is reached by no stranger, unless its files say so in so many words."""
+"""Access to the programs that deploy/ starts: closed unless its files open it explicitly."""
 
 import re
 import urllib.error
@@ -15,7 +15,7 @@ from rota.node.system.config import load_config
 from support.docker import wait_until
 from support.etcd import Etcd, needs_etcd
 
-Compose = Any  # Any: YAML, looked into by the test that knows it.
+Compose = Any  # Any: YAML; each test reads the fields that it checks.
 COMPOSE_FILES = ("compose.yaml", "compose.etcd-3.yaml")
 
 
@@ -46,7 +46,7 @@ def test_the_image_alone_listens_on_loopback() -> None:
         ({"ROTA_ETCD": "http://etcd:2379"}, "listen on 0.0.0.0:7401, or set peer_advertise"),
     ],
 )
-def test_a_container_that_is_opened_by_half_is_told_the_rest(
+def test_an_error_names_the_settings_missing_for_an_open_container(
     settings: dict[str, str], what_to_set: str
 ) -> None:
     with pytest.raises(Refused) as refused:
@@ -55,7 +55,7 @@ def test_a_container_that_is_opened_by_half_is_told_the_rest(
     assert what_to_set in refused.value.detail
 
 
-def test_compose_says_that_its_nodes_are_insecure() -> None:
+def test_compose_declares_its_nodes_insecure() -> None:
     environment = services("compose.yaml")["node"]["environment"]
     settings = {name: str(value) for name, value in environment.items() if "{" not in str(value)}
 

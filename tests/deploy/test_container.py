@@ -1,4 +1,4 @@
-"""A container outlives its node until the other nodes have been told that it is dead."""
+"""End of a container after the end of its node, once the death notices are delivered."""
 
 import json
 import os
@@ -27,7 +27,7 @@ CONTAINER = (
 )  # fmt: skip
 
 
-def test_a_node_that_crashes_is_told_of_before_its_container_ends(
+def test_the_container_of_a_crashed_node_ends_after_its_death_notices_are_delivered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named_rotad = tmp_path / "bin" / "rotad"
@@ -44,14 +44,14 @@ def test_a_node_that_crashes_is_told_of_before_its_container_ends(
         assert node.process is not None
         status = node.process.wait(30)
 
-    said = map(json.loads, (node.data_dir / "warden.log").read_text().splitlines())
-    answers = [each["status"] for each in said if each["event"] == "death notice posted"]
+    lines = map(json.loads, (node.data_dir / "warden.log").read_text().splitlines())
+    answers = [each["status"] for each in lines if each["event"] == "death notice posted"]
     assert status == 128 + signal.SIGKILL
     assert sorted(answers) == [200, 204, 204]  # Of etcd, and of the two other nodes.
 
 
 def pid_of(node: Rotad) -> int:
-    """Return the process of a node that is in a container."""
+    """Return the process id of a node in a container."""
     assert node.process is not None
     [first] = children_of(node.process.pid)
     there = {pid: cmdline_of(pid) for pid in (first, *children_of(first))}
@@ -65,5 +65,5 @@ def children_of(pid: int) -> list[int]:
 
 
 def cmdline_of(pid: int) -> bytes:
-    """Return what a process was started with."""
+    """Return the command line of a process."""
     return Path(f"/proc/{pid}/cmdline").read_bytes()

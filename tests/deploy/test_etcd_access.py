@@ -1,4 +1,4 @@
-"""etcd for nodes alone: set up by the program in deploy/, used by real nodes, closed to others."""
+"""An etcd with access control, set up by the program in deploy/ and used by real nodes."""
 
 import ssl
 import subprocess
@@ -24,7 +24,7 @@ PROGRAM = DEPLOY / "etcd" / "rota-etcd-access"
 
 @dataclass(frozen=True)
 class Closed:
-    """An etcd with TLS and authentication, and what opens it.
+    """An etcd with TLS and authentication, and its passwords.
 
     Attributes:
         folder: ``root.password``, ``rota.password``, and further files of tests.
@@ -118,14 +118,14 @@ def test_nodes_join_and_take_over_and_get_new_tokens(closed: Closed, tmp_path: P
     assert execution["status"] == "success"
 
 
-def test_a_node_that_dies_ends_its_session_by_a_letter(closed: Closed, tmp_path: Path) -> None:
-    folder = tmp_path / "letters"
+def test_a_death_notice_ends_the_session_of_a_killed_node(closed: Closed, tmp_path: Path) -> None:
+    folder = tmp_path / "notices"
     folder.mkdir()
-    closed.set_up("letters", closed.file("letters.password", "post"), user="letters")
-    as_letters = credentials(
-        closed, etcd_user="letters", etcd_password_file=closed.folder / "letters.password"
+    closed.set_up("notices", closed.file("notices.password", "post"), user="notices")
+    as_notices = credentials(
+        closed, etcd_user="notices", etcd_password_file=closed.folder / "notices.password"
     )
-    with Cluster(folder, closed.etcd, 2, *as_letters) as cluster:
+    with Cluster(folder, closed.etcd, 2, *as_notices) as cluster:
         for node in cluster:
             node.spawn()
         cluster.wait_until(lambda: set(cluster.sessions()) == {"n1", "n2"}, "no sessions")
@@ -134,11 +134,11 @@ def test_a_node_that_dies_ends_its_session_by_a_letter(closed: Closed, tmp_path:
         cluster.nodes[1].kill()
 
         posted = cluster.nodes[1].data_dir / "warden.log"
-        cluster.wait_until(lambda: "death notice posted" in posted.read_text(), "no letter")
+        cluster.wait_until(lambda: "death notice posted" in posted.read_text(), "no death notice")
         cluster.wait_until(lambda: set(cluster.sessions()) == {"n1"}, "the session lives on")
 
 
-def test_a_user_gets_at_the_keys_of_its_cluster_alone(closed: Closed) -> None:
+def test_a_user_has_access_to_the_keys_of_its_cluster_alone(closed: Closed) -> None:
     closed.set_up("other", closed.file("other.password", "secret"), user="other")
     token = closed.log_in("other", "secret")
     ask = closed.member.ask
@@ -164,7 +164,7 @@ def test_setting_up_again_changes_nothing_but_a_new_password(closed: Closed) -> 
         closed.member.ask("/v3/kv/range", {"key": b"/rota/again/x"}, token=token)
 
 
-def test_an_etcd_that_raises_alarms_for_everybody_is_warned_of(closed: Closed) -> None:
+def test_a_warning_names_an_etcd_that_lets_anyone_raise_alarms(closed: Closed) -> None:
     member = closed.member
     stranger = urllib.request.Request(f"{member.url}/v3/maintenance/alarm", b"{}")
     try:
@@ -173,9 +173,9 @@ def test_an_etcd_that_raises_alarms_for_everybody_is_warned_of(closed: Closed) -
     except urllib.error.HTTPError:
         is_open = False
 
-    told = closed.set_up("open", closed.file("open.password", "secret"), user="open")
+    printed = closed.set_up("open", closed.file("open.password", "secret"), user="open")
 
-    assert ("warning: this etcd raises alarms for everybody" in told) is is_open
+    assert ("warning: this etcd raises alarms for everybody" in printed) is is_open
 
 
 def test_without_root_nothing_is_set_up(closed: Closed) -> None:
@@ -194,17 +194,17 @@ def test_without_root_nothing_is_set_up(closed: Closed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "error"),
     [
         ({"--root-password-file": "guess"}, "has to hold the password that etcd's root has now"),
         ({"--password-file": "nothing"}, "--password-file {folder}/nothing is not there; make it"),
         ({"--ca": "nothing"}, "--ca {folder}/nothing is not there"),
         ({"--ca": "rota.password"}, "--ca"),
         ({"--etcd": "http"}, "write https:// in --etcd"),
-        ({"--etcd": "nobody"}, "start etcd, or correct the address and port in --etcd"),
+        ({"--etcd": "unused"}, "start etcd, or correct the address and port in --etcd"),
     ],
 )
-def test_an_error_names_what_to_type(closed: Closed, given: dict[str, str], told: str) -> None:
+def test_an_error_names_what_to_type(closed: Closed, given: dict[str, str], error: str) -> None:
     closed.file("guess", "guess")
     words = {
         "--etcd": closed.member.url,
@@ -213,10 +213,10 @@ def test_an_error_names_what_to_type(closed: Closed, given: dict[str, str], told
         "--password-file": closed.folder / "rota.password",
         **{option: closed.folder / name for option, name in given.items()},
     }
-    [nobody] = free_ports(1)
+    [unused] = free_ports(1)
     urls = {
         "http": closed.member.url.replace("https", "http"),
-        "nobody": f"https://127.0.0.1:{nobody}",
+        "unused": f"https://127.0.0.1:{unused}",
     }
     if "--etcd" in given:
         words["--etcd"] = urls[given["--etcd"]]
@@ -230,7 +230,7 @@ def test_an_error_names_what_to_type(closed: Closed, given: dict[str, str], told
     )  # fmt: skip
 
     assert ran.returncode == 1
-    assert told.format(folder=closed.folder) in ran.stderr
+    assert error.format(folder=closed.folder) in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
@@ -241,11 +241,11 @@ REFUSED = {
     "no permission": ("permission denied", "readwrite on the prefix /rota/"),
     "wrong authority": ("certificate verify failed", "set etcd_ca to"),
 }
-"""What is wrong, and the cause and the remedy that are told."""
+"""For each mistake, the cause and the remedy in the error message."""
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_node_that_etcd_does_not_let_in_ends_and_names_cause_and_remedy(
+def test_a_node_that_etcd_refuses_ends_and_names_cause_and_remedy(
     closed: Closed, tmp_path: Path, what: str
 ) -> None:
     given = {"cluster": "trio", "etcd": closed.member.url, **wrong(closed, what)}
@@ -258,7 +258,7 @@ def test_a_node_that_etcd_does_not_let_in_ends_and_names_cause_and_remedy(
 
 
 def wrong(closed: Closed, what: str) -> dict[str, Path | str]:
-    """Return settings of a node that etcd does not let in."""
+    """Return settings of a node that etcd refuses."""
     match what:
         case "wrong password":
             return {"etcd_password_file": closed.file("wrong", "guess")}
@@ -272,7 +272,7 @@ def wrong(closed: Closed, what: str) -> dict[str, Path | str]:
             return {"etcd_ca": Authority(closed.folder / "strangers").certificate}
 
 
-def test_a_node_waits_for_an_etcd_that_is_merely_away(closed: Closed, tmp_path: Path) -> None:
+def test_a_node_waits_for_an_unreachable_etcd(closed: Closed, tmp_path: Path) -> None:
     with EtcdCluster(tmp_path) as away:
         url = away.urls[0]
     given = {"etcd": url.replace("http", "https"), "cluster": "trio"}

@@ -11,7 +11,7 @@ import yaml
 
 from deploy.programs import DEPLOY, run
 
-Manifest = Any  # Any: YAML, looked into by the test that knows it.
+Manifest = Any  # Any: YAML; each test reads the fields that it checks.
 
 KUBERNETES = DEPLOY / "kubernetes"
 ETCD = ["http://etcd.etcd:2379"]
@@ -74,7 +74,7 @@ def test_the_chart_makes_of_its_defaults_what_the_manifests_are() -> None:
 
 
 def bare(manifest: Manifest) -> str:
-    """Return a manifest without what tells releases, configurations and images apart."""
+    """Return a manifest without the names of its release, configuration and image."""
     text = yaml.safe_dump(without(manifest))
     for generated in {each for each in text.split() if each.startswith("rota-") and len(each) > 12}:
         text = text.replace(generated, "rota")
@@ -82,14 +82,14 @@ def bare(manifest: Manifest) -> str:
 
 
 def without(node: Manifest) -> Manifest:
-    """Return YAML without labels of Helm, and what only one of the two has to say."""
+    """Return YAML without Helm's labels and the fields that only one of the two has."""
     left_out = (
         "app.kubernetes.io/instance", "app.kubernetes.io/version", "helm.sh/chart",
         "app.kubernetes.io/managed-by", "checksum/config", "namespace", "imagePullPolicy",
     )  # fmt: skip
     match node:
         case dict():
-            items = cast("dict[str, Manifest]", node).items()  # A match cannot say of what.
+            items = cast("dict[str, Manifest]", node).items()  # A match gives no element types.
             kept = {key: without(value) for key, value in items if key not in left_out}
             if kept.get("kind") in ("ServiceAccount", "ConfigMap"):
                 kept["metadata"].pop("labels", None)

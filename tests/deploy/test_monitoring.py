@@ -20,7 +20,7 @@ from support.rotad import Rotad
 
 pytestmark = [needs("prometheus", "prometheus"), needs_etcd]
 
-Json = Any  # Any: YAML, JSON and answers, looked into by the test that knows them.
+Json = Any  # Any: YAML and JSON; each test reads the fields that it checks.
 
 MONITORING = DEPLOY / "monitoring"
 OPERATE = DEPLOY.parent / "docs" / "how-to" / "operate.md"
@@ -76,18 +76,18 @@ class Prometheus:
             process.wait(20)
 
     def ask(self, expression: str) -> list[Json]:
-        """Return what an expression gives now."""
+        """Return the present value of an expression."""
         query = urllib.parse.urlencode({"query": expression})
         found: list[Json] = self._get(f"query?{query}")["result"]
         return found
 
-    def wait_told(self, expression: str) -> list[Json]:
-        """Wait until an expression gives a number, and return what it gives."""
+    def wait_for(self, expression: str) -> list[Json]:
+        """Wait until an expression gives a number, and return its value."""
         wait_until(lambda: self._gives(expression), f"{expression} gives nothing")
         return self.ask(expression)
 
     def rules(self) -> list[Json]:
-        """Return the alerts, as Prometheus has them."""
+        """Return the alerts that Prometheus has loaded."""
         return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
 
     def _gives(self, expression: str) -> bool:
@@ -104,7 +104,7 @@ class Prometheus:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes that have something to do."""
+    """Three nodes for the jobs of `prometheus`."""
     folder = tmp_path_factory.mktemp("monitoring")
     with EtcdCluster(folder) as etcd, Cluster(folder, etcd) as cluster:
         cluster.start()
@@ -113,15 +113,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def prometheus(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """A Prometheus that has looked at them often enough for every rate."""
+    """A Prometheus that has scraped the nodes often enough for every rate."""
     nodes = [node.url.removeprefix("http://") for node in cluster]
     with Prometheus(tmp_path_factory.mktemp("prometheus"), nodes).running() as prometheus:
-        prometheus.wait_told('count(up{job="rota"} == 1) == 3')
+        prometheus.wait_for('count(up{job="rota"} == 1) == 3')
         first: Rotad = cluster.nodes[0]
         first.create(name="works", command="true", schedule="* * * * * *")
         first.create(name="fails", command="false", schedule="* * * * * *")
         for status in ("success", "failed"):
-            prometheus.wait_told(f'rate(rota_executions_total{{status="{status}"}}[1m]) > 0')
+            prometheus.wait_for(f'rate(rota_executions_total{{status="{status}"}}[1m]) > 0')
         yield prometheus
 
 
@@ -133,7 +133,7 @@ def test_alerts_and_configuration_are_what_prometheus_takes() -> None:
 def test_every_query_of_the_dashboard_gives_what_its_legend_names(
     query: Json, prometheus: Prometheus
 ) -> None:
-    given = prometheus.wait_told(query["expr"].replace("$__rate_interval", "1m"))
+    given = prometheus.wait_for(query["expr"].replace("$__rate_interval", "1m"))
 
     named = set(re.findall(r"{{ *(\w+) *}}", query.get("legendFormat", "")))
     assert all(named <= set(each["metric"]) for each in given)
@@ -143,11 +143,11 @@ def test_every_query_of_the_dashboard_gives_what_its_legend_names(
 def test_every_alert_compares_what_there_is_and_names_what_it_has(
     alert: Json, prometheus: Prometheus
 ) -> None:
-    # A comparison that is not true gives nothing, as one of what does not exist; a difference does.
+    # An untrue comparison gives nothing, as a missing metric does; a difference gives a value.
     differences, count = COMPARISON.subn(" - ", quick(alert["expr"]))
 
     assert count
-    given = prometheus.wait_told(differences)
+    given = prometheus.wait_for(differences)
     named = set(re.findall(r"\$labels\.(\w+)", alert["annotations"]["summary"]))
     assert all(named <= set(each["metric"]) for each in given)
 

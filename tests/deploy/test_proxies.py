@@ -1,4 +1,4 @@
-"""The proxies' configurations are right, and a real node is reached through them as promised."""
+"""The proxies' configurations, in front of a real node."""
 
 import json
 import os
@@ -61,7 +61,7 @@ class Proxy:
 
     @contextmanager
     def running(self, program: str) -> Generator["Proxy"]:
-        """Run it while the body runs."""
+        """Run the proxy during the block."""
         argv = self.haproxy() if program == "haproxy" else self.nginx()
         environment = {**os.environ, "ROTA_BIND": f"127.0.0.1:{self.port}"}
         with (self.folder / "log").open("wb") as log:
@@ -74,7 +74,7 @@ class Proxy:
             process.wait(10)
 
     def answers(self) -> bool:
-        """Tell whether anything answers behind it."""
+        """Return True if a node behind the proxy answers."""
         try:
             with self.asked("GET", "/livez") as answer:
                 return answer.status == 200
@@ -83,7 +83,7 @@ class Proxy:
 
     @contextmanager
     def asked(self, method: str, path: str, **headers: str) -> Generator[HTTPResponse]:
-        """Ask for something, and yield the answer as far as its head."""
+        """Make a request, and yield the answer, read up to its body."""
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
             connection.request(
                 method, path, body=b"{}" if method == "POST" else None, headers=headers
@@ -91,7 +91,7 @@ class Proxy:
             yield connection.getresponse()
 
     def status_of(self, method: str, path: str, **headers: str) -> int:
-        """Ask for something, and return the status of the answer."""
+        """Make a request, and return the status of the answer."""
         with self.asked(method, path, **headers) as answer:
             return answer.status
 
@@ -114,7 +114,7 @@ def test_nginx_takes_its_configuration_as_it_is(tmp_path: Path) -> None:
 
 
 @each_program
-def test_an_event_comes_when_it_happens_though_the_stream_goes_on(
+def test_an_event_passes_at_once_while_its_stream_stays_open(
     program: str, node: Rotad, tmp_path: Path
 ) -> None:
     node.create(name=f"through-{program}", command="true")
@@ -173,9 +173,7 @@ def executions_of(node: Rotad, job: str) -> list[Any]:
 
 
 @each_program
-def test_what_a_node_has_written_goes_on_while_it_has_not_written_all(
-    program: str, tmp_path: Path
-) -> None:
+def test_parts_of_an_answer_pass_before_its_end(program: str, tmp_path: Path) -> None:
     lines = [b"first\n", b"second\n", b"last\n"]
     asked_for = Semaphore(0)
 

@@ -1,4 +1,4 @@
-"""The unit is one that systemd takes, and a node tells what Type=notify and a watchdog need."""
+"""The systemd unit, and a node's notifications for Type=notify and the watchdog."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from deploy.programs import DEPLOY, needs, run
 from support.etcd import free_ports
 from support.rotad import Rotad
 
-TOLD = ("NOTIFY_SOCKET=", "WATCHDOG_USEC=", "INVOCATION_ID=")
+SYSTEMD_VARIABLES = ("NOTIFY_SOCKET=", "WATCHDOG_USEC=", "INVOCATION_ID=")
 EXPOSURE_MAX = 3.0
 """Of 10, as `systemd-analyze security` counts; without the unit's restrictions it is 9.2."""
 SURROUNDINGS = Path(__file__).with_name("unit_surroundings.sh")
@@ -23,33 +23,33 @@ UNIT = (DEPLOY / "systemd" / "rotad.service").read_text()
 
 
 class Systemd:
-    """The end of the socket that systemd holds."""
+    """Systemd's end of the notification socket."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.told: list[str] = []
+        self.received: list[str] = []
         self._end = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._end.bind(str(path))
         self._end.settimeout(60)
 
-    def hear_until(self, assignment: str) -> None:
-        """Wait until it is told *assignment*."""
-        while assignment not in self.told:
-            self.told += self._end.recv(4096).decode().splitlines()
+    def wait_for(self, assignment: str) -> None:
+        """Wait until *assignment* has been received."""
+        while assignment not in self.received:
+            self.received += self._end.recv(4096).decode().splitlines()
 
-    def hear_of(self, beginning: str) -> None:
-        """Wait until it is told something that begins so."""
-        while not any(each.startswith(beginning) for each in self.told):
-            self.told += self._end.recv(4096).decode().splitlines()
+    def wait_for_prefix(self, beginning: str) -> None:
+        """Wait until an assignment that begins with *beginning* has been received."""
+        while not any(each.startswith(beginning) for each in self.received):
+            self.received += self._end.recv(4096).decode().splitlines()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the socket."""
         self._end.close()
 
 
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Systemd]:
-    """What a node finds in its environment that systemd has started."""
+    """The environment and the notification socket that systemd gives to a node."""
     systemd = Systemd(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", str(systemd.path))
     monkeypatch.setenv("WATCHDOG_USEC", "300000")
@@ -66,7 +66,7 @@ def node(tmp_path: Path) -> Iterator[Rotad]:
 
 
 @needs("systemd-analyze", "systemd")
-def test_systemd_takes_the_unit_as_it_is(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / "rotad.service"
     program = Path(sys.executable).with_name("rotad")
     unit.write_text(UNIT.replace("/opt/rota/bin/rotad", str(program)))
@@ -87,9 +87,9 @@ def test_the_unit_is_exposed_no_more_than_tasks_need() -> None:
 
 @pytest.fixture
 def restricted(tmp_path: Path) -> Iterator[Rotad]:
-    """A node in the surroundings that the unit gives it; not started."""
+    """A node in the environment that the unit describes; not started."""
     (tmp_path / "dev").mkdir()
-    # Another user has to get there: pytest's folders are for this one alone.
+    # Another user needs access, and pytest's folders are private to this user.
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         os.chmod(folder, 0o711)
         data = Path(folder) / "data"
@@ -106,9 +106,9 @@ def restricted(tmp_path: Path) -> Iterator[Rotad]:
 
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("bwrap") is None,
-    reason="as root, with bubblewrap: a node is put into the surroundings of the unit",
+    reason="as root, with bubblewrap: a node is started in the environment of the unit",
 )
-def test_a_node_runs_sandboxed_tasks_in_the_surroundings_of_the_unit(restricted: Rotad) -> None:
+def test_a_node_runs_sandboxed_tasks_in_the_environment_of_the_unit(restricted: Rotad) -> None:
     restricted.start(60)
 
     outside = restricted.run(name="outside", command="touch /etc/x; cat /proc/self/status; id -u")
@@ -126,56 +126,56 @@ def test_a_node_runs_sandboxed_tasks_in_the_surroundings_of_the_unit(restricted:
 
 
 def output(node: Rotad, execution: dict[str, object]) -> str:
-    """Return what the one task of an execution printed."""
+    """Return the output of an execution's only task."""
     path = f"/api/v1/executions/{execution['executionId']}/tasks/main/output"
     return str(node.call("GET", path))
 
 
-def test_a_node_says_when_it_serves_that_it_turns_and_that_it_stops(
+def test_a_node_notifies_systemd_of_its_readiness_its_turns_and_its_stop(
     systemd: Systemd, node: Rotad
 ) -> None:
     node.spawn()
-    systemd.hear_until("READY=1")
-    is_ready_when_told = node.is_ready()
-    systemd.told.clear()
-    systemd.hear_until("WATCHDOG=1")
-    systemd.told.clear()
-    systemd.hear_until("WATCHDOG=1")
+    systemd.wait_for("READY=1")
+    is_ready_when_notified = node.is_ready()
+    systemd.received.clear()
+    systemd.wait_for("WATCHDOG=1")
+    systemd.received.clear()
+    systemd.wait_for("WATCHDOG=1")
     node.stop()
-    systemd.hear_until("STOPPING=1")
+    systemd.wait_for("STOPPING=1")
 
-    assert is_ready_when_told
+    assert is_ready_when_notified
 
 
-def test_a_node_says_what_it_waits_for(systemd: Systemd, tmp_path: Path) -> None:
-    listen, peer_listen, nobody = free_ports(3)
+def test_the_status_for_systemd_names_the_cause_of_a_wait(systemd: Systemd, tmp_path: Path) -> None:
+    listen, peer_listen, unused = free_ports(3)
     flags = ("--listen", f"127.0.0.1:{listen}", "--peer-listen", f"127.0.0.1:{peer_listen}")
-    with Rotad(tmp_path / "n1", *flags, "--etcd", f"http://127.0.0.1:{nobody}") as node:
+    with Rotad(tmp_path / "n1", *flags, "--etcd", f"http://127.0.0.1:{unused}") as node:
         node.spawn()
 
-        systemd.hear_of("STATUS=waits for etcd: ")
+        systemd.wait_for_prefix("STATUS=waits for etcd: ")
         assert node.stop() == 0
 
 
 @pytest.mark.usefixtures("systemd")
-def test_a_task_is_not_told_what_systemd_told_the_node(node: Rotad) -> None:
+def test_a_task_does_not_get_the_variables_of_systemd(node: Rotad) -> None:
     node.start()
 
     execution = node.run(name="environment", command="env")
 
     output = node.call("GET", f"/api/v1/executions/{execution['executionId']}/tasks/main/output")
     assert "ROTA_NODE_ID" in output
-    assert [line for line in output.splitlines() if line.startswith(TOLD)] == []
+    assert [line for line in output.splitlines() if line.startswith(SYSTEMD_VARIABLES)] == []
 
 
-def test_a_watchdog_of_another_process_is_not_fed(
+def test_a_watchdog_of_another_process_gets_no_notifications(
     systemd: Systemd, node: Rotad, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
 
     node.spawn()
-    systemd.hear_until("READY=1")
+    systemd.wait_for("READY=1")
     node.stop()
-    systemd.hear_until("STOPPING=1")
+    systemd.wait_for("STOPPING=1")
 
-    assert "WATCHDOG=1" not in systemd.told
+    assert "WATCHDOG=1" not in systemd.received

@@ -1,1 +1,1 @@
-"""Requests of every kind of wrongness, drawn from a seed, against a real node."""
+"""Malformed requests, drawn from a seed, against a real node."""

@@ -59,11 +59,11 @@ HEADERS = [
 ]
 NAMES = ["one", "two", "default/one", "f" * 16, f"{'f' * 16}-{'f' * 14}-ffff", "main", "node"]
 SECONDS = "timeout=10ms"
-"""For what waits: the answer comes within the time that the reader has."""
+"""For operations that wait: the answer comes within the reader's time limit."""
 
 
 def requests(seed: int) -> Iterator[bytes]:
-    """Yield requests without end, always the same for one *seed*."""
+    """Yield an endless sequence of requests, always the same for one *seed*."""
     chance = random.Random(seed)
     while True:
         kind = chance.random()
@@ -76,7 +76,7 @@ def requests(seed: int) -> Iterator[bytes]:
 
 
 def _damaged(chance: random.Random, request: bytes) -> bytes:
-    """Return *request* with some bytes, or lines, other than they were."""
+    """Return *request* with some of its bytes or lines changed."""
     damaged = bytearray(request)
     for _ in range(chance.choice((1, 1, 2, 5))):
         at = chance.randrange(len(damaged) or 1)
@@ -98,7 +98,7 @@ def _damaged(chance: random.Random, request: bytes) -> bytes:
 
 
 def _request(chance: random.Random) -> bytes:
-    """Return a request for some operation that can be read, whatever its values are."""
+    """Return a well-formed request for a random operation, with random values."""
     operation = chance.choice(OPERATIONS)
     path = re.sub("{[^}]*}", lambda _: _name(chance), operation.path)
     body = b"" if operation.body is None else _body(chance, operation)
@@ -147,7 +147,7 @@ def _body(chance: random.Random, operation: Operation) -> bytes:
 
 
 def _spoiled(chance: random.Random, document: Json) -> Json:
-    """Return *document* with another value somewhere in it."""
+    """Return *document* with one value replaced."""
     is_container = type(document) in (dict, list)
     if not document or not is_container or chance.random() < 0.1:
         return chance.choice(STRANGE)

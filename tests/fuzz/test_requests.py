@@ -1,4 +1,4 @@
-"""Many strange requests leave a node as it was; ``make fuzz REQUESTS=100000`` sends more."""
+"""Health of a node under malformed requests; ``make fuzz REQUESTS=100000`` sends more."""
 
 import asyncio
 import json
@@ -21,15 +21,15 @@ COUNT = int(os.environ.get("FUZZ_REQUESTS", "3000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 AT_ONCE = 16
 ANSWER_S = 0.5
-"""How long an answer is read: some have no end, and half a request has no answer."""
+"""Time limit for an answer: some are endless, and half a request gets none."""
 HELD_MAX_MS = 100.0
 STEADY = {"name": "steady", "type": "scripted", "schedule": "@every 100ms"}
-"""A job beside which the requests come."""
+"""A job that fires while the requests arrive."""
 FIRES = 50
 
 
 @pytest.mark.timeout(max(300, COUNT // 20))
-def test_strange_requests_break_nothing_and_hold_up_nobody(tmp_path: Path) -> None:
+def test_strange_requests_break_nothing_and_delay_no_other_work(tmp_path: Path) -> None:
     with Rotad(tmp_path / "data", "--drain", "0s", "--access-log", "off") as node:
         node.prefix = (sys.executable, "-P", str(Path(__file__).with_name("watched_node.py")))
         node.start(60)
@@ -57,7 +57,7 @@ def test_strange_requests_break_nothing_and_hold_up_nobody(tmp_path: Path) -> No
 
 
 async def sent(node: Rotad, drawn: Iterator[bytes]) -> Counter[int]:
-    """Send requests, a few at a time, and count the statuses of the answers; 0 for none."""
+    """Send requests, `AT_ONCE` at a time, and count the statuses of the answers; 0 for none."""
     statuses: Counter[int] = Counter()
 
     async def send() -> None:
@@ -75,7 +75,7 @@ async def sent(node: Rotad, drawn: Iterator[bytes]) -> Counter[int]:
 
 
 async def status_of(node: Rotad, request: bytes) -> int:
-    """Send a request, read what comes, and return the status of its first answer, or 0."""
+    """Send a request, read the answers, and return the status of the first, or 0."""
     parts = urlsplit(node.url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     answer = b""
@@ -94,17 +94,17 @@ async def status_of(node: Rotad, request: bytes) -> int:
 
 
 def lateness(node: Rotad) -> list[float]:
-    """Return by how many milliseconds the steady job's executions began late, latest first."""
+    """Return the lateness of the steady job's executions in milliseconds, newest first."""
     page = node.call("GET", "/api/v1/executions?jobId=steady&limit=1000")
     return [each["latenessMs"] for each in page["items"] if each["latenessMs"] is not None]
 
 
 def median(values: list[float]) -> float:
-    """Return the one in the middle."""
+    """Return the middle one of the sorted values."""
     return sorted(values)[len(values) // 2]
 
 
 def errors_in(log: str) -> list[str]:
-    """Return the lines of a log that say that something failed."""
+    """Return the lines of a log that report an error."""
     lines = [line for line in log.splitlines() if line.startswith("{")]
     return [line for line in lines if json.loads(line)["level"] in ("error", "critical")]

@@ -1,7 +1,7 @@
-"""``rotad`` with a look at its loop: when it ends it logs for how long the loop was held at most.
+"""``rotad`` with a monitor of its event loop, whose longest delays are logged at the end.
 
-Held is the processor's time that one turn of the loop took; late, how much later than asked a timer
-went off, which on a busy machine is others' doing too.
+*Held* is the CPU time of one turn of the loop. *Late* is the delay of a timer, which on a busy
+machine also has causes outside this process.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ PACE_S = 0.005
 
 
 class Watched:
-    """The longest times of a loop."""
+    """The longest delays of an event loop, in seconds."""
 
     def __init__(self) -> None:
         self.held_s = self.late_s = 0.0
 
     async def watch(self) -> None:
-        """Look for ever."""
+        """Measure until cancelled."""
         while True:
             at, used = perf_counter(), thread_time()
             await asyncio.sleep(PACE_S)
@@ -38,7 +38,7 @@ class Watched:
 
 
 async def run(config: NodeConfig) -> None:
-    """Run a node until it is told to stop."""
+    """Run a node until SIGTERM."""
     node, watched = Node(config), Watched()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, node.stop)
 

@@ -14,7 +14,7 @@ from rota.ring.placement import shard_of
 from support.etcd import EtcdCluster, free_ports
 from support.rotad import Refusal, Rotad, processes_of
 
-Json = Any  # Any: what nodes answer, looked into by the test that knows it.
+Json = Any  # Any: JSON answers of nodes; each test reads the fields that it checks.
 
 SHARDS = 8
 COPIES = 3
@@ -22,17 +22,17 @@ FAST = (
     "--shards", str(SHARDS), "--session-ttl", "2s", "--peer-lease", "600ms",
     "--attempt-lease", "3s", "--drain", "0s",
 )  # fmt: skip
-"""Takeovers in seconds: two until etcd says that a node is gone, which is its least."""
+"""Takeovers within seconds; a session's TTL of 2 s is the least that etcd has."""
 
 
 class Cluster:
     """Nodes of one cluster, on ports of their own that they keep.
 
     Args:
-        folder: Where their data and logs are.
-        etcd: What they agree through.
-        size: How many.
-        flags: Further flags of each.
+        folder: Folder of the nodes' data and logs; its name is the cluster's name.
+        etcd: The etcd cluster that the nodes use.
+        size: Number of nodes.
+        flags: Further flags of each node.
     """
 
     def __init__(self, folder: Path, etcd: EtcdCluster, size: int = 3, *flags: str) -> None:
@@ -69,17 +69,17 @@ class Cluster:
         return iter(self.nodes)
 
     def start(self) -> "Cluster":
-        """Start all, and wait until every shard is where the ring wants it."""
+        """Start all nodes, and wait until every shard is where the ring wants it."""
         for node in self.nodes:
             node.spawn()
         self.wait_whole()
         return self
 
     def wait_whole(self) -> None:
-        """Wait until all take requests, and every shard is where the ring wants it."""
+        """Wait until all nodes are ready and every shard is where the ring wants it."""
         for node in self.nodes:
             node.wait_ready(60)  # Three begin at once, on a machine that may be busy.
-        self.wait_until(self.is_whole, "shards are not where they ought to be")
+        self.wait_until(self.is_whole, "shards are not where the ring wants them")
 
     @property
     def ids(self) -> list[NodeId]:
@@ -87,15 +87,15 @@ class Cluster:
         return [NodeId(node.data_dir.name) for node in self.nodes]
 
     def configurations(self) -> dict[int, Json]:
-        """Return who holds what, as etcd has it."""
+        """Return the shards' configurations in etcd, by shard."""
         return {int(key): value for key, value in self._records("shard").items()}
 
     def member(self, node_id: str) -> Json:
-        """Return what a node has told of itself."""
+        """Return a node's own record in etcd."""
         return self._records("node")[node_id]
 
     def sessions(self) -> dict[str, Json]:
-        """Return who lives, as etcd has it."""
+        """Return the sessions in etcd, by node id."""
         return self._records("sess")
 
     def _records(self, kind: str) -> dict[str, Json]:
@@ -108,7 +108,7 @@ class Cluster:
         return {key.decode().removeprefix(prefix): json.loads(value) for key, value in pairs}
 
     def is_whole(self) -> bool:
-        """Tell whether every shard is where the ring wants it, with its primary where it wants."""
+        """Return True if every shard's primary and copies are where the ring wants them."""
         wanted = assign((Member(id=node_id) for node_id in self.ids), SHARDS, COPIES).replica_sets
         held = self.configurations()
         return len(held) == SHARDS and all(
@@ -118,7 +118,7 @@ class Cluster:
         )
 
     def primary_of(self, name: str, namespace: str = "default") -> Rotad:
-        """Return the node that decides for a job, as etcd has it."""
+        """Return the primary of a job's shard, as recorded in etcd."""
         shard = shard_of(slot_of(namespace, name), SHARDS)
         return self.node(self.configurations()[shard]["primary"])
 
@@ -134,7 +134,7 @@ class Cluster:
             time.sleep(0.02)
 
     def drain(self, node: Rotad) -> None:
-        """Have a node hold nothing any more, and wait until it decides nothing."""
+        """Drain a node, and wait until it is primary of no shard."""
         node_id = node.data_dir.name
         record = {**self.member(node_id), "state": "draining"}
         self.etcd.members[0].put(f"/rota/{self.name}/node/{node_id}", json.dumps(record))
@@ -144,17 +144,17 @@ class Cluster:
         )
 
     def left_over(self) -> list[int]:
-        """Return the processes that attempts have left."""
+        """Return the remaining processes of attempts."""
         made = [node.data_dir for node in self.nodes if (node.data_dir / "FORMAT").exists()]
         return [pid for data_dir in made for pid in processes_of(data_dir)]
 
     def logs(self) -> str:
-        """Return the end of what each node has logged."""
+        """Return the end of each node's log."""
         return "\n".join(f"--- {node.data_dir.name}\n{node.log()[-3_000:]}" for node in self.nodes)
 
 
 def answer(node: Rotad, method: str, path: str, body: Json = None, **headers: str) -> Json:
-    """Return what a node answers, asked again while it says that nobody can answer now."""
+    """Return a node's answer; the request is repeated for 30 s while the status is 503."""
     deadline = time.monotonic() + 30
     while True:
         try:

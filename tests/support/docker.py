@@ -1,7 +1,7 @@
-"""A real container engine for tests, in a network of its own; started, paused, killed, ended.
+"""A real container engine for tests, in a network of its own: start, pause, kill and end.
 
-What it makes is in one folder, one network namespace and one control group, so that all of it can
-be ended and removed, also after a test that failed.
+All its files and processes are in one folder, one network namespace and one control group, so that
+they can be removed and ended, also after a test that failed.
 """
 
 import json
@@ -27,16 +27,16 @@ needs_docker = pytest.mark.skipif(
     bool(MISSING) or os.geteuid() != 0,
     reason=f"{f'{MISSING} missing' if MISSING else 'not root'}: {RECIPE}",
 )
-Json = Any  # Any: what docker answers, looked into by the test that knows it.
+Json = Any  # Any: JSON answers of docker; each test reads the fields that it checks.
 
 
 class Dockerd:
     """One dockerd with the image ``busybox:latest``, and no registry within reach.
 
-    Containers outlive it (``--live-restore``), as they do where a node is to be relied on.
+    Containers outlive the engine (``--live-restore``), as recommended for production.
 
     Args:
-        folder: Where all it has is; with a short path, as sockets are in it.
+        folder: Folder of all its files; with a short path, as sockets are in it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,7 +46,7 @@ class Dockerd:
         self.process: subprocess.Popen[bytes] | None = None
 
     def open(self) -> None:
-        """Start it, with an image; leaves nothing if that fails."""
+        """Start the engine, with an image; leaves nothing behind if that fails."""
         try:
             self._run("ip", "netns", "add", self.name)
             self._run("ip", "-netns", self.name, "link", "set", "lo", "up")
@@ -57,7 +57,7 @@ class Dockerd:
             raise
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the engine, and wait until it answers."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [  # Not `ip netns exec`, which hides the control groups.
@@ -66,33 +66,33 @@ class Dockerd:
                     "--exec-root", str(self.folder / "exec"),
                     "--pidfile", str(self.folder / "pid"),
                     "--cgroup-parent", f"/{self.name}", "--live-restore",
-                    "--dns", "127.0.0.1",  # Nobody: names that it does not know fail at once.
+                    "--dns", "127.0.0.1",  # No server: lookups of other names fail at once.
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         wait_until(self._is_ready, lambda: f"dockerd does not get ready: {self._last_words()}")
 
     def kill(self) -> None:
-        """End it as a crash would; its containers run on."""
+        """End the engine as a crash would; its containers keep running."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
-        # The one it had started is gone too, but its number may be taken for that of a living one.
+        # Its containerd is gone too, but the pid in this file may belong to another live process.
         (self.folder / "exec" / "containerd" / "containerd.pid").unlink()
 
     def pause(self) -> None:
-        """Let it hang, with all its connections open."""
+        """Stop the engine's process, with all its connections open."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
     def wake(self) -> None:
-        """End its pause."""
+        """Let the engine's process continue."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Let it hang for a while."""
+        """Pause the engine during the block."""
         self.pause()
         try:
             yield
@@ -100,11 +100,11 @@ class Dockerd:
             self.wake()
 
     def docker(self, *arguments: str, timeout_s: float = 60) -> str:
-        """Return what the docker command prints."""
+        """Return the output of the docker command."""
         return self._run("docker", "--host", self.host, *arguments, timeout_s=timeout_s)
 
     def build(self, name: str, dockerfile: str) -> None:
-        """Make an image."""
+        """Build an image."""
         (self.folder / "Dockerfile").write_text(dockerfile)
         self._run(
             "env", "DOCKER_BUILDKIT=0",
@@ -113,17 +113,17 @@ class Dockerd:
         )  # fmt: skip
 
     def containers(self, *filters: str) -> list[str]:
-        """Return the ids of all containers, or of those that *filters* of ``docker ps`` leave."""
+        """Return the ids of all containers that match the *filters* of ``docker ps``."""
         options = [option for each in filters for option in ("--filter", each)]
         return self.docker("ps", "--all", "--quiet", "--no-trunc", *options).split()
 
     def inspect(self, container_id: str) -> Json:
-        """Return what it knows of a container."""
+        """Return the engine's description of a container."""
         [found] = json.loads(self.docker("inspect", container_id))
         return found
 
     def close(self) -> None:
-        """End it and all it has started, and remove what it has made."""
+        """End the engine and all its processes, and remove its files."""
         if self.process is not None:
             if self.process.poll() is None:
                 with suppress(subprocess.SubprocessError):
@@ -150,7 +150,7 @@ class Dockerd:
         shutil.rmtree(self.folder / "exec", ignore_errors=True)
 
     def _left(self) -> list[int]:
-        """Return what carries its folder in its arguments or its name in its control groups."""
+        """Return the processes with the folder in their arguments or the name in their cgroups."""
         found: list[int] = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
@@ -194,7 +194,7 @@ class Dockerd:
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: Callable[[], str]) -> None:
-    """Wait for an engine, which tells nobody when it is ready."""
+    """Wait until *is_so*: an engine sends no notice when it is ready."""
     deadline = time.monotonic() + 30
     while not is_so():
         assert time.monotonic() < deadline, otherwise()

@@ -1,4 +1,4 @@
-"""Real etcd for tests: one member or several, killed, paused, started again, and always ended."""
+"""Real etcd for tests: one member or several, which tests start, pause and kill."""
 
 import json
 import random
@@ -25,22 +25,22 @@ needs_etcd = pytest.mark.skipif(
     reason="etcd is missing, so nothing about it is tested: apt-get install etcd-server, or put "
     "the etcd of https://github.com/etcd-io/etcd/releases on the PATH",
 )
-Json = Any  # Any: what etcd answers, looked into by the test that knows it.
+Json = Any  # Any: JSON answers of etcd; each test reads the fields that it checks.
 
 
 class Etcd:
     """One member of an etcd cluster, on free ports of the loopback.
 
     Args:
-        name: Of the member.
-        folder: Where its data and its log are.
+        name: Name of the member.
+        folder: Folder of its data and its log.
         flags: Further flags.
 
     Attributes:
-        address: Of the host that it runs on.
-        prefix: What a program is started with, to run on that host.
-        tls: How clients connect, if its scheme is ``https``.
-        token: Of the requests of `ask`.
+        address: Address of its host.
+        prefix: Program and arguments before etcd's argv, to run etcd on that host.
+        tls: TLS settings of clients, if its scheme is ``https``.
+        token: Authentication token of the requests of `ask`.
     """
 
     def __init__(self, name: str, folder: Path, *flags: str) -> None:
@@ -57,21 +57,21 @@ class Etcd:
 
     @property
     def url(self) -> str:
-        """Where clients reach it."""
+        """The URL for clients."""
         return f"{self.scheme}://{self.address}:{self.client_port}"
 
     @property
     def peer_url(self) -> str:
-        """Where other members reach it."""
+        """The URL for other members."""
         return f"http://{self.address}:{self.peer_port}"
 
     @property
     def data_dir(self) -> Path:
-        """Where its data is."""
+        """Its data directory."""
         return self.folder / self.name
 
     def start(self, peers: str = "") -> None:
-        """Start it, alone or with *peers*, and do not wait."""
+        """Start the member, alone or with *peers*, without waiting."""
         assert BINARY is not None
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -87,7 +87,7 @@ class Etcd:
             )  # fmt: skip
 
     def kill(self) -> None:
-        """End it as a power failure would, as far as the process is concerned."""
+        """Kill the process; unlike a power failure, this keeps unsynced writes."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -95,7 +95,7 @@ class Etcd:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Let it hang, with all its connections open."""
+        """Stop the process during the block, with all its connections open."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
         try:
@@ -104,7 +104,7 @@ class Etcd:
             self.process.send_signal(signal.SIGCONT)
 
     def ask(self, path: str, request: Json, timeout_s: float = 5, token: str = "") -> Json:
-        """Ask the gateway; bytes go as base64."""
+        """Make a request to the JSON gateway; bytes are sent as base64."""
         body = json.dumps(request, default=lambda value: b64encode(value).decode()).encode()
         token = token or self.token
         credentials = {"Authorization": token} if token else {}
@@ -118,14 +118,14 @@ class Etcd:
         return int(answer["header"]["revision"])
 
     def use_up_quota(self) -> None:
-        """Fill it with keys of others until it refuses more; its quota is to be small."""
-        with suppress(urllib.error.HTTPError):  # That is how etcd refuses.
+        """Write other programs' keys until etcd refuses more; needs a small quota."""
+        with suppress(urllib.error.HTTPError):  # The refusal for want of space.
             for number in range(60):
                 self.put(f"/other/{number}", "x" * 200_000)
             pytest.fail("etcd has room for 12 MB")
 
     def make_room(self) -> None:
-        """Undo `use_up_quota`, as an operator would."""
+        """Undo `use_up_quota` as an operator would."""
         removed = self.ask("/v3/kv/deleterange", {"key": b"/other/", "range_end": b"/other0"})
         revision = removed["header"]["revision"]
         self.ask("/v3/kv/compaction", {"revision": revision, "physical": True})
@@ -133,7 +133,7 @@ class Etcd:
         self.ask("/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"})
 
     def is_leader(self) -> bool:
-        """Whether it leads, as it sees it."""
+        """Return True if the member reports itself as the leader."""
         try:
             status = self.ask("/v3/maintenance/status", {}, timeout_s=0.5)
         except OSError:
@@ -141,11 +141,11 @@ class Etcd:
         return bool(status.get("leader") == status["header"]["member_id"])
 
     def is_ready(self) -> bool:
-        """Whether it answers a question that needs a majority."""
+        """Return True if the member answers a read that needs a majority."""
         try:
             self.ask("/v3/kv/range", {"key": b"/"}, timeout_s=1)
         except urllib.error.HTTPError as error:
-            return error.code == 400  # It wants to know who asks.
+            return error.code == 400  # Authentication is required.
         except OSError:
             return False
         return True
@@ -155,9 +155,9 @@ class EtcdCluster:
     """The members of one etcd cluster.
 
     Args:
-        folder: Where all their data is.
-        size: How many.
-        flags: Further flags of each.
+        folder: Folder of the members' data.
+        size: Number of members.
+        flags: Further flags of each member.
     """
 
     def __init__(self, folder: Path, size: int = 1, *flags: str) -> None:
@@ -173,11 +173,11 @@ class EtcdCluster:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where clients reach the members."""
+        """The members' URLs for clients."""
         return tuple(member.url for member in self.members)
 
     def start(self) -> None:
-        """Start all that do not run, and wait until each takes requests."""
+        """Start all members that do not run, and wait until each is ready."""
         peers = ",".join(f"{each.name}={each.peer_url}" for each in self.members)
         for member in self.members:
             if member.process is None:
@@ -186,7 +186,7 @@ class EtcdCluster:
             wait_until(member.is_ready, f"{member.name} does not get ready")
 
     def leader(self) -> Etcd:
-        """Return the member that leads."""
+        """Return the leader, after waiting for its election."""
         found: list[Etcd] = []
 
         def is_found() -> bool:
@@ -198,19 +198,19 @@ class EtcdCluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback that nobody listens on, and no test is given any more."""
+    """Return unused ports of the loopback, reserved until this process ends."""
     ports: list[int] = []
     while len(ports) < count:
         port = random.SystemRandom().randrange(LOWEST, BEYOND)
         keeper = kept(port)
         if keeper is not None:
-            keeper.detach()  # Open for good, though nobody holds it.
+            keeper.detach()  # The socket stays open until this process ends.
             ports.append(port)
     return ports
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: str, timeout_s: float = 20) -> None:
-    """Wait for etcd, which tells nobody when it is ready."""
+    """Wait until *is_so*: etcd sends no notice when it is ready."""
     deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline, otherwise

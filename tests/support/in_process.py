@@ -209,12 +209,12 @@ async def trigger(shards: Shards, job_id: JobId) -> ExecutionId:
 
 
 def submit(shards: Shards, job_id: JobId, command: Command) -> None:
-    """Have *command* decided by the job's shard; nobody waits for the answer."""
+    """Submit *command* to the job's shard without waiting for the answer."""
     shards.submit(shards.of_id(job_id), command)
 
 
 async def turns(count: int = 20) -> None:
-    """Let the loop do what it can without waiting for anything."""
+    """Run *count* turns of the event loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 

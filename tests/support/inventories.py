@@ -1,4 +1,4 @@
-"""What replicas have, for the plan of a recovery."""
+"""Inventories of replicas for the plan of a recovery."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -9,7 +9,7 @@ from rota.node.recovery.inventory import HeldCopy
 
 
 def held(replica: Replica) -> HeldCopy:
-    """Return what a replica has, as its node's inventory tells it."""
+    """Return the entry of a replica in its node's inventory."""
     copy = replica.copy
     return HeldCopy(
         seen=replica.seen,
@@ -24,7 +24,7 @@ def held(replica: Replica) -> HeldCopy:
 
 
 class _Journals(Mapping[EntryOf, bytes]):
-    """The hashes of all entries that replicas keep, read when they are asked for."""
+    """The hashes of all entries that replicas keep, read on access."""
 
     def __init__(self, replica_of: Callable[[NodeId, ShardId], Replica]) -> None:
         self._replica_of = replica_of
@@ -43,5 +43,5 @@ class _Journals(Mapping[EntryOf, bytes]):
 
 
 def hashes_of(replica_of: Callable[[NodeId, ShardId], Replica]) -> Hashes:
-    """Return the hashes of the entries of replicas, with no need to ask for any."""
+    """Return the hashes of the replicas' entries, all available without a request."""
     return Hashes(_Journals(replica_of))

@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
         name = self.path.rpartition("/")[2]
         if name == STALLED:
             (self.folder / "asked").touch()
-            self.rfile.read()  # Until whoever asked has gone.
+            self.rfile.read()  # Until the client closes the connection.
         elif self.path == "/v2/":
             self._answer(b"{}", "application/json")
         elif "/manifests/" in self.path:
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called there.
-        """Say nothing."""
+        """Log nothing."""
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ PATIENCE_S = 20.0
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did."""
+    """The exit status and the output of a command."""
 
     status: int
     out: str
@@ -39,18 +39,18 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        """What it printed, as JSON: Any, as JSON is."""
+        """Its standard output, parsed as JSON."""
         return json.loads(self.out)
 
 
 class Rota:
-    """Runs commands in this process: quick, and seen by a debugger."""
+    """Runs commands in this process: fast, and within reach of a debugger."""
 
     def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
         self._capfd = capfd
 
     def __call__(self, *argv: str) -> Ran:
-        """Run one."""
+        """Run a command."""
         status = main(argv)
         sys.stdout.flush()
         written = self._capfd.readouterr()
@@ -59,7 +59,7 @@ class Rota:
 
 @contextmanager
 def running(*argv: str) -> Generator[subprocess.Popen[str], None, None]:
-    """Run a command that goes on, as a process of its own; it is ended."""
+    """Run a long-running command as a separate process, killed after the block."""
     with subprocess.Popen(
         [*PROGRAM, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -70,7 +70,7 @@ def running(*argv: str) -> Generator[subprocess.Popen[str], None, None]:
 
 
 def interrupted(process: "subprocess.Popen[str]") -> Ran:
-    """Press Ctrl-C, and return what a command did that had not ended before."""
+    """Send Ctrl-C to a running command, and return its exit status and output."""
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE_S)
     return Ran(process.returncode, out, err)
@@ -86,13 +86,13 @@ class Terminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def until(self, is_shown: Callable[[str], bool]) -> str:
-        """Read until what has been written makes *is_shown* true, and return all of it."""
+        """Read until *is_shown* is true of the output so far, and return that output."""
         while not is_shown(self.shown):
-            assert self._read(), f"it ended, or was silent: {self.shown!r}"
+            assert self._read(), f"the command ended or wrote nothing: {self.shown!r}"
         return self.shown
 
     def rest(self) -> str:
-        """Read until the command ends, and return all it wrote."""
+        """Read until the command ends, and return its whole output."""
         while self._read():
             pass
         return self.shown
@@ -102,7 +102,7 @@ class Terminal:
             return False
         try:
             part = os.read(self._ours, 65_536)
-        except OSError:  # Linux says so when the other end is closed.
+        except OSError:  # EIO on Linux when the other end is closed.
             return False
         self.shown += self._decoder.decode(part)
         return bool(part)
@@ -112,7 +112,7 @@ class Terminal:
 def on_terminal(
     *argv: str, environment: Mapping[str, str] | None = None
 ) -> Generator[Terminal, None, None]:
-    """Run a command on a terminal of 120 columns; it is ended."""
+    """Run a command on a terminal of 120 columns, killed after the block."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*PROGRAM, *argv],
@@ -130,10 +130,10 @@ def on_terminal(
 
 
 def until(found: Callable[[], T]) -> T:
-    """Return what *found* finds as soon as it is something."""
+    """Return the first true result of *found*, called repeatedly for 20 s."""
     for _ in range(400):
         result = found()
         if result:
             return result
         threading.Event().wait(0.05)
-    raise AssertionError("it never came")
+    raise AssertionError("no result in time")

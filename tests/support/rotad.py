@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-Json = Any  # Any: what the node answers, looked into by the test that knows it.
+Json = Any  # Any: JSON answers of the node; each test reads the fields that it checks.
 
 
 class Refusal(Exception):
@@ -32,11 +32,11 @@ class Rotad:
     """One node on a data directory, on a free port of the loopback.
 
     Args:
-        data_dir: Where its data is.
+        data_dir: Its data directory.
         flags: Further flags.
 
     Attributes:
-        prefix: What a program is started with, to run on the node's host.
+        prefix: Program and arguments before rotad's argv, for example to enter a namespace.
     """
 
     def __init__(self, data_dir: Path, *flags: str) -> None:
@@ -48,19 +48,19 @@ class Rotad:
         self.log_path = data_dir.with_suffix(".log")
 
     def start(self, timeout_s: float = 20) -> "Rotad":
-        """Start it and wait until it is ready."""
+        """Start the node and wait until it is ready."""
         self.spawn()
         self.wait_ready(timeout_s)
         return self
 
     def wait_ready(self, timeout_s: float = 20) -> None:
-        """Wait until it takes requests."""
+        """Wait until the node is ready."""
         self.wait_until(self.is_ready, timeout_s)
 
     def spawn(self) -> None:
-        """Start it, and do not wait."""
+        """Start the node without waiting."""
         self.url = ""
-        # Another at every step of a test: a node in another environment wants another warden.
+        # Its value changes at each step of a test, and a changed environment needs a new warden.
         environment = {**os.environ}
         environment.pop("PYTEST_CURRENT_TEST", None)
         with self.log_path.open("wb") as log:
@@ -73,38 +73,38 @@ class Rotad:
             )  # fmt: skip
 
     def kill(self) -> None:
-        """End it as a power failure would, as far as the process is concerned."""
+        """Kill the node's process; its warden and attempts keep running."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
 
     def kill_all(self) -> None:
-        """End it with its warden and all its attempts, as a power failure would."""
+        """Kill the node with its warden and all its attempts, as a power failure would."""
         self.kill()
         end_warden(self.data_dir)
 
     def vanish(self) -> None:
-        """End it as a machine that is lost: with its warden, which does not see it end."""
+        """Kill all as the loss of a machine would: the warden sends no proof of death."""
         os.kill(warden_of(self.data_dir), signal.SIGSTOP)
         self.kill_all()
 
     def stop(self, timeout_s: float = 20) -> int:
-        """Ask it to stop, and return its exit status."""
+        """Send SIGTERM and return the node's exit status."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout_s)
 
     def exit_status(self, timeout_s: float = 20) -> int:
-        """Wait for it to end by itself."""
+        """Wait until the node ends by itself, and return its exit status."""
         assert self.process is not None
         return self.process.wait(timeout_s)
 
     def log(self) -> str:
-        """Return what it has logged."""
+        """Return the node's log."""
         return self.log_path.read_text(errors="replace")
 
     def log_in_short(self) -> str:
-        """Return its first and last lines, without requests: enough for a failure's report."""
+        """Return the log's first and last lines, without requests, for a failure's report."""
         lines = [line for line in self.log().splitlines() if '"rota.access"' not in line]
         cut = [f"... {len(lines) - 80} lines ..."] if len(lines) > 80 else []
         return "\n".join(lines[:30] + cut + lines[30:][-50:])
@@ -174,14 +174,14 @@ class Rotad:
         self.wait_for(is_so_in_life, timeout_s)
 
     def wait_for(self, is_so: Callable[[], bool], timeout_s: float = 20) -> None:
-        """Wait until *is_so*, whether or not the node lives."""
+        """Wait until *is_so*, whether or not the node runs."""
         deadline = time.monotonic() + timeout_s
         while not is_so():
             assert time.monotonic() < deadline, f"waited {timeout_s} s:\n{self.log_in_short()}"
             time.sleep(0.01)
 
     def wait_logged(self, text: str, times: int = 1) -> None:
-        """Wait until it has logged *text* so many times, whether or not it is ready."""
+        """Wait until *text* is in the log *times* times, whether or not the node is ready."""
         self.wait_until(lambda: self.log().count(text) >= times)
 
     def _find_url(self) -> str:
@@ -190,7 +190,7 @@ class Rotad:
         return self.url
 
     def is_ready(self) -> bool:
-        """Tell whether it takes requests."""
+        """Return True if the node is ready."""
         try:
             return bool(self.url or self._find_url()) and self.call("GET", "/readyz") == "ok\n"
         except (Refusal, OSError):
@@ -212,7 +212,7 @@ def warden_of(data_dir: Path) -> int:
     """Return the process id of the warden of a data directory; 0 if there is none."""
     guard = _guard_of(data_dir)
     children = Path(f"/proc/{guard}/task/{guard}/children")
-    with suppress(FileNotFoundError, ProcessLookupError):  # Either may end in this moment.
+    with suppress(FileNotFoundError, ProcessLookupError):  # Either may end at this moment.
         for child in children.read_text().split() if guard else ():
             if Path(f"/proc/{child}/comm").read_text().strip() == "rota-warden":
                 return int(child)
@@ -231,7 +231,7 @@ def end_warden(data_dir: Path) -> None:
 
 
 def _guard_of(data_dir: Path) -> int:
-    """Return the process that holds the lock; 0 if nobody does."""
+    """Return the process id of the lock's holder; 0 if the lock is free."""
     path = data_dir / "warden.lock"
     if not path.exists():
         return 0

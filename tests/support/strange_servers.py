@@ -1,4 +1,4 @@
-"""Servers that are not as they should be, for clients to cope with: all in this process."""
+"""Faulty servers for tests of clients, all in this process."""
 
 import asyncio
 import socket
@@ -15,14 +15,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Strange:
-    """A server that answers what it is told to, the last answer for ever, and remembers."""
+    """A server that gives *answers* in order, repeats the last, and records the requests."""
 
     def __init__(self, *answers: Handler) -> None:
         self.answers = list(answers)
         self.asked: list[web.Request] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Give the next answer."""
+        """Return the next answer."""
         self.asked.append(request)
         await request.read()
         answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
@@ -30,13 +30,13 @@ class Strange:
 
     @property
     def keys(self) -> list[str]:
-        """The idempotency keys that came."""
+        """The idempotency keys of the requests."""
         return [request.headers.get("Idempotency-Key", "") for request in self.asked]
 
 
 @asynccontextmanager
 async def serving(strange: Strange) -> AsyncGenerator[str, None]:
-    """Serve *strange* and give its URL."""
+    """Serve *strange* and yield its URL."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", strange.answer)
     async with TestServer(app) as server:
@@ -51,35 +51,35 @@ def problem(status: int, code: str) -> dict[str, object]:
 def refusing(
     status: int, retry_after: str | None = None
 ) -> Callable[[web.Request], Coroutine[Any, Any, web.Response]]:
-    """Return an answer that refuses."""
+    """Return an answer with an error *status*."""
 
     async def answer(request: web.Request) -> web.Response:
         del request
         headers = {"Retry-After": retry_after} if retry_after else None
-        return web.json_response(problem(status, "told_so"), status=status, headers=headers)
+        return web.json_response(problem(status, "refused_by_test"), status=status, headers=headers)
 
     return answer
 
 
 async def hang_up(request: web.Request) -> web.Response:
-    """Cut the connection instead of an answer."""
+    """Close the connection without an answer."""
     assert request.transport is not None
     request.transport.abort()
     return web.Response()
 
 
 async def gateway_error(request: web.Request) -> web.Response:
-    """Answer as a proxy does that got none from the node behind it."""
+    """Answer as a proxy whose node gave no answer."""
     del request
     return web.Response(status=502, text="<html>bad gateway</html>", content_type="text/html")
 
 
 def passing_on(url: str, *, cut_after: int | None = None) -> Handler:
-    """Return an answer that is the one of the node at *url*, as it comes.
+    """Return an answer that streams the one of the node at *url*.
 
     Args:
-        url: Of the node.
-        cut_after: Cut the connection when so many bytes of the body have been passed on.
+        url: URL of the node.
+        cut_after: Number of bytes of the body after which the connection is closed; None: never.
     """
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -93,7 +93,7 @@ def passing_on(url: str, *, cut_after: int | None = None) -> Handler:
                     left = max(left - len(part), 0)
                 if left == 0:
                     assert request.transport is not None
-                    # What was written goes out first; the end of the body does not come.
+                    # Written bytes are still sent, but not the end of the body.
                     request.transport.close()
                     break
         return response
@@ -102,7 +102,7 @@ def passing_on(url: str, *, cut_after: int | None = None) -> Handler:
 
 
 def sending_lines(*lines: str, is_over: bool = True) -> Handler:
-    """Return an answer of lines that then ends, or stays open in silence."""
+    """Return an answer of lines that then ends, or stays open without further lines."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -116,7 +116,7 @@ def sending_lines(*lines: str, is_over: bool = True) -> Handler:
 
 
 def losing_answers_of(url: str) -> Handler:
-    """Return an answer that hands the request on to the node at *url*, and then is cut."""
+    """Return an answer that forwards the request to the node at *url* and then hangs up."""
 
     async def answer(request: web.Request) -> web.Response:
         async with _forwarding(request, url) as upstream:
@@ -127,14 +127,14 @@ def losing_answers_of(url: str) -> Handler:
 
 
 async def hold_up(request: web.Request) -> web.Response:
-    """Say nothing, as if the request were still under way."""
+    """Give no answer, as if the request were still under way."""
     del request
     await asyncio.Event().wait()
     raise AssertionError
 
 
 async def bring(request: web.Request, url: str) -> int:
-    """Have a request that was held up reach the node at *url* after all; return its status."""
+    """Send a delayed request to the node at *url*; return the status of its answer."""
     async with _forwarding(request, url) as upstream:
         return upstream.status
 
@@ -156,21 +156,21 @@ async def _forwarding(
 
 @contextmanager
 def silent() -> Generator[str]:
-    """Accept connections at the URL given, and never say a word."""
+    """Yield a URL that accepts connections and never sends a byte."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 @contextmanager
 def dead() -> Generator[str]:
-    """Give a URL whose port is taken, so that nobody else gets it, and where nobody listens."""
+    """Yield a URL whose port is bound, and so not used by another server, but not listened on."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{bound.getsockname()[1]}"
 
 
 def without_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let clients ask their endpoints in the order given."""
+    """Make clients use their endpoints in the given order."""
 
     def leave(random: object, items: list[str]) -> None:
         del random, items

@@ -62,16 +62,16 @@ TIMING = Timing(
     kill_grace=Duration(SECOND),
 )
 FENCED_BY_S = 10.0
-"""Long enough for a session and an attempt's lease to run out, and for the kill."""
+"""Upper bound of the expiry of a session and an attempt's lease, and of the kill."""
 LOST_BY_S = 20.0
-"""Likewise for the primary to be sure of it."""
+"""Upper bound of the time until the primary records the attempt as lost."""
 SYNC_US = 500
 ARRIVES_S = 0.001
 REFUSED = frozenset({"swap", "register", "change", "begin_session"})
-"""What etcd refuses at its quota; it renews leases and answers reads."""
+"""The calls that etcd refuses at its quota; renewals and reads still succeed."""
 
 Loses = Callable[[NodeId, NodeId, Sent], bool]
-"""Tells whether a message from one node to another is lost."""
+"""Predicate: True if a message from one node to another is lost."""
 
 
 class PlayingExecutor(ScriptedExecutor):
@@ -128,12 +128,12 @@ class Node:
         self.wiring: NodeWiring | None = None
         self.is_cut_off = False
         self.refusal = ""
-        """Why the coordinator refuses this node's writes, as etcd does at its quota; empty: it does
-        not."""
-        self.hears_no_news = False
-        """Whether what the coordinator's watch brings is lost."""
+        """Why the coordinator refuses this node's writes, as etcd does at its quota; empty: writes
+        succeed."""
+        self.loses_watch_steps = False
+        """Whether all steps of the coordinator's watch are lost."""
         self.on_call: Callable[[str], None] = lambda call: None
-        """Told of each call to the coordinator, just before it."""
+        """Called with the name of each call to the coordinator, just before it."""
         self.sync_us = SYNC_US
         self.space = DiskSpace.AMPLE
         self.clock = SkewedClock(
@@ -152,7 +152,7 @@ class Node:
 
     @property
     def running(self) -> NodeWiring:
-        """What turns in it; only while it lives."""
+        """Its wiring; only while its process runs."""
         assert self.wiring is not None
         return self.wiring
 
@@ -163,21 +163,21 @@ class Node:
 
     @property
     def store(self) -> MemoryStore:
-        """What is on its disk."""
+        """The content of its disk."""
         return self._store
 
     @property
     def playing(self) -> list[AttemptKey]:
-        """The attempts that run on it, be its process alive or not."""
+        """The attempts that run on it, also after the end of its process."""
         return self._executor.mine if self._executor else []
 
     def forget_playing(self) -> None:
-        """End its attempts, without a word to anybody."""
+        """End its attempts without a report."""
         if self._executor is not None:
             self._executor.forget_all()
 
     async def start(self) -> None:
-        """Begin a process, which first ends what the one before left."""
+        """Start a process, after the end of all attempts of the previous one."""
         self.forget_playing()
         self._life += 1
         self._is_dead = False
@@ -187,7 +187,7 @@ class Node:
         await until(lambda: self.wiring is not None)
 
     async def end(self) -> None:
-        """End the process at once; its attempts live on until the next one begins."""
+        """End the process at once; its attempts run on until the next process starts."""
         self._is_dead = True
         self.wiring, self._store = None, self._store.crash()
         self._task.cancel()
@@ -195,21 +195,21 @@ class Node:
         self._gate.remove()
 
     def lose_disk(self) -> None:
-        """Have the next process begin with nothing."""
+        """Let the next process start with an empty disk."""
         self._store = MemoryStore()
 
     def fill_disk(self) -> None:
-        """Have the next write fail for want of space, which ends the process."""
+        """Let the next write fail for want of space, which ends the process."""
         self._store.is_full = True
 
     def wipe(self) -> None:
-        """Give the node an empty disk, and a calendar from before all of its incarnations."""
+        """Give the node an empty disk, a new store id and an incarnation below all earlier ones."""
         self.forget_playing()
         self._store = MemoryStore()
         self._store_id += "'"
 
     def replace_directory(self) -> Callable[[], None]:
-        """Have the next process begin with nothing, and return what ends the attempts of before."""
+        """Give the next process an empty disk; return a function that ends the old attempts."""
         assert self._executor is not None
         end_attempts, self._executor = self._executor.forget_all, None
         self._store = MemoryStore()
@@ -222,7 +222,7 @@ class Node:
         return self._life if self._store_id == self.id else 0
 
     def stop(self) -> None:
-        """Ask the process to end in its own good order."""
+        """Let the process stop in an orderly way."""
         self._is_stopping.set()
 
     async def ended_by_itself(self) -> None:
@@ -305,8 +305,8 @@ class Node:
         if not self._is_dead:
             self._nodes.carry(self.id, receiver, shard, message)
 
-    def hear(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
-        """Take a message, in the context of this node's process."""
+    def receive(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
+        """Receive a message, in the context of this node's process."""
         if self.wiring is not None:
             call = self.wiring.router.receive
             self._nodes.loop.call_soon(call, shard, sender, message, context=self._gate.context)
@@ -319,7 +319,7 @@ class Node:
         return Fate(
             is_refused=is_refused,
             refusal=self.refusal if call in REFUSED else "",
-            arrives_s=None if call == "watch" and self.hears_no_news else ARRIVES_S,
+            arrives_s=None if call == "watch" and self.loses_watch_steps else ARRIVES_S,
             returns_s=self._nodes.coordinator_returns_s,
         )
 
@@ -375,20 +375,20 @@ class Nodes:
         await self.settle()
 
     def recover(self) -> None:
-        """Write what a recovery writes to which the nodes that run have answered."""
+        """Make the writes of a recovery that has the inventories of all running nodes."""
         running = [node for node in self._nodes.values() if node.wiring is not None]
-        told = {
+        inventories = {
             node.id: Inventory(
                 lost=node.running.context.continuity.lost,
                 shards={shard.id: held(shard.replica) for shard in node.shards},
             )
             for node in running
         }
-        without = self._nodes.keys() - told.keys()
+        without = self._nodes.keys() - inventories.keys()
         hashes = hashes_of(lambda node_id, shard: self[node_id].shards[shard].replica)
         plan = plan_of(
             self.server.state.view(),
-            told,
+            inventories,
             hashes,
             without=without,
             least=self.copies.least,
@@ -417,7 +417,7 @@ class Nodes:
             assert swapped.is_done
 
     def stop(self) -> None:
-        """Ask all to end."""
+        """Let all nodes stop."""
         for node in self._nodes.values():
             node.stop()
 
@@ -426,7 +426,7 @@ class Nodes:
         await until(lambda: all(self._is_settled(shard) for shard in self.wanted))
 
     async def move(self, shard: ShardId, *wanted: NodeId) -> None:
-        """Have a shard's primary, and its other copies, elsewhere, and wait until they are."""
+        """Move a shard's primary and its other copies to *wanted*, and wait for the end."""
         self.wanted[shard] = wanted
         # Any change of a record but that of a key has the nodes look where copies belong.
         self._moves += 1
@@ -457,10 +457,10 @@ class Nodes:
         """Carry a message."""
         if self.loses(sender, receiver, message) or (sender, receiver) in self.cuts:
             return
-        hear = self[receiver].hear
+        receive = self[receiver].receive
         for delay_s in self.delays_s(message):
             args = (shard, sender, message)
-            self.loop.call_later(delay_s, hear, *args, context=self.loop.context)
+            self.loop.call_later(delay_s, receive, *args, context=self.loop.context)
 
     def linked_to(self, node_id: NodeId) -> tuple[NodeId, ...]:
         """Return the other nodes that run and are not cut from *node_id*."""
@@ -473,25 +473,25 @@ class Nodes:
         )
 
     def cut(self, node_id: NodeId, *others: NodeId) -> None:
-        """Let nothing pass between a node and others."""
+        """Lose all messages between a node and *others*."""
         self.cuts |= {pair for other in others for pair in ((node_id, other), (other, node_id))}
 
     def mend(self) -> None:
-        """Let everything pass."""
+        """End all partitions."""
         self.cuts.clear()
         for node in self._nodes.values():
             node.is_cut_off = False
 
     def link(self, one: NodeId, other: NodeId) -> None:
-        """Let everything pass between two nodes, and tell both that it does."""
+        """End the partition between two nodes, and signal the new link to both."""
         self.cuts -= {(one, other), (other, one)}
         self[one].running.router.linked(other)
         self[other].running.router.linked(one)
 
-    # -- what became of work --------------------------------------------------------------------
+    # -- sessions and executions ----------------------------------------------------------------
 
     def session_of(self, node_id: NodeId) -> Session | None:
-        """Return a node's session, as the coordinator knows it."""
+        """Return a node's session, as recorded by the coordinator."""
         life = self.server.state.view().lives.get(node_id)
         return life.session if life else None
 
@@ -500,7 +500,7 @@ class Nodes:
         return next(n for n in self._nodes.values() if n.wiring).shards.of_id(any_id).id
 
     def task(self, execution_id: ExecutionId) -> Task | None:
-        """Return the only task of an unfinished execution, as its primary knows it."""
+        """Return the only task of an unfinished execution, from its primary."""
         shard = self.primary(self.shard_of(execution_id))
         tasks = shard.state.tasks.get(execution_id) if shard else None
         return tasks["main"] if tasks else None

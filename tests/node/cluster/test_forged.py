@@ -39,7 +39,7 @@ def forged_of(nodes: Nodes, order: Order, node_id: NodeId) -> Order:
 def deliver(nodes: Nodes, receiver: NodeId, sender: NodeId, *messages: Sent) -> None:
     """Deliver the messages of one frame to a node."""
     for message in messages:
-        nodes[receiver].hear(ONE, sender, message)
+        nodes[receiver].receive(ONE, sender, message)
 
 
 @pytest.mark.parametrize("forger", [B, C])
@@ -113,11 +113,11 @@ def test_a_receipt_from_the_wrong_node_or_shard_does_not_end_a_delivery() -> Non
         for sender in (B, C):
             for shard in (ONE, OTHER):
                 if (sender, shard) != (B, ONE):
-                    nodes[A].hear(shard, sender, DeliveryReceipt(number=number))
+                    nodes[A].receive(shard, sender, DeliveryReceipt(number=number))
         await asyncio.sleep(0.1)
         assert len(delivery) == 1
 
-        nodes[A].hear(ONE, B, DeliveryReceipt(number=number))
+        nodes[A].receive(ONE, B, DeliveryReceipt(number=number))
         await until(lambda: len(delivery) == 0)
 
     run(story)
@@ -134,7 +134,7 @@ def test_a_member_without_a_copy_does_not_prevent_a_stand_in() -> None:
         assert C not in newest.members
 
         for sender in (A, C):
-            nodes[B].hear(ONE, sender, StandIn(is_standing=True))
+            nodes[B].receive(ONE, sender, StandIn(is_standing=True))
         await asyncio.sleep(0.1)
 
         assert not standing.is_silent(A, now)

@@ -147,7 +147,7 @@ def test_a_node_acts_by_the_record_that_it_has_written_before_there_is_news_of_i
         membership = nodes[A].running.context.membership
 
         def miss_news_of_the_change(call: str) -> None:
-            nodes[A].hears_no_news |= call == "change"
+            nodes[A].loses_watch_steps |= call == "change"
 
         nodes[A].on_call = miss_news_of_the_change
         nodes.server.change(lambda state: state.register(replace(own, key=b"earlier")))
@@ -155,7 +155,7 @@ def test_a_node_acts_by_the_record_that_it_has_written_before_there_is_news_of_i
 
         await until(lambda: membership.members[A] == own, timeout_s=AUDIT_S / 4)
 
-        assert nodes[A].hears_no_news
+        assert nodes[A].loses_watch_steps
 
     run(story)
 
