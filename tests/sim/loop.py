@@ -1,12 +1,12 @@
-"""An asyncio event loop on virtual time: nothing waits, and one program always runs the same way.
+"""An asyncio event loop on virtual time, on which a program always runs the same way.
 
-When nothing is ready, the time of the next timer has come. Callbacks run in the order in which
-they were asked for, those of timers in the order of their instants. Tasks are hashed by the order
-of their creation, because `asyncio.TaskGroup` cancels its children in the order of a set, which
-otherwise follows from where in memory they happen to lie.
+When nothing is ready, the time moves to the next timer. Callbacks run in the order in which they
+were scheduled, those of timers in the order of their instants. Tasks are hashed by the order of
+their creation, because `asyncio.TaskGroup` cancels its children in the order of a set, which would
+otherwise follow from their addresses in memory.
 
-Callbacks belong to a *gate*, that of the context in which they were asked for. A simulation gives
-each process one, and so can stop all that a process does, and let it go on or never again.
+Callbacks belong to a *gate*, that of the context in which they were scheduled. A simulation gives
+each process one gate, with which it pauses, resumes or ends all activity of the process.
 """
 
 import asyncio
@@ -25,21 +25,21 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 STANDSTILL = 200_000
-"""So many callbacks in one instant are a loop that never ends."""
+"""Number of callbacks in one instant that counts as an endless loop."""
 
 
 class Standstill(Exception):
-    """Time no longer passes: everyone waits for somebody, or somebody never waits."""
+    """Time no longer passes: everything waits without a timer, or callbacks never end."""
 
 
 class Gate:
-    """Lets the callbacks of one process run, or not.
+    """Lets the callbacks of one process run, or holds them.
 
     Args:
-        name: Whose.
+        name: Name of the process.
 
     Attributes:
-        context: Whatever is begun in it, and whatever that begins, belongs to this gate.
+        context: Everything started in it, directly or indirectly, belongs to this gate.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,24 +51,24 @@ class Gate:
         self._kept: deque[asyncio.Handle] = deque()
 
     def close(self) -> None:
-        """Keep back what is due from now on, until the gate is opened."""
+        """Hold all callbacks from now on, until the gate is opened."""
         self.is_open = False
 
     def open(self) -> None:
-        """Let everything run that was kept back, in its order, and what comes after it."""
+        """Run the held callbacks in their order, and hold no later ones."""
         self.is_open = True
         while self._kept:
             handle = self._kept.popleft()
             _loop().run_soon(self, handle)
 
     def remove(self) -> None:
-        """Drop all that was kept back and whatever comes: the process is no more."""
+        """Drop the held callbacks and all later ones: the process has ended."""
         self.is_open = False
         self._is_removed = True
         self._kept.clear()
 
     def keep(self, handle: asyncio.Handle) -> None:
-        """Keep a callback back."""
+        """Hold a callback."""
         if not self._is_removed:
             self._kept.append(handle)
 
@@ -77,12 +77,12 @@ _gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
 
 
 def current_gate() -> Gate | None:
-    """Return the gate of whoever is running; None for the world itself."""
+    """Return the gate of the running callback; None for the world itself."""
     return _gate.get()
 
 
 class _Task(asyncio.Task[T]):
-    """A task whose place in a set follows from when it was created."""
+    """A task whose hash is the number of its creation."""
 
     def __init__(self, number: int, coro: Coroutine[Any, Any, T], **rest: Any) -> None:
         self._number = number
@@ -97,8 +97,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     Attributes:
         now: Microseconds since the beginning.
-        context: Of the world itself: what is begun in it belongs to no gate.
-        failure: The first error that nobody handled; it ends the run.
+        context: Context of the world itself, without a gate.
+        failure: The first unhandled error; it ends the run.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
         Raises:
             Standstill: It will never end.
-            BaseException: What *main* raises, or what some callback raised and nobody handled.
+            BaseException: The error of *main*, or the unhandled error of a callback.
         """
         asyncio.set_event_loop(None)
         asyncio._set_running_loop(self)
@@ -146,7 +146,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self._step()
 
     def _step(self) -> None:
-        """Run what is ready, and move the time on when nothing is."""
+        """Run what is ready; advance the time first if nothing is."""
         if not self._ready:
             self._move_time()
         self._callback_count += len(self._ready)
@@ -177,7 +177,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             _, _, gate, handle = heapq.heappop(timers)
             self._ready.append((gate, handle))
 
-    # -- what asyncio asks of a loop ------------------------------------------------------------
+    # -- asyncio's interface of a loop ----------------------------------------------------------
 
     def time(self) -> float:
         """Return the time in seconds since the beginning."""
@@ -189,13 +189,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """Have *callback* called in this instant, after everything that is ready."""
+        """Schedule *callback* in this instant, after everything that is ready."""
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append((_gate_of(context), handle))
         return handle
 
     def run_soon(self, gate: Gate, handle: asyncio.Handle) -> None:
-        """Have a callback that was kept back called in this instant."""
+        """Schedule a held callback in this instant."""
         self._ready.append((gate, handle))
 
     def call_later(
@@ -205,7 +205,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Have *callback* called *delay* seconds later."""
+        """Schedule *callback* *delay* seconds later."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
@@ -215,9 +215,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Have *callback* called at *when*, at the first whole microsecond that is not before."""
+        """Schedule *callback* at the first whole microsecond that is not before *when*."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
-        # A tenth of a microsecond is what the sum of two floats may be off.
+        # The sum of two floats may be wrong by less than a tenth of a microsecond.
         at = max(self.now, ceil(when * SECOND - 0.1))
         self._timer_count += 1
         heapq.heappush(self._timers, (at, self._timer_count, _gate_of(context), handle))
@@ -240,7 +240,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return _Task(self._task_count, coro, loop=self, name=label, context=context)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Take an error that nobody handled: it ends the run."""
+        """Record an unhandled error: it ends the run."""
         if self.failure is None:
             error = context.get("exception")
             self.failure = error or RuntimeError(f"asyncio reports: {context}")
@@ -250,7 +250,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def is_running(self) -> bool:
-        """Return True: nobody sees it otherwise."""
+        """Return True: callers exist only while it runs."""
         return True
 
     def is_closed(self) -> bool:
@@ -258,10 +258,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Do nothing: it is dropped when its time comes."""
+        """Do nothing: the timer is dropped when it is due."""
 
     def _lose_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        """Report a generator that was left open: when it is found depends on the memory."""
+        """Report a generator that was left open: when it is collected is not deterministic."""
         self.call_exception_handler({"message": f"{generator} was not closed"})
 
 

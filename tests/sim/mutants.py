@@ -1,16 +1,16 @@
-"""Break each rule of mutants.toml in a copy of the source and see that a seed or a test fails.
+"""Runs of seeds and tests against each mutant of mutants.toml, which have to fail.
 
-    python tests/sim/mutants.py             all of them, two at a time
-    python tests/sim/mutants.py R17 "R10 b" those of some rules
-    python tests/sim/mutants.py warden      those with a word in their file or in what they break
+    python tests/sim/mutants.py             all mutants, two at a time
+    python tests/sim/mutants.py R17 "R10 b" the mutants of some rules
+    python tests/sim/mutants.py warden      the mutants with a word in `file` or `breaks`
 
-Prints after how many seeds the simulation failed, and by which invariant, or else which test did.
-Fails if a mutant survives, if the text that it changes is not in the source any more, or if its
-test fails on the unbroken source as well, which proves nothing.
+Prints the number of seeds until the simulation failed and the violated invariant, or the test that
+failed. Fails if a mutant survives, if the text that it changes is not in the source any more, or if
+its test also fails on the unbroken source, which proves nothing.
 
-Everything runs in a virtual environment of the mutant's own (`make_interpreter`): a path in the
-environment would reach the test, and not the processes that a node starts with an environment of
-their own, such as its warden.
+Each mutant has its own virtual environment (`make_interpreter`): a path in the environment would
+reach the test, but not the processes that a node starts with another environment, such as its
+warden.
 """
 
 import os
@@ -29,15 +29,15 @@ from time import perf_counter
 
 ROOT = Path(__file__).parent.parent.parent
 SEEDS = {"protocol": 400, "cluster": 60}
-"""How many seeds of each simulation it may take to notice a mutant that does not say."""
+"""Limits of seeds to detect a mutant without `limit`, by simulation."""
 WORKERS = 2
 TIMEOUT_S = 1_800
-"""Longer than the slowest of them takes on a busy machine; a mutant may make a test hang."""
+"""Longer than the slowest run on a busy machine; a mutant may make a test hang."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A rule broken; the attributes are described in mutants.toml."""
+    """A broken rule; the attributes are described in mutants.toml."""
 
     rule: str
     breaks: str
@@ -49,7 +49,7 @@ class Mutant:
     test: str = ""
 
     def apply(self, package: Path) -> str:
-        """Break the rule in *package*; return why that is not possible, or nothing."""
+        """Break the rule in *package*; return why that is impossible, or an empty text."""
         path = package / self.file
         text = path.read_text()
         for old, new in self.edits:
@@ -69,7 +69,7 @@ class Verdict:
 
 
 def main() -> int:
-    """Try the mutants asked for; 1 if one survived."""
+    """Try the selected mutants; return 1 if one survived."""
     mutants = [each for each in read_mutants() if _is_chosen(each, sys.argv[1:])]
     survivors, began = 0, perf_counter()
     with TemporaryDirectory(prefix="rota-whole-") as whole, ThreadPoolExecutor(WORKERS) as pool:
@@ -97,7 +97,7 @@ def read_mutants() -> list[Mutant]:
 
 
 def judge(mutant: Mutant) -> Verdict:
-    """Break a rule in a copy of the source, and run what has to fail then."""
+    """Break a rule in a copy of the source, and run the seeds or the test that have to fail."""
     with TemporaryDirectory(prefix="rota-mutant-") as name:
         directory = Path(name)
         python = make_interpreter(directory)
@@ -110,7 +110,7 @@ def judge(mutant: Mutant) -> Verdict:
 def make_interpreter(directory: Path) -> Path:
     """Copy the source to *directory*/rota; return a Python that imports no other rota.
 
-    Its environment variables do not matter: what it imports is in its own site-packages.
+    Environment variables do not matter: the package is in its own site-packages.
     """
     shutil.copytree(ROOT / "src/rota", directory / "rota", ignore=_COMPILED)
     home = directory / "venv"
@@ -142,8 +142,8 @@ def _by_seeds(mutant: Mutant, python: Path) -> Verdict:
     done = _run(python, arguments, PYTHONPATH=str(ROOT / "tests"))
     found = re.search(r"^(\d+) seeds, 1 broken", done.stdout, re.MULTILINE)
     if found:
-        told = re.search(r"broken: (?:Violation: )?(\w+)", done.stdout)
-        return Verdict(True, f"{told[1] if told else 'an error'} within {found[1]} seeds")
+        named = re.search(r"broken: (?:Violation: )?(\w+)", done.stdout)
+        return Verdict(True, f"{named[1] if named else 'an error'} within {found[1]} seeds")
     return Verdict(False, f"not within {count} seeds {done.stderr[-500:]}".strip())
 
 

@@ -1,4 +1,4 @@
-"""Running many seeds, in several processes, and telling what came of them."""
+"""Runs of many seeds, in several processes, and their report."""
 
 import argparse
 from collections import Counter
@@ -13,13 +13,13 @@ from rota.core.timing.instants import HOUR, Duration
 
 @dataclass(slots=True)
 class Result:
-    """How the run of a seed went.
+    """The result of a seed's run.
 
     Attributes:
-        plan: What its world was like.
-        violation: What was broken; empty if nothing was.
-        counts: Faults by kind, and what happened under them.
-        trace: A digest of all that happened, in order.
+        plan: Parameters of its world.
+        violation: The broken rule; empty if none.
+        counts: Faults and other events, by kind.
+        trace: A digest of all events, in order.
     """
 
     seed: int
@@ -31,7 +31,7 @@ class Result:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Have *parser* know which seeds to run."""
+    """Add the options that select seeds to *parser*."""
     parser.add_argument("count", type=int)
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--stop-after", type=int, default=5, help="violations")
@@ -46,13 +46,13 @@ def run_seeds(
     again: str,
     faults: Collection[str],
 ) -> int:
-    """Run the seeds that *options* ask for and print what came of them.
+    """Run the seeds that *options* select, and print their results.
 
     Args:
-        run: Runs one; it is pickled for other processes.
+        run: Runs one seed; it is pickled for other processes.
         options: See `add_options`.
-        again: The command that runs one once more, without its number.
-        faults: Which of the counts are faults.
+        again: The command that repeats a seed, without its number.
+        faults: The counts that are faults.
 
     Returns:
         1 if any seed broke a rule, else 0.
@@ -85,7 +85,7 @@ def run_seeds(
 def _results(
     run: Callable[[int], Result], seeds: range, workers: int
 ) -> Generator[Iterator[Result], None, None]:
-    """Run seeds in so many processes, and yield their results in order."""
+    """Run seeds in *workers* processes, and yield their results in order."""
     if workers == 1:
         yield map(run, seeds)
         return

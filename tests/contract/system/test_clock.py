@@ -64,6 +64,6 @@ def test_a_calendar_that_is_set_leaves_the_time_that_passes_alone() -> None:
     clock = SkewedClock(lambda: 5 * SECOND, ahead=Duration(HOUR), drift_ppm=0)
     now, elapsed = clock.now(), clock.elapsed()
 
-    clock.calendar_error = -HOUR
+    clock.wall_clock_error = -HOUR
 
     assert (clock.now(), clock.elapsed()) == (Instant(now - HOUR), elapsed)

@@ -63,7 +63,7 @@ def slow_down(node: Node, sync_s: float) -> None:
 
 def set_wall_clock(node: Node, ahead_s: float) -> None:
     """Set a node's wall clock."""
-    node.clock.calendar_error = int(ahead_s * SECOND)
+    node.clock.wall_clock_error = int(ahead_s * SECOND)
 
 
 def is_unfit(node: Node) -> bool:

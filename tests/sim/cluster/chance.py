@@ -1,4 +1,4 @@
-"""A node's clocks and its randomness, as a world gives them."""
+"""A simulated node's clocks and its randomness."""
 
 from collections.abc import Callable
 from random import Random
@@ -6,7 +6,7 @@ from random import Random
 from rota.core.timing.instants import Duration, Instant, parse_instant
 
 BEGINNING = parse_instant("2027-03-01T12:00:00Z")
-"""What true calendars show when a world begins."""
+"""Instant of a true wall clock when a world begins."""
 
 
 class SkewedClock:
@@ -14,30 +14,30 @@ class SkewedClock:
 
     Args:
         true_time: Microseconds since the world began.
-        ahead: How much the machine had been up by then.
-        drift_ppm: How much faster the passing time is counted than it passes.
+        ahead: Uptime of the machine by then.
+        drift_ppm: How much faster than true time the monotonic clock runs.
 
     Attributes:
-        calendar_error: How much the calendar is ahead.
+        wall_clock_error: How much the wall clock is ahead, in microseconds.
     """
 
     def __init__(self, true_time: Callable[[], int], *, ahead: Duration, drift_ppm: int) -> None:
         self._true_time = true_time
         self._ahead = ahead
         self._drift_ppm = drift_ppm
-        self.calendar_error = 0
+        self.wall_clock_error = 0
 
     def now(self) -> Instant:
-        """Return what the calendar shows."""
-        return Instant(BEGINNING + self._true_time() + self.calendar_error)
+        """Return the instant of the wall clock."""
+        return Instant(BEGINNING + self._true_time() + self.wall_clock_error)
 
     def elapsed(self) -> Instant:
-        """Return a time that only ever passes."""
+        """Return the instant of the monotonic clock."""
         true = self._true_time()
         return Instant(self._ahead + true + true * self._drift_ppm // 1_000_000)
 
     def reboot(self) -> None:
-        """Begin the passing time again at 0, as that of a machine that was just started."""
+        """Set the monotonic clock to 0, as on a machine that was just started."""
         self._ahead = Duration(self._ahead - self.elapsed())
 
 

@@ -1,4 +1,4 @@
-"""A client of the simulated cluster: it tries node after node until one answers for good."""
+"""A client of the simulated cluster, which tries nodes in turn until one gives a final answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,20 +15,20 @@ from sim.cluster.machine import Machine, Request
 from sim.cluster.world import World
 
 TRY_S = 2.0
-"""A try without an answer for so long is given up; it may be carried out later."""
+"""Time limit of a try; its request may still take effect later."""
 PATIENCE_S = 15.0
-"""How long a client goes on trying."""
+"""Time limit of all tries of a request."""
 PAUSES_S = (0.05, 0.2, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What came of a request.
+class Response:
+    """The final answer to a request.
 
     Attributes:
-        answer: None if nobody knows whether it was done.
+        answer: None if the effect of the request is unknown.
         is_certain: Whether every try but the last certainly had no effect.
-        at: When it was told, in microseconds since the world began.
+        at: When the answer arrived, in microseconds since the world began.
     """
 
     answer: object
@@ -37,7 +37,7 @@ class Told:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it may have been done, or may still be."""
+        """Whether the request may have taken effect, or may still do."""
         return self.answer is None
 
 
@@ -54,8 +54,8 @@ class Client:
         self._chance = chance
         self._favourite: Machine | None = None
 
-    async def command(self, of: Callable[[Shards], Shard], command: Command) -> Told:
-        """Have a command decided by the primary of a shard; what can be repeated is."""
+    async def command(self, of: Callable[[Shards], Shard], command: Command) -> Response:
+        """Submit a command to the primary of a shard, with retries."""
 
         async def ask(wiring: NodeWiring) -> Reply:
             shards = wiring.context.shards
@@ -63,8 +63,8 @@ class Client:
 
         return await self.request(ask)
 
-    async def request(self, request: Request) -> Told:
-        """Have *request* answered by any node that does not say it is the wrong one."""
+    async def request(self, request: Request) -> Response:
+        """Send *request* to nodes in turn until one gives a final answer."""
         loop = self._world.loop
         deadline = loop.time() + PATIENCE_S
         is_certain = True
@@ -73,12 +73,12 @@ class Client:
             answer = await self._try(machine, request)
             if answer is not None and not _is_temporary(answer):
                 self._favourite = machine
-                return Told(answer, is_certain, loop.now)
-            # Also a refusal: that of a node that gave the shard up may come after it decided.
+                return Response(answer, is_certain, loop.now)
+            # After a refusal too: a node that gave the shard up may have decided before.
             is_certain = False
             self._favourite = None
             await asyncio.sleep(self._chance.choice(PAUSES_S))
-        return Told(None, is_certain=False, at=loop.now)
+        return Response(None, is_certain=False, at=loop.now)
 
     async def _try(self, machine: Machine, request: Request) -> object:
         answered: asyncio.Future[object] = self._world.loop.create_future()

@@ -1,4 +1,4 @@
-"""A copy of a data directory: a second process that wants to live as the same node."""
+"""A copy of a data directory: a second process that claims a session as the same node."""
 
 import asyncio
 
@@ -21,10 +21,10 @@ PAUSE_S = 0.5
 
 
 def start_copy(world: World, machine: Machine) -> bool:
-    """Have a process with a copy of a node's data ask for a session, for some seconds.
+    """Have a process with a copy of a node's data request a session, for some seconds.
 
-    It has another lock than the node. Where the node is off it gets a session and ends it, as an
-    operator would end that process: a copy that goes on is a disk that was set back.
+    The process has another lock than the node. While the node is off, it gets a session and ends
+    it, as if an operator ended the process: a copy that continues is a disk that was set back.
     """
     if machine.life is None:
         return False
@@ -47,7 +47,7 @@ async def _ask_again_and_again(world: World, machine: Machine) -> None:
 
 
 def _see_taken(world: World, machine: Machine) -> None:
-    """Check that the node has no session that it may act by, now that the copy has got one."""
+    """Check that the node has no valid session, now that the copy has one."""
     wiring = machine.wiring
     if wiring is None or world.now() <= world.excused_until:
         return

@@ -1,7 +1,7 @@
-"""A simulated disk: how it becomes durable, and how it comes to be damaged.
+"""A simulated disk: its syncs and its damage.
 
-One sync at a time, and what is written meanwhile is the next's; the order of events is that of
-`rota.storage.group_commit`, without its thread.
+There is one sync at a time; the next one covers what is written meanwhile. The order of events is
+that of `rota.storage.group_commit`, without its thread.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ class SimulatedCommit:
     """The group commit of one life of a node.
 
     Args:
-        store: What to sync.
-        shards: Told what is durable.
+        store: The store that is synced.
+        shards: Gets a call when writes are durable.
         sync_time: Draws how long a sync takes, in microseconds.
     """
 
@@ -71,7 +71,7 @@ class SimulatedCommit:
 def damage(store: MemoryStore, shard: ShardId, chance: Random) -> bool:
     """Flip a bit of a journal, or tear off entries whose rows are there; False if it has none.
 
-    What a disk breaks elsewhere, the database's own checksums find (`tests/contract`).
+    Damage elsewhere is detected by the database's own checksums (`tests/contract`).
     """
     file = ShardFile(store, shard)
     journal = list(file.journal())

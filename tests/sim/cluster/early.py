@@ -1,7 +1,7 @@
-"""Nothing starts before its time on a node that could know that its calendar is wrong (R20).
+"""Check that no attempt starts early on a node that can detect its wrong wall clock (R20).
 
-It could when, for a while, it was linked to so many nodes whose calendars are behind its own that
-these are most of all. Then whatever it starts it decided before that, or ought not to have.
+A node can detect that when, for a while, it has links to a majority of nodes whose wall clocks are
+behind its own. After that it may only start attempts that were decided before.
 """
 
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ from sim.cluster.checks import Violation
 from sim.cluster.machine import Life, Machine
 from sim.cluster.world import World
 
-KNOWN_AFTER = 6 * SECOND
-"""By then it has heard of the others, and what it decided before is durable or never will be."""
+DETECTED_AFTER = 6 * SECOND
+"""By then the node has the others' clocks, and its earlier decisions are durable or lost."""
 SURELY = SECOND
-"""Calendars that are to agree differ by less, and those that were set wrong by more."""
+"""Right wall clocks differ by less, and those that were set wrong by more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """A node whose calendar is ahead, and could be known to be.
+    """A node whose wall clock is detectably ahead.
 
     Attributes:
         since: Microseconds since the world began.
@@ -33,10 +33,10 @@ class _Wrong:
 
 
 class Early:
-    """Looks at the calendars and at what begins; to be asked again and again.
+    """Checks starts of attempts against wall clocks; `see` is called periodically.
 
     Args:
-        world: Where.
+        world: The simulated cluster.
     """
 
     def __init__(self, world: World) -> None:
@@ -45,10 +45,10 @@ class Early:
         self._seen = 0
 
     def see(self) -> None:
-        """Look at what began since the last time.
+        """Check the attempts that began since the last call.
 
         Raises:
-            Violation: Something began too early.
+            Violation: One began too early.
         """
         world = self._world
         sightings = world.observer.sightings[self._seen :]
@@ -57,34 +57,34 @@ class Early:
             wrong = self._wrong.get(sighting.node_id)
             early = instant_of(sighting.key.execution_id) - (BEGINNING + sighting.began)
             is_first = sighting.key.number == 1
-            if wrong and is_first and early > SURELY and world.now() - wrong.since > KNOWN_AFTER:
+            if wrong and is_first and early > SURELY and world.now() - wrong.since > DETECTED_AFTER:
                 raise Violation(f"R20: {sighting} began {early / SECOND:.1f} s early")
-        self._wrong = dict(self._look_at_calendars())
+        self._wrong = dict(self._look_at_wall_clocks())
 
-    def _look_at_calendars(self) -> Iterator[tuple[NodeId, _Wrong]]:
+    def _look_at_wall_clocks(self) -> Iterator[tuple[NodeId, _Wrong]]:
         for machine in self._world.machines.values():
             life = machine.life
-            if life is not None and self._could_know(machine):
+            if life is not None and self._can_detect(machine):
                 before = self._wrong.get(machine.id)
                 is_same = before is not None and before.life is life
                 yield machine.id, before if before and is_same else _Wrong(life, self._world.now())
 
-    def _could_know(self, machine: Machine) -> bool:
+    def _can_detect(self, machine: Machine) -> bool:
         others = [other for other in self._world.machines.values() if other is not machine]
-        behind = sum(self._tells(other, machine) for other in others)
+        behind = sum(self._shows(other, machine) for other in others)
         return 2 * behind > len(others) + 1
 
-    def _tells(self, other: Machine, machine: Machine) -> bool:
-        """Tell whether *other*, which is behind, and *machine* hear each other."""
+    def _shows(self, other: Machine, machine: Machine) -> bool:
+        """Return True if *other* is behind *machine* and the two exchange messages."""
         links = self._world.links
-        if machine.clock.calendar_error - other.clock.calendar_error <= SURELY:
+        if machine.clock.wall_clock_error - other.clock.wall_clock_error <= SURELY:
             return False
         if other.life is None or other.is_paused or machine.is_paused:
             return False
         pair = {machine.id, other.id}
         if any(pair == set(cut) for cut in links.cuts) or any(map(links.is_alone, pair)):
             return False
-        # Calendars are told with beats and their answers alone.
+        # Wall clocks are exchanged with beats and their answers alone.
         return any(
             configuration.primary in pair and pair <= set(configuration.members)
             for configuration in self._world.configurations.values()

@@ -1,4 +1,4 @@
-"""All that goes wrong in a world, by name, one after the other; and its end."""
+"""All faults of a world, by name, and their end."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from sim.cluster.machine import Machine
 from sim.cluster.world import World
 
 Fault = Callable[[World, Machine], bool]
-"""Does its worst to a world or to one of its machines; returns whether it happened."""
+"""A fault of a world or of one of its machines; returns True if it happened."""
 
 FAULTS: dict[str, Fault] = {
     "crash": machine_faults.crash,
@@ -16,7 +16,7 @@ FAULTS: dict[str, Fault] = {
     "kill": machine_faults.kill,
     "seen death": machine_faults.see_death,
     "pause": machine_faults.pause,
-    "calendar set": machine_faults.set_calendar,
+    "wall clock set": machine_faults.set_wall_clock,
     "disk lost": machine_faults.wipe,
     "damaged disk": machine_faults.damage_disk,
     "slow disk": machine_faults.slow_disk,
@@ -77,7 +77,7 @@ def heal(world: World) -> None:
             machine.crash()  # A sync that hangs would outlast the faults.
         machine.frozen_until = 0
         machine.make_room()
-        machine.clock.calendar_error = 0
+        machine.clock.wall_clock_error = 0
         if machine.is_paused:
             machine.resume()
         machine.start()

@@ -1,4 +1,4 @@
-"""What must hold when all is over: what is on record, what users were told and what was seen agree.
+"""Checks at the end of a run: records, answers to users and observed attempts agree.
 
 The invariants (I) are in docs/explanation/protocol.md, C1 and C2 in docs/explanation/proof.md.
 """
@@ -24,14 +24,14 @@ from sim.cluster.users import Story, Triggering, mark
 from sim.cluster.world import World
 
 BEFORE_STAND_INS = 1_000_000
-"""The attempts of stand-ins are numbered after it."""
+"""Attempts of stand-ins have higher numbers."""
 
 
 class Records:
-    """All that the cluster has on record, as its primaries tell.
+    """All records of the cluster, read from its primaries.
 
     Args:
-        world: Well, so that every shard has a primary.
+        world: Without faults, so that every shard has a primary.
 
     Attributes:
         jobs: By id.
@@ -46,7 +46,7 @@ class Records:
         self.tasks: dict[ExecutionId, dict[str, Task]] = {}
         self.ledger: dict[JobId, list[LedgerEntry]] = {}
         self.times: list[Instant] = []
-        """Of each shard, when this was read."""
+        """Of each shard, the instant of reading."""
         for number in range(world.plan.shard_count):
             found = world.primary_of(ShardId(number))
             assert found is not None, number
@@ -54,7 +54,7 @@ class Records:
 
     def _read(self, machine: Machine, shard: Shard) -> None:
         assert machine.wiring is not None
-        # As stored: memory runs ahead, and what ends there is not history yet.
+        # As stored: the state in memory is ahead, and its ended executions are not history yet.
         history, state = machine.wiring.context.history, load_state(shard.file.changes())
         self.times.append(shard.time(machine.clock))
         self.jobs.update(state.jobs)
@@ -73,16 +73,16 @@ class Records:
 
 
 UNDER_WAY = 60 * MILLISECOND
-"""What a message takes at most where nodes are far from each other. The word that an attempt on
-another node may begin can be on its way when a cancel is answered (seed 5207); the word to stop it
-follows, and the execution is cancelled once it has ended."""
+"""Greatest delay of a message between distant nodes. The order to start an attempt on another node
+can be under way when a cancel is answered (seed 5207); the order to stop it follows, and the
+execution is cancelled once it has ended."""
 
 
 def see_end(world: World, stories: list[Story]) -> None:
-    """Check everything that can be known when all is over.
+    """Run all checks of the end.
 
     Raises:
-        Violation: Of any of it.
+        Violation: One of the checks failed.
     """
     records = Records(world)
     for story in stories:
@@ -97,7 +97,7 @@ def see_end(world: World, stories: list[Story]) -> None:
 
 
 def _see_job(story: Story, records: Records) -> None:
-    """I1, C1, C2: what a user was told about a job is so."""
+    """I1, C1, C2: the records of a job match the answers to its user."""
     named = [job for job in records.jobs.values() if job.spec.full_name == story.spec.full_name]
     if len(named) > 1:
         raise Violation(f"C2: {len(named)} jobs are named {story.spec.full_name}")
@@ -113,8 +113,8 @@ def _see_job(story: Story, records: Records) -> None:
     if not story.is_replaced and (job.version, job.spec) != (1, story.spec):
         raise Violation(f"C1: {job.spec.full_name} is not as it was made: {job}, {story.spec}")
     if story.is_paused is not None and story.is_certain and story.is_paused != bool(job.pause):
-        told = "paused" if story.is_paused else "resumed"
-        raise Violation(f"C1: {job.spec.full_name} was {told}, and that is undone")
+        done = "paused" if story.is_paused else "resumed"
+        raise Violation(f"C1: {job.spec.full_name} was {done}, and that is undone")
 
 
 def _see_trigger(world: World, story: Story, triggering: Triggering, records: Records) -> None:
@@ -161,7 +161,7 @@ def _see_ledger(story: Story, records: Records) -> None:
                 f"{sorted(surplus)}, {len(early) - len(set(early))} twice"
             )
     for entry in records.ledger[job.id]:
-        # One that a stand-in claimed has a reason; `sim.cluster.sides` sees to what became of it.
+        # A fire that a stand-in claimed has a reason; `sim.cluster.stand_ins` checks its execution.
         is_own = entry.outcome.value == "fired" and not entry.reason
         if is_own and entry.execution_id not in records.executions:
             raise Violation(f"I11: {entry}, and there is no such execution")
@@ -180,7 +180,7 @@ def _see_overlap(world: World, story: Story, records: Records) -> None:
 
 
 def _see_execution(world: World, execution_id: ExecutionId, records: Records) -> None:
-    """I9, I13, I14: an execution is whole, and its tasks went as its job says."""
+    """I9, I13, I14: an execution is whole, and its tasks follow the job's definition."""
     execution, tasks = records.executions[execution_id], records.tasks[execution_id]
     if execution.status in FINAL_EXECUTION_STATES:
         ongoing = [each.name for each in tasks.values() if each.status not in FINAL_TASK_STATES]
@@ -216,9 +216,9 @@ def _see_order(world: World, execution_id: ExecutionId, spec: TaskSpec) -> None:
 
 
 def _see_attempts(world: World) -> None:
-    """I8 to I10, I13: attempts of a task follow one another; nodes run as many as they have places.
+    """I8 to I10, I13: attempts of a task never overlap; no node runs more than it has slots.
 
-    No number and no token of a task comes twice.
+    Numbers and tokens of a task's attempts are unique.
     """
     for node_id, most in world.observer.most.items():
         if most > world.plan.slots:

@@ -1,4 +1,4 @@
-"""The jobs of simulated users: of each kind some, with chance in their details."""
+"""Random jobs of simulated users."""
 
 from random import Random
 from typing import Any, Literal
@@ -26,7 +26,7 @@ def draw_job(
         upstreams: Full names of jobs that it may depend on.
         has_pools: Whether nodes have labels.
     """
-    kind = chance.choice(["interval", "calendar", "graph", "manual"])
+    kind = chance.choice(["interval", "cron", "graph", "manual"])
     fields: dict[str, Any] = {
         "overlap": chance.choice(["allow", "allow", "skip", "queue_one"]),
         "misfire": chance.choice(["all", "latest", "skip"]),
@@ -36,7 +36,7 @@ def draw_job(
     match kind:
         case "interval":
             fields["schedule"] = f"@every {chance.choice(INTERVALS)}"
-        case "calendar":
+        case "cron":
             fields["schedule"] = f"{chance.choice(SECOND_FIELDS)} * * * * *"
         case "graph":
             fields["schedule"] = chance.choice(["@manual", "@every 5s"])
@@ -56,7 +56,7 @@ def draw_job(
 
 
 def _want_pool(fields: dict[str, Any], number: int) -> None:
-    """Have some jobs, or the last tasks of their graphs, want a label; one in 12 that none has."""
+    """Add a selector to some jobs, or to the last tasks of graphs; one in 12 matches no node."""
     pool = (*POOLS, *POOLS, NO_POOL)[number : number + 1]
     if pool and "tasks" in fields:
         fields["tasks"][-1] = replace(fields["tasks"][-1], node_selector={"pool": pool[0]})
@@ -65,7 +65,7 @@ def _want_pool(fields: dict[str, Any], number: int) -> None:
 
 
 def draw_script(chance: Random, longest_ms: int = 4_000) -> dict[str, Any]:
-    """Draw how an attempt goes (`rota.executor.testing.scripted_executor.Script`)."""
+    """Draw the script of an attempt (`rota.executor.testing.scripted_executor.Script`)."""
     return {
         "sleepMs": chance.choice([0, 50, 300, 1_500, longest_ms, longest_ms]),
         "failTimes": chance.choice([0, 0, 0, 1, 2]),

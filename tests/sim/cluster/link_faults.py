@@ -1,4 +1,4 @@
-"""What goes wrong between machines, and with the coordinator: each fault tells if it happened."""
+"""Faults of links and of the coordinator; each returns True if it happened."""
 
 from itertools import product
 
@@ -10,7 +10,7 @@ MS = MILLISECOND
 
 
 def partition(world: World, machine: Machine) -> bool:
-    """Part the machines in two."""
+    """Cut the machines into two groups."""
     del machine
     ids = list(world.machines)
     side = set(world.chance.sample(ids, world.chance.randrange(1, len(ids))))
@@ -19,20 +19,20 @@ def partition(world: World, machine: Machine) -> bool:
 
 
 def isolate(world: World, machine: Machine) -> bool:
-    """Part one machine from all others."""
+    """Cut one machine off from all others."""
     others = [each for each in world.machines if each != machine.id]
     world.links.cuts = {pair for o in others for pair in ((machine.id, o), (o, machine.id))}
     return True
 
 
 def leave_alone(world: World, machine: Machine) -> bool:
-    """Part one machine from everyone and everything, for longer than its attempts may live."""
+    """Isolate one machine from nodes and coordinator, for longer than its attempts' leases."""
     world.links.alone_until[machine.id] = world.now() + world.chance.choice([4, 20, 30]) * SECOND
     return True
 
 
 def cut_one_way(world: World, machine: Machine) -> bool:
-    """Have what a machine sends not arrive at most others."""
+    """Drop the messages of a machine to most others."""
     world.links.cuts |= {
         (machine.id, other)
         for other in world.machines
@@ -42,7 +42,7 @@ def cut_one_way(world: World, machine: Machine) -> bool:
 
 
 def storm(world: World, machine: Machine) -> bool:
-    """Have every message come many times, in any order."""
+    """Duplicate every message many times, in any order."""
     del machine
     world.links.storm_until = world.now() + SECOND
     return True
@@ -59,26 +59,26 @@ def mend_network(world: World, machine: Machine) -> bool:
 
 
 def cut_off(world: World, machine: Machine) -> bool:
-    """Part a machine from the coordinator."""
+    """Cut a machine off from the coordinator."""
     world.links.cut_off.add(machine.id)
     return True
 
 
 def silence_watch(world: World, machine: Machine) -> bool:
-    """Have a machine's watch hang: the coordinator answers, and tells nothing by itself."""
+    """Have a machine's watch hang: the coordinator answers requests, but sends no changes."""
     world.links.unwatched.add(machine.id)
     return True
 
 
 def forget_steps(world: World, machine: Machine) -> bool:
-    """Have the coordinator forget what it would have told to watches."""
+    """Compact the coordinator's history, so that watches miss changes."""
     del machine
     world.server.change(lambda state: state.compact())
     return True
 
 
 def stop_coordinator(world: World, machine: Machine) -> bool:
-    """Have no coordinator for a while; then sessions have their full time again."""
+    """Stop the coordinator for a while; then sessions have their full time again."""
     del machine
     if not world.server.is_up:
         return False
@@ -88,7 +88,7 @@ def stop_coordinator(world: World, machine: Machine) -> bool:
 
 
 def refuse(world: World, machine: Machine) -> bool:
-    """Have the coordinator change nothing that takes space, for a while, as without quota."""
+    """Have the coordinator refuse changes that take space, for a while, as without quota."""
     del machine
     lasts = world.chance.choice([800, 4_000, 12_000]) * MS
     world.links.refuses_until = world.now() + lasts

@@ -1,4 +1,4 @@
-"""What lies between machines: links that are slow, lossy, and cut."""
+"""Links between machines, which are slow, lossy, and cut."""
 
 from collections.abc import Callable
 from random import Random
@@ -15,31 +15,31 @@ SLOW = {
     "end_session": Duration(5 * SECOND),
     "renew": Duration(SECOND),
 }
-"""How slow the coordinator may be. Swaps take longer than their callers wait: what those gave up
-on is done nevertheless. Of a renewal it is the answer that is late, about as long as it may be."""
+"""Greatest delays of the coordinator. Swaps take longer than their callers wait, and still take
+effect afterwards. Of a renewal the answer is delayed, by about the permitted time."""
 GROWING = frozenset({"found", "register", "change", "begin_session", "swap"})
 """The calls that etcd refuses when its quota is used up: those that write more than they delete."""
 STORM = 4
-"""How often each message comes in a storm."""
+"""Number of copies of each message in a storm."""
 
 
 class Links:
     """All links of a world.
 
     Args:
-        loop: Carries messages, in nobody's context: what has been sent is under way, whatever
-            becomes of its sender.
-        chance: Of the seed.
-        plan: How good they are.
+        loop: Carries messages, in the world's context: a sent message arrives even if its sender
+            ends.
+        chance: Random numbers of the seed.
+        plan: Quality of the links.
 
     Attributes:
-        cuts: From whom to whom nothing gets.
-        cut_off: Who does not reach the coordinator.
-        unwatched: Whose watch tells nothing, and does not say so.
-        alone_until: Until when a machine reaches nobody at all, whatever else is mended.
-        refuses_until: Until when the coordinator refuses what takes space.
-        storm_until: Until when messages come many times, in any order.
-        are_perfect: Whether nothing is lost or late any more.
+        cuts: Pairs of sender and receiver without a connection.
+        cut_off: Nodes without a connection to the coordinator.
+        unwatched: Nodes whose watch delivers nothing, without an error.
+        alone_until: End of each machine's isolation from all others, which `mend` does not end.
+        refuses_until: End of the time in which the coordinator refuses calls that take space.
+        storm_until: End of the time in which messages arrive many times, in any order.
+        are_perfect: Whether no message is lost or late any more.
         message_count: Messages between nodes.
     """
 
@@ -63,14 +63,14 @@ class Links:
         self.unwatched.clear()
 
     def make_perfect(self) -> None:
-        """End all that is wrong with them."""
+        """End all faults of the links."""
         self.mend()
         self.refuses_until = self.storm_until = 0
         self.alone_until.clear()
         self.are_perfect = True
 
     def carry(self, sender: NodeId, receiver: NodeId, arrive: Callable[[], None]) -> None:
-        """Carry a message, which may be lost, late, overtaken, and come more than once."""
+        """Carry a message, which may be lost, late, overtaken, or duplicated."""
         self.message_count += 1
 
         def pass_cut() -> None:
@@ -87,21 +87,21 @@ class Links:
             self.later(self.delay(), pass_cut)
 
     def carry_request(self, arrive: Callable[[], None]) -> None:
-        """Carry what a client says to a node, or a node to a client."""
+        """Carry a request of a client, or its answer."""
         if not self.is_lost():
             self.later(self.delay(), arrive)
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
         """Return the fate of a call to the coordinator."""
         if node_id in self.cut_off or self.is_alone(node_id):
-            # A link that is cut lets callers wait, or tells them at once.
+            # A link that is cut lets callers wait, or fails at once.
             return Fate(is_refused=self._chance.random() < 0.3, arrives_s=None)
         if call == "watch" and node_id in self.unwatched:
             return Fate(arrives_s=None)
         if call in GROWING and self._loop.now < self.refuses_until:
             return Fate(refusal="the simulated quota is used up")
         slow_s = self._slow_s(SLOW[call]) if call in SLOW else 0.0
-        # A request that is late is done late; an answer that is late is one to another time.
+        # A late request takes effect late; a late answer describes an earlier time.
         is_late = call != "renew"
         return Fate(
             arrives_s=None if self.is_lost() else self.delay() / SECOND + slow_s * is_late,
@@ -114,7 +114,7 @@ class Links:
         return self._chance.choice([0, 0, 1]) * self._chance.random() * longest / SECOND
 
     def delay(self) -> int:
-        """Draw how long something takes on its way, in microseconds."""
+        """Draw the delay of a message, in microseconds."""
         if self.are_perfect:
             return 500
         if self._plan.loss_percent and self._chance.random() < 0.02:
@@ -122,11 +122,11 @@ class Links:
         return self._chance.randrange(*((10 * MS, 60 * MS) if self._plan.is_far else (200, 2 * MS)))
 
     def is_lost(self) -> bool:
-        """Draw whether something is lost."""
+        """Draw whether a message is lost."""
         return not self.are_perfect and self._chance.random() * 100 < self._plan.loss_percent
 
     def is_alone(self, node_id: NodeId) -> bool:
-        """Tell whether a machine reaches nobody."""
+        """Return True if a machine is isolated from all others."""
         return self._loop.now < self.alone_until.get(node_id, 0)
 
     def _copies(self) -> int:
@@ -134,5 +134,5 @@ class Links:
         return 2 if is_doubled and not self.are_perfect else 1
 
     def later(self, delay: int, arrive: Callable[[], None]) -> None:
-        """Have something arrive."""
+        """Call *arrive* after *delay* microseconds."""
         self._loop.call_later(delay / SECOND, arrive, context=self._loop.context)

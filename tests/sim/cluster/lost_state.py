@@ -1,4 +1,4 @@
-"""A coordinator that loses its state, and the operator who recovers it, by the real plan."""
+"""Loss of the coordinator's state, and its recovery by an operator with the real plan."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -21,11 +21,11 @@ from support.inventories import hashes_of, held
 
 REVISION_SET_BACK = "revision set back"
 STEPS = 50
-"""More than nodes cause within the time that the loss of so many is not noticed."""
+"""More steps than nodes cause before the loss is noticed."""
 SEEN_AFTER = SECOND
 BACKUP_EVERY = 3 * SECOND
 AGAIN = SECOND
-"""The operator tries again so much later, until all nodes run and none is without the news."""
+"""Pause before the operator's next try, until all nodes run and all have detected the loss."""
 
 
 def keep_backups(world: World) -> None:
@@ -93,7 +93,7 @@ def _go_back(world: World, backup: CoordinationState) -> None:
 
 
 def recover(world: World) -> None:
-    """Write what the plan says while all nodes run; else, or if it is refused, try again later.
+    """Carry out the recovery plan while all nodes run; else, or if it is refused, try again later.
 
     Raises:
         Violation: A shard stays closed, though all nodes run.
@@ -107,7 +107,7 @@ def recover(world: World) -> None:
 def _recovered(world: World, present: list[Machine]) -> bool:
     """Recover what was lost; False if that has to be tried again."""
     view = world.server.state.view()
-    told = {
+    inventories = {
         machine.id: Inventory(
             lost=machine.wiring.context.continuity.lost,
             shards={
@@ -125,14 +125,14 @@ def _recovered(world: World, present: list[Machine]) -> bool:
     without = [each for each in gone if each in view.members]
     # A node that has not seen a configuration yet looks as if it had lost its disk. No fault takes
     # the last copy of anything, so the operator may accept that here.
-    unseeing = sum(len(each.shards) < world.plan.shard_count for each in told.values())
+    unseeing = sum(len(each.shards) < world.plan.shard_count for each in inventories.values())
     is_blind = unseeing + len(without) >= COPIES.least
     try:
         plan = plan_of(
-            view, told, hashes, without=without, least=COPIES.least, accepts_loss=is_blind
+            view, inventories, hashes, without=without, least=COPIES.least, accepts_loss=is_blind
         )
     except Refused as refusal:
-        if refusal.code == "coordination_sound" and not _is_behind(world, told):
+        if refusal.code == "coordination_sound" and not _is_behind(world, inventories):
             _check_witnesses(world)
             return _settle(world, gone)
         return False
@@ -160,10 +160,10 @@ def _recovered(world: World, present: list[Machine]) -> bool:
 
 
 def _check_witnesses(world: World) -> None:
-    """Check that nodes which saw a higher revision before, and have seen the present one, know.
+    """Check that nodes which saw a higher revision, and then the present one, detected the loss.
 
     Raises:
-        Violation: They do not.
+        Violation: A node did not.
     """
     revision = world.server.state.revision
     for node_id, (life, seen) in world.witnesses.items():
@@ -171,7 +171,7 @@ def _check_witnesses(world: World) -> None:
         if machine.wiring is None or machine.life is not life:
             continue
         if machine.wiring.context.continuity.revision <= revision < seen:
-            raise Violation(f"R31: {node_id} does not know that revision {seen} is lost")
+            raise Violation(f"R31: {node_id} did not detect that revision {seen} is lost")
 
 
 def _raise_generation(world: World, generation: int) -> None:
@@ -183,19 +183,19 @@ def _raise_generation(world: World, generation: int) -> None:
         state.cluster = replace(state.cluster, generation=generation)
 
 
-def _is_behind(world: World, told: Mapping[NodeId, Inventory]) -> bool:
-    """Return True if a node has seen what the coordinator does not have, and does not know so."""
+def _is_behind(world: World, inventories: Mapping[NodeId, Inventory]) -> bool:
+    """Return True if a node has a configuration that the coordinator lost."""
     configurations = world.configurations
     return any(
         held.seen is not None
         and (number not in configurations or configurations[number].epoch < held.seen.epoch)
-        for inventory in told.values()
+        for inventory in inventories.values()
         for number, held in inventory.shards.items()
     )
 
 
 def _settle(world: World, gone: Iterable[NodeId]) -> bool:
-    """Note that all is recovered, and forget again the nodes that had left."""
+    """Mark the state as recovered, and remove again the nodes that had left."""
     for node_id in gone:
         world.server.change(partial(CoordinationState.forget, node_id=node_id))
     world.is_lost = False

@@ -43,16 +43,16 @@ from sim.loop import Gate, VirtualLoop, first_error
 
 MS = MILLISECOND
 AWAY_MS = (100, 2_000, 15_000)
-"""One of these passes until somebody starts a node that ended by itself; in the last of them its
-attempts may be lost and started elsewhere."""
+"""Times until a node that ended by itself is started again; in the longest its attempts may be lost
+and started elsewhere."""
 
 Request = Callable[[NodeWiring], Awaitable[object]]
-"""What a client wants of a node; it returns the answer, or raises a refusal."""
+"""A client's request to a node; it returns the answer, or raises a refusal."""
 OnAnswer = Callable[[object], None]
 
 
 class Surrounding(Protocol):
-    """What machines need of the world they are in."""
+    """The interface of the world for its machines."""
 
     loop: VirtualLoop
     chance: Random
@@ -66,31 +66,31 @@ class Surrounding(Protocol):
     group: asyncio.TaskGroup
 
     def note(self, *what: object) -> None:
-        """Have something that happened in the trace."""
+        """Add an event to the trace."""
         ...
 
     def after(self, delay: int, action: Callable[[], None]) -> None:
-        """Do something later."""
+        """Call *action* after *delay* microseconds."""
         ...
 
 
 class Machine:
-    """One machine: a disk, two clocks, and at most one living node.
+    """One machine: a disk, two clocks, and at most one process of a node.
 
     Args:
-        node_id: Of its node.
-        world: Where it is.
+        node_id: Id of its node.
+        world: The simulated cluster.
 
     Attributes:
-        life: The node that lives on it; None while it is off.
+        life: The life of its node; None while it is off.
         life_count: Lives so far.
-        power_count: How often it has lost its power.
-        slow_sync: Between how much and how much time a sync takes, in microseconds, if it is slow.
-        frozen_until: Until when no sync returns that begins now, in the world's time.
-        is_to_fail: Whether its node may end by itself, since something was done to its disk.
-        is_nearly_full: Whether its disk has so little room that no requests are to be taken.
-        is_full: Whether it has none.
-        is_damaged: Whether it is not as it was synced; no node may work with it.
+        power_count: Number of power losses.
+        slow_sync: Range of the duration of a sync, in microseconds, if the disk is slow.
+        frozen_until: Earliest end of a sync that begins now, in the world's time.
+        is_to_fail: Whether its node may end by itself, because of a fault of its disk.
+        is_nearly_full: Whether its disk has so little room that the node refuses requests.
+        is_full: Whether its disk has no room.
+        is_damaged: Whether its disk differs from what was synced; no node may work with it.
         is_leaving: Whether its node is drained for good.
         has_left: Whether its node starts no more.
     """
@@ -121,7 +121,7 @@ class Machine:
 
     @property
     def wiring(self) -> NodeWiring | None:
-        """What turns in its node, while that does."""
+        """The wiring of its node, while it runs."""
         return self.life.wiring if self.life else None
 
     @property
@@ -131,29 +131,29 @@ class Machine:
 
     @property
     def is_paused(self) -> bool:
-        """Whether its node is stopped and will go on as if nothing had been."""
+        """Whether its node is paused; it does not notice."""
         return self.life is not None and not self.life.gate.is_open
 
-    # -- what becomes of it ---------------------------------------------------------------------
+    # -- power and process ----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start its node, unless it lives."""
+        """Start its node, unless it runs."""
         if self.life is None and not self.has_left:
             self.life_count += 1
             self.store.is_full = self.is_to_fail = self.is_full
             self._world.note("start", self.id)
-            # What its last node left running it ends first (`rota.executor.kernel.orphans`).
+            # A node first ends attempts of its last life (`rota.executor.kernel.orphans`).
             self._world.observer.died(self.id)
             self.life = Life(self._world, self)
             self.life.begin()
 
     def switch_off(self) -> None:
-        """Have no node live on it, when the world ends."""
+        """End its node at the end of the world."""
         if self.life is not None:
             self.crash()
 
     def crash(self) -> None:
-        """Take its power away: what was not synced is lost, or only some of it.
+        """Cut its power: all or some of the writes that were not synced are lost.
 
         Its boot clock begins again at 0.
         """
@@ -168,7 +168,7 @@ class Machine:
         self.clock.reboot()
 
     def kill(self) -> None:
-        """End its node at once; the machine goes on, and so do the attempts on it."""
+        """End its node at once; the machine runs on, and so do the attempts on it."""
         life, self.life = self.life, None
         assert life is not None
         self._world.note("kill", self.id)
@@ -176,13 +176,13 @@ class Machine:
         life.die()
 
     def pause(self) -> None:
-        """Stop its node; it does not notice."""
+        """Pause its node; it does not notice."""
         assert self.life is not None
         self._world.note("pause", self.id)
         self.life.gate.close()
 
     def resume(self) -> None:
-        """Let its node go on."""
+        """Resume its paused node."""
         assert self.life is not None
         self._world.note("resume", self.id)
         self.life.gate.open()
@@ -198,7 +198,7 @@ class Machine:
         self.has_left = True
         self.stop()
 
-    # -- its disk, while no node lives on it ------------------------------------------------------
+    # -- disk, while no node runs on it -----------------------------------------------------------
 
     def replace_disk(self) -> None:
         """Put an empty disk in the place of its own."""
@@ -207,36 +207,36 @@ class Machine:
         self.store_id = f"{self.id}-{self.life_count + 1}"
 
     def damage_disk(self) -> bool:
-        """Have what was synced not be as it was; False if there is nothing yet."""
+        """Damage what was synced; return False if there is nothing yet."""
         chance = self._world.chance
         shard = ShardId(chance.randrange(self._world.plan.shard_count))
         self.is_damaged = damage(self.store, shard, chance)
         return self.is_damaged
 
-    # -- its disk, at any time --------------------------------------------------------------------
+    # -- disk, at any time ------------------------------------------------------------------------
 
     def fill_disk(self) -> None:
-        """Have its disk take no more."""
+        """Leave no room on its disk."""
         self.is_full = self.store.is_full = self.is_to_fail = True
 
     def make_room(self) -> None:
-        """Have its disk take more again."""
+        """Give its disk room again."""
         self.is_nearly_full = self.is_full = self.store.is_full = False
 
     def look_for_space(self) -> FoundSpace:
         """Return how much space its disk has left (`rota.node.system.disk_guard`)."""
         return judge(0 if self.is_nearly_full else 1, reserve_bytes=1)
 
-    # -- its node's own end -----------------------------------------------------------------------
+    # -- end of the node by itself ----------------------------------------------------------------
 
     def ended(self, life: "Life", error: BaseException | None) -> None:
-        """Take note of the end of a life.
+        """Handle the end of a life.
 
         Raises:
-            BaseException: *error*, if nothing was done to the machine that explains it.
+            BaseException: *error*, if no fault of the machine explains it.
         """
         if self.life is not life:
-            return  # It crashed, and whatever its parts thought of that does not matter.
+            return  # It crashed; errors of its parts do not matter.
         self.life = None
         self._world.note("ended", self.id, type(error).__name__)
         kept = self._world.chance.randrange(self.store.unsynced_count + 1)
@@ -247,7 +247,7 @@ class Machine:
             raise error
         self._world.after(self._world.chance.choice(AWAY_MS) * MS, self.start)
 
-    # -- what its node meets --------------------------------------------------------------------
+    # -- messages and requests to the node ------------------------------------------------------
 
     def hear(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Take a message from another node."""
@@ -257,7 +257,7 @@ class Machine:
             self._world.loop.call_soon(life.hear, *args, context=life.gate.context)
 
     def hear_forged(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
-        """Take a message that its sender has made up, or sends once more."""
+        """Take a forged or replayed message."""
         life = self.life
         if life is not None:
             args = (shard, sender, message)
@@ -288,13 +288,13 @@ class Life:
     """One process: the real parts of a node, from its start to its end.
 
     Args:
-        world: Where it is.
-        machine: On which.
+        world: The simulated cluster.
+        machine: The machine of the process.
 
     Attributes:
-        gate: Lets it run.
-        wiring: None before it turns, and after.
-        session: The last one that it began: what its warden would tell of it.
+        gate: Pauses and resumes it.
+        wiring: None before it runs, and after.
+        session: The last one that it began, for its warden's proof of death.
     """
 
     def __init__(self, world: Surrounding, machine: Machine) -> None:
@@ -312,15 +312,15 @@ class Life:
         self._sent_here: set[AttemptKey] = set()
 
     def begin(self) -> None:
-        """Begin to live."""
+        """Start the process."""
         self._task = self._world.group.create_task(self._run(), context=self.gate.context)
 
     def stop(self) -> None:
-        """End in order."""
+        """Stop gracefully."""
         self._stop.set()
 
     def die(self) -> None:
-        """End at once: nothing that it still does has any effect on anyone."""
+        """End at once: nothing that it still does has an effect outside of it."""
         self._is_dead = True
         if self._executor is not None:
             self._executor.die()
@@ -334,7 +334,7 @@ class Life:
         self.take(shard, sender, message)
 
     def take(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
-        """Give a message to the node, be it honest or not."""
+        """Give a message to the node, whether true or forged."""
         if self.wiring is not None:
             self.wiring.router.receive(shard, sender, message)
 
@@ -447,7 +447,7 @@ class Life:
         self.session = session
 
     def _may_begin(self, key: AttemptKey) -> bool:
-        """Tell whether this node has the right to act for an attempt, or was sent it."""
+        """Return True if this node has authority for an attempt, or the attempt was sent to it."""
         assert self.wiring is not None
         shard = self.wiring.context.shards.of_id(key.execution_id)
         if is_of_fallback(key):
@@ -456,7 +456,7 @@ class Life:
         now = self._machine.clock.elapsed()
         return key in self._sent_here or shard.replica.has_authority(now)
 
-    # -- its ends of the links ------------------------------------------------------------------
+    # -- ends of the links ----------------------------------------------------------------------
 
     @property
     def peers(self) -> tuple[NodeId, ...]:
@@ -479,12 +479,12 @@ class Life:
             self._world.links.carry(sender, receiver, lambda: target.hear(shard, sender, message))
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
-        """Decide what becomes of a call to the coordinator."""
+        """Return the fate of a call to the coordinator."""
         return Fate(is_refused=True) if self._is_dead else self._world.links.fate(node_id, call)
 
 
 def _drawn_drift(plan: Plan, chance: Random) -> int:
-    """Return how much faster than time passes a machine counts it, in millionths."""
+    """Return the drift of a machine's monotonic clock, in millionths."""
     drawn = chance.randrange(-plan.drift_ppm, plan.drift_ppm + 1)
     if not plan.drifts_fully:
         return drawn

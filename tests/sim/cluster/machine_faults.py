@@ -1,6 +1,6 @@
-"""What goes wrong with a machine: its power, its node's process, its disk, its calendar.
+"""Faults of a machine: of its power, its node's process, its disk and its wall clock.
 
-Each fault tells whether it happened.
+Each fault returns True if it happened.
 """
 
 from functools import partial
@@ -13,11 +13,11 @@ from sim.cluster.world import World
 MS = MILLISECOND
 
 SLOW_SYNCS_MS = ((0, 2_000), (300, 600))
-"""How long a slow disk's syncs take: any time, or always a good while."""
+"""Ranges of the duration of a slow disk's syncs."""
 
 
 def crash(world: World, machine: Machine) -> bool:
-    """Take the power from a machine; it comes back soon, perhaps before anyone noticed."""
+    """Cut the power of a machine; it starts again soon, perhaps before any node noticed."""
     if machine.life is None:
         return False
     machine.crash()
@@ -26,14 +26,14 @@ def crash(world: World, machine: Machine) -> bool:
 
 
 def cut_power(world: World, machine: Machine) -> bool:
-    """Take the power from all machines at once; they come back one after the other."""
+    """Cut the power of all machines at once; they start again one after the other."""
     del machine
     crashed = [crash(world, each) for each in world.machines.values()]
     return any(crashed)
 
 
 def kill(world: World, machine: Machine) -> bool:
-    """End a node's process; its attempts live until it starts again."""
+    """End a node's process; its attempts run until it starts again."""
     if machine.life is None:
         return False
     machine.kill()
@@ -42,7 +42,7 @@ def kill(world: World, machine: Machine) -> bool:
 
 
 def see_death(world: World, machine: Machine) -> bool:
-    """Likewise, and its warden sees it: it ends the session and tells the others (note 2)."""
+    """Likewise, and its warden ends the session and sends the proof of death (note 2)."""
     life = machine.life
     if life is None or not kill(world, machine):
         return False
@@ -61,7 +61,7 @@ def see_death(world: World, machine: Machine) -> bool:
 
 
 def pause(world: World, machine: Machine) -> bool:
-    """Stop a node for a while; its clocks go on, and it does not notice."""
+    """Pause a node for a while; its clocks run on, and it does not notice."""
     if machine.life is None or machine.is_paused:
         return False
     life = machine.life
@@ -75,9 +75,9 @@ def pause(world: World, machine: Machine) -> bool:
     return True
 
 
-def set_calendar(world: World, machine: Machine) -> bool:
-    """Set the calendar of a machine, back or forth."""
-    machine.clock.calendar_error = world.chance.choice([-5_000, -300, 0, 0, 300, 5_000]) * MS
+def set_wall_clock(world: World, machine: Machine) -> bool:
+    """Set the wall clock of a machine ahead or back."""
+    machine.clock.wall_clock_error = world.chance.choice([-5_000, -300, 0, 0, 300, 5_000]) * MS
     return True
 
 
@@ -85,7 +85,7 @@ def set_calendar(world: World, machine: Machine) -> bool:
 
 
 def wipe(world: World, machine: Machine) -> bool:
-    """Take the power and the disk, while every other copy that counts is whole."""
+    """Cut the power and lose the disk, while every other copy that counts is whole."""
     if machine.life is None or not _may_lose(world, machine):
         return False
     machine.crash()
@@ -95,9 +95,9 @@ def wipe(world: World, machine: Machine) -> bool:
 
 
 def damage_disk(world: World, machine: Machine) -> bool:
-    """Take the power, and have the disk not be as it was synced when it comes back.
+    """Cut the power, and damage the disk before the machine starts again.
 
-    Its node has to find that out; then it gets another disk, and so nothing of it may be needed.
+    Its node has to detect that; then the machine gets another disk, so its data must not be needed.
     """
     if machine.life is None or not _may_lose(world, machine):
         return False
@@ -122,7 +122,7 @@ def slow_disk(world: World, machine: Machine) -> bool:
 def freeze_disk(world: World, machine: Machine) -> bool:
     """Have no sync return for seconds; in half of the cases none ever does, and the node is ended.
 
-    In between its loop goes on, and it may stop, be paused or lose its power.
+    Meanwhile the node's loop runs on, and the node may stop, be paused or lose its power.
     """
     life = machine.life
     if life is None or machine.is_frozen:
@@ -146,7 +146,7 @@ def fail_disk(world: World, machine: Machine) -> bool:
     if machine.life is None or machine.is_to_fail:
         return False
     machine.is_to_fail = True
-    error = StoreFailed("the simulation said so")
+    error = StoreFailed("a fault of the simulation")
     if world.chance.random() < 0.5:
         machine.store.fail_next_write(error)
     else:
@@ -155,9 +155,9 @@ def fail_disk(world: World, machine: Machine) -> bool:
 
 
 def fill_disk(world: World, machine: Machine) -> bool:
-    """Have a disk be nearly full, so that the node takes no requests; then perhaps full.
+    """Have a disk be nearly full, so that the node refuses requests; then perhaps full.
 
-    A node ends with the first write that fails, and so does the next one, until there is room.
+    A node ends with the first write that fails, and so do its next lives, until there is room.
     """
     if machine.life is None or machine.is_nearly_full:
         return False
@@ -169,10 +169,10 @@ def fill_disk(world: World, machine: Machine) -> bool:
 
 
 def _may_lose(world: World, machine: Machine) -> bool:
-    """Tell whether all copies of a machine are somewhere else too, and nobody is changing that."""
+    """Return True if all copies of a machine are elsewhere too, and no change is pending."""
     configurations = world.configurations
     if world.is_lost:
-        return False  # What counts is not what the coordinator has.
+        return False  # The counted copies are not those that the coordinator has.
     if len(configurations) < world.plan.shard_count:
         return False  # The first copy of a shard may be on it, and its configuration on its way.
     for number, configuration in configurations.items():

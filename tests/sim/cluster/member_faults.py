@@ -1,7 +1,7 @@
-"""What a member does that has no right to: it makes messages up, and sends old ones once more.
+"""Faults of a malicious member: it forges messages and replays old ones.
 
-What a member tells of itself is believed, so lies about itself are left out: that it does not run
-an attempt that runs there, or that it has asked for a place more than it did.
+Nodes accept the statements of a member about itself, so false ones are left out: that an attempt
+does not run there, or that it has requested more slots than it did.
 """
 
 from rota.core.model.attempt import AttemptKey, Ending, Outcome, Token
@@ -34,13 +34,13 @@ from sim.cluster.world import World
 from sim.forgeries import FORGED, Party, forged
 
 REPLAYED = 100
-PLACES = 1_000
+SLOTS = 1_000
 ABOUT_THE_SENDER = (AskLease, AskSlots)
-"""Questions: in the name of another than asked them they would be lies of that about itself."""
+"""Requests: under another sender's name they would be false statements about that sender itself."""
 
 
 def forge(world: World, machine: Machine) -> bool:
-    """Have a member send each other node what it has no right to, or what cannot be true."""
+    """Have a member send each other node messages without the right to, or with false content."""
     number = ShardId(world.chance.randrange(world.plan.shard_count))
     current = world.configurations.get(number)
     if machine.wiring is None or current is None or current.primary == machine.id:
@@ -51,7 +51,7 @@ def forge(world: World, machine: Machine) -> bool:
         if other is not machine and other.wiring is not None:
             messages = [
                 *forged(current, far, liar, _party(other, other.wiring, number)),
-                *_forged_errands(world, liar, other.wiring),
+                *_forged_deliveries(world, liar, other.wiring),
                 *_forged_comparison(world, current, other.wiring.context.shards[number]),
             ]
             for message in world.chance.sample(messages, 4):
@@ -60,7 +60,7 @@ def forge(world: World, machine: Machine) -> bool:
 
 
 def replay(world: World, machine: Machine) -> bool:
-    """Have a member send old messages once more: its own, and others' in its own name."""
+    """Have a member replay old messages: its own, and others' under its own name."""
     if len(world.sent) < REPLAYED or machine.wiring is None:
         return False
     for sender, receiver, number, message in world.chance.sample(list(world.sent), REPLAYED):
@@ -89,8 +89,8 @@ def _party(machine: Machine, wiring: NodeWiring, number: ShardId) -> Party:
     )
 
 
-def _forged_errands(world: World, liar: Party, wiring: NodeWiring) -> list[Sent]:
-    """Return what *works* must not obey, of a node that is not the primary of the shard."""
+def _forged_deliveries(world: World, liar: Party, wiring: NodeWiring) -> list[Sent]:
+    """Return messages that a node must not obey from one that is not the primary of the shard."""
     number, orders = world.chance.getrandbits(48), wiring.context.attempts.orders
     messages: list[Sent] = [
         DeliveryReceipt(number=number),
@@ -98,8 +98,8 @@ def _forged_errands(world: World, liar: Party, wiring: NodeWiring) -> list[Sent]
         AskList(),
         StandIn(is_standing=True),
         Served(),
-        LendSlots(number=number, count=PLACES, session=liar.session),
-        ReturnSlots(count=PLACES),
+        LendSlots(number=number, count=SLOTS, session=liar.session),
+        ReturnSlots(count=SLOTS),
     ]
     for key, order in list(orders.items())[:1]:
         made_up = AttemptKey(key.execution_id, key.task, key.number + 1)
@@ -112,7 +112,7 @@ def _forged_errands(world: World, liar: Party, wiring: NodeWiring) -> list[Sent]
 
 
 def _forged_comparison(world: World, current: Configuration, shard: Shard) -> list[Sent]:
-    """Return a question that only the primary may put, and an answer to none."""
+    """Return a request that only the primary may send, and an answer without a request."""
     number = world.chance.getrandbits(48)
     question = AskDigest(
         epoch=current.epoch,

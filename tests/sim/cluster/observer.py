@@ -1,4 +1,4 @@
-"""Attempts as seen from outside of the nodes, on true time."""
+"""Observation of attempts from outside of the nodes, on true time."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -20,8 +20,8 @@ class Sighting:
         began: Microseconds since the world began.
         over: Likewise; None while it runs.
         outcome: None if it was killed with its machine.
-        was_allowed: Whether its node had the right to act for its shard when it began it, or had
-            been sent it.
+        was_allowed: Whether its node had authority for its shard at the start, or the attempt had
+            been sent to it.
     """
 
     key: AttemptKey
@@ -35,15 +35,15 @@ class Sighting:
 
 
 class Observer:
-    """Sees every attempt begin and end.
+    """Records the begin and the end of every attempt.
 
     Args:
         true_time: Microseconds since the world began.
-        on_begin: Told of each that begins.
+        on_begin: Called for each attempt that begins.
 
     Attributes:
-        most: How many have run at once on each node.
-        beside: Those that stand-ins began; they are not among the others.
+        most: Greatest number of attempts at once on each node.
+        beside: Attempts that stand-ins began; they are not among `sightings`.
     """
 
     def __init__(self, true_time: Callable[[], int], on_begin: Callable[[Sighting], None]) -> None:
@@ -56,7 +56,7 @@ class Observer:
         self._of_task: dict[tuple[ExecutionId, str], list[Sighting]] = {}
 
     def began(self, node_id: NodeId, life: int, order: Order, *, was_allowed: bool) -> None:
-        """See an attempt begin."""
+        """Record the begin of an attempt."""
         sighting = Sighting(order.key, order.token, node_id, life, self._true_time(), was_allowed)
         if is_of_fallback(order.key):
             self.beside.append(sighting)
@@ -68,40 +68,40 @@ class Observer:
         self._on_begin(sighting)
 
     def ended(self, node_id: NodeId, key: AttemptKey, outcome: Outcome | None) -> None:
-        """See it end."""
+        """Record the end of an attempt."""
         sighting = self.running.pop((node_id, key))
         sighting.over, sighting.outcome = self._true_time(), outcome
 
     def died(self, node_id: NodeId) -> None:
-        """See all attempts of a machine be killed."""
+        """Record that all attempts of a machine were killed."""
         for node, key in [each for each in self.running if each[0] == node_id]:
             self.ended(node, key, None)
 
     def left_on(self, node_id: NodeId) -> frozenset[AttemptKey]:
-        """Return what runs on a machine, as its warden knows."""
+        """Return the attempts that run on a machine, for its warden's proof of death."""
         return frozenset(key for node, key in self.running if node == node_id)
 
     def of_task(self, execution_id: ExecutionId, task: str) -> list[Sighting]:
-        """Return the attempts of a task that were seen, in the order in which they began."""
+        """Return the observed attempts of a task, in the order in which they began."""
         return self._of_task.get((execution_id, task), [])
 
     @property
     def tasks(self) -> Iterable[list[Sighting]]:
-        """The attempts of each task that was seen."""
+        """The observed attempts of each task."""
         return self._of_task.values()
 
 
 class WatchedExecutor:
-    """The scripted executor of one life of a node, under the observer's eyes.
+    """The scripted executor of one life of a node, which reports to the observer.
 
     Args:
-        observer: Sees everything.
-        node_id: Where it runs.
-        life: Of that node, as a number.
-        ended: Told of every ending, after the observer.
+        observer: Records begins and ends.
+        node_id: Id of the node.
+        life: Number of the node's life.
+        ended: Called for every ending, after the observer.
         now: The clock of the stamps.
-        may_begin: Tells whether the node has authority for the shard of an attempt, or was sent it
-            by one that had.
+        may_begin: Returns True if the node has authority for the shard of an attempt, or got the
+            attempt from a node with authority.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class WatchedExecutor:
         self._is_dead = False
 
     def die(self) -> None:
-        """End with the node: what runs tells nobody any more."""
+        """End with the node: its attempts report nothing any more."""
         self._is_dead = True
 
     def launch(self, order: Order) -> None:

@@ -1,6 +1,6 @@
-"""What operators do to a cluster while it works and fails; each tells whether it began.
+"""Operations on a cluster under load and faults; each returns True if it began.
 
-Nodes join, are drained and come back, leave for good, and are restarted one after the other.
+Nodes join, are drained and undrained, leave for good, and are restarted one after the other.
 """
 
 from collections import deque
@@ -16,14 +16,14 @@ from sim.cluster.plan import COPIES
 from sim.cluster.world import World
 
 JOINS_MAX = 2
-"""More nodes only make a world slow."""
+"""More nodes would only make a world slow."""
 LOOKS_EVERY = 500 * MILLISECOND
 PATIENCE = 10 * SECOND
-"""How long an operator waits for all to be well before the next node is restarted all the same."""
+"""Limit of the wait for a whole cluster before the next node is restarted in any case."""
 
 
 def join(world: World, machine: Machine) -> bool:
-    """Start a node that never was a member; the ring then wants copies on it."""
+    """Start a new node; the ring then assigns copies to it."""
     del machine
     if len(world.machines) >= world.plan.node_count + JOINS_MAX:
         return False
@@ -32,7 +32,7 @@ def join(world: World, machine: Machine) -> bool:
 
 
 def drain(world: World, machine: Machine) -> bool:
-    """Have a node give up all that it holds, and take it again."""
+    """Have a node give up all its copies, and take them again."""
     member = _begin_to_drain(world, machine)
     if member is None:
         return False
@@ -46,7 +46,7 @@ def drain(world: World, machine: Machine) -> bool:
 
 
 def leave(world: World, machine: Machine) -> bool:
-    """Have a node give up all that it holds; once it has, stop it and forget it."""
+    """Have a node give up all its copies; then stop and forget it."""
     if machine.is_leaving or _begin_to_drain(world, machine) is None:
         return False
     machine.is_leaving = True
@@ -67,7 +67,7 @@ def leave(world: World, machine: Machine) -> bool:
 
 
 def _begin_to_drain(world: World, machine: Machine) -> Member | None:
-    """Return what the node was as a member; None if it cannot be spared."""
+    """Start a drain; return the node's member record, or None if the node cannot be spared."""
     members = world.server.state.view().members
     member = members.get(machine.id)
     active = [each for each in members.values() if each.state == "active"]
@@ -79,7 +79,7 @@ def _begin_to_drain(world: World, machine: Machine) -> Member | None:
 
 
 def stop(world: World, machine: Machine) -> bool:
-    """Have a node stop in order, as for an upgrade, and start again."""
+    """Stop a node gracefully, as for an upgrade, and start it again."""
     del world
     if machine.life is None or machine.is_paused:
         return False
@@ -88,7 +88,7 @@ def stop(world: World, machine: Machine) -> bool:
 
 
 def restart_all(world: World, machine: Machine) -> bool:
-    """Have all nodes restart, the next one when all is well again or patience is over."""
+    """Restart all nodes, each when the cluster is whole again or after `PATIENCE`."""
     del machine
     if world.is_rolling:
         return False

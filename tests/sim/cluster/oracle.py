@@ -1,6 +1,6 @@
-"""When a job has to fire: found anew here, the slow way, and not by the code under test.
+"""Fire times of a job, computed the slow way and independently of the code under test.
 
-It knows the schedules that simulated users write and no others.
+The module supports the schedules of simulated users alone.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _whole_seconds(after: int, until: int) -> Iterator[Instant]:
 
 
 def _has(text: str, second: int) -> bool:
-    """Tell whether the first field of a cron expression has *second*; the others are stars."""
+    """Return True if the first field of a cron expression has *second*; the others are stars."""
     field, *rest = text.split()
     assert rest == ["*"] * 5, text
     return any(_part_has(part, second) for part in field.split(","))

@@ -1,4 +1,4 @@
-"""What a simulated cluster is like: its size, its timing, its work, and which faults it meets."""
+"""Parameters of a simulated cluster: its size, its timing, its load and its faults."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ FOCUSES: Mapping[str, tuple[str, ...]] = {
     "disks": ("crash", "power cut", "slow disk", "failing disk", "full disk", "damaged disk"),
     "coordinator": ("coordinator stopped", "cut from the coordinator", "watch silent", "kill"),
 }
-"""What worlds are about: faults that come together by chance too seldom to show what they do."""
+"""Combinations of faults that occur together too rarely by chance."""
 ASKED_FOR: Mapping[str, tuple[str, ...]] = {
     "stand-ins": (
         "left alone",
@@ -84,41 +84,41 @@ ASKED_FOR: Mapping[str, tuple[str, ...]] = {
         "drain",
     ),
 }
-"""Likewise, of worlds that nobody draws: only those who ask for one get it."""
+"""Likewise, but never drawn from a seed: only on request."""
 DRIFT_MAX_PPM = DRIFT_PERCENT * 10_000
-"""What is promised to do no harm."""
+"""The greatest drift without harm, by the documentation."""
 POOLS = ("a", "b")
-"""The labels of nodes, each of the next one, in worlds in which nodes have any."""
+"""The labels of nodes, in turn, in worlds with labels."""
 NO_POOL = "c"
-"""A label that some jobs want and no node has."""
+"""A label that some jobs require and no node has."""
 COMPARE_OFTEN = Duration(20 * SECOND)
-"""A world is too short for what nodes do every few hours; a comparison is given up after 0.6 s."""
+"""The default of hours is longer than a world lasts; a comparison is given up after 0.6 s."""
 SHARES = (0.15, 0.4, 0.8)
-"""Of all kinds of faults, in a world about anything: from one or two alone to nearly all."""
+"""Shares of all kinds of faults in a world without a focus: from one or two kinds to nearly all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a world is like, drawn from its seed.
+    """Parameters of a world, drawn from its seed.
 
     Attributes:
-        focus: What it is about.
+        focus: Name of its combination of faults.
         node_count: Nodes at its beginning.
-        user_count: Users; each makes jobs, and does to them what it likes.
+        user_count: Users; each creates jobs and sends requests about them.
         slots: Attempts that a node may run at the same time.
-        begins_well: Whether nothing is wrong until all is well for the first time.
+        begins_well: Whether there are no faults until the cluster is whole for the first time.
         loss_percent: Of messages between nodes, and between clients and nodes.
         is_far: Whether messages take tens of milliseconds, and not one or two.
         drift_ppm: How much faster or slower a node's clock may run than true time.
-        drifts_fully: Whether each clock runs as wrong as it may, the one fast and the other slow.
-        sizes: Of windows, of snapshots' parts, and of what is kept of journals.
-        has_pools: Whether nodes have labels, and some tasks want one.
-        has_slow_answers: Whether the coordinator may take seconds to do what it was asked, and its
-            answer may get lost.
+        drifts_fully: Whether each clock has the greatest drift, some fast and the others slow.
+        sizes: Of windows, of snapshots' parts, and of journals.
+        has_pools: Whether nodes have labels, and some tasks require one.
+        has_slow_answers: Whether requests to the coordinator may take seconds, and its answers may
+            get lost.
         faults: The kinds of faults that happen; one named twice happens twice as often.
-        pauses_ms: One of them passes between two faults.
-        lasts_s: For how long there are faults.
-        compare_every: How long a node takes to compare the copies of all of its shards (R43).
+        pauses_ms: Possible times between two faults.
+        lasts_s: Duration of the faults.
+        compare_every: Period in which a node compares the copies of all of its shards (R43).
     """
 
     focus: str
@@ -142,12 +142,12 @@ class Plan:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """The labels that tasks want; the last is on no node."""
+        """The labels that tasks require; the last is on no node."""
         return (*POOLS, NO_POOL) if self.has_pools else ()
 
     @property
     def stand_in_after(self) -> Duration:
-        """After how long without a primary nodes stand in for it: later than any takeover."""
+        """Time without a primary until nodes stand in for it: longer than any takeover."""
         return Duration(2 * self.timing.session)
 
 
@@ -161,11 +161,11 @@ def draw_plan(
     """Draw a plan.
 
     Args:
-        chance: Of the seed.
-        kinds: Faults of which each world about anything has only some, so that each can be alone.
-        rare: Faults that only few worlds have, because they excuse something.
-        apart: Faults that few worlds have, of any focus, and that leave the others as they are.
-        focus: In place of the one that is drawn.
+        chance: Random numbers of the seed.
+        kinds: Faults of which a world without a focus has some, so that each can occur alone.
+        rare: Faults that only few worlds have, because they suspend some checks.
+        apart: Faults that few worlds have, with any focus; they do not change what else is drawn.
+        focus: Replaces the one that is drawn.
     """
     own = chance_apart(chance)
     drifts_fully, sizes = own.random() < 0.5, draw_sizes(own)

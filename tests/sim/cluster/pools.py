@@ -1,4 +1,4 @@
-"""Labels: tasks run where they want to, and those that cannot run anywhere say so."""
+"""Checks of labels: tasks run on matching nodes, and give a reason if there is none."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ ONGOING = (TaskStatus.READY, TaskStatus.RUNNING, TaskStatus.BACKING_OFF)
 
 
 def waits_for_pool(world: World, tasks: Iterable[Task]) -> bool:
-    """Return True if an execution cannot go on, for no node has what it wants, and says so."""
+    """Return True if an execution waits for a label that no node has, with that reason."""
     missing = {
         f"waits for a node with pool={pool}"
         for pool in world.plan.pools
@@ -25,7 +25,7 @@ def waits_for_pool(world: World, tasks: Iterable[Task]) -> bool:
 def unfinished(world: World) -> str:
     """Return an execution that has not ended, though it is not held; nothing if there is none.
 
-    Those are left out that wait for a node with a label that none has, and say so.
+    Executions that wait for a label that no node has, with that reason, do not count.
     """
     for number in range(world.plan.shard_count):
         found = world.primary_of(ShardId(number))
@@ -39,7 +39,7 @@ def unfinished(world: World) -> str:
 
 
 def see_pools(world: World, records: Records) -> None:
-    """Check that each attempt ran on a node with the labels that its task wants.
+    """Check that each attempt ran on a node with the labels that its task requires.
 
     Raises:
         Violation: One did not.

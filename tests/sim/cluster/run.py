@@ -1,4 +1,4 @@
-"""One seed: live through faults, become well again, be quiet, and be looked at from all sides."""
+"""The run of one seed: faults, recovery, quiet, and final checks."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ from sim.cluster.final_checks import Records, see_end
 from sim.cluster.lost_state import REVISION_SET_BACK, found_cluster, keep_backups
 from sim.cluster.plan import Plan, draw_plan
 from sim.cluster.pools import see_pools, unfinished
-from sim.cluster.sides import Alone, see_sides, untold
+from sim.cluster.stand_ins import Alone, see_stand_ins, undelivered
 from sim.cluster.users import User
 from sim.cluster.world import World
 from sim.loop import VirtualLoop, first_error
@@ -115,7 +115,7 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
     )
     see_end(world, [story for user in users for story in user.stories])
     records = Records(world)
-    see_sides(world, records)
+    see_stand_ins(world, records)
     see_pools(world, records)
 
 
@@ -129,10 +129,10 @@ async def _become_quiet(world: World, users: list[User]) -> None:
     for user in users:
         await user.quiet()
     attempts_before = -1
-    while (unfinished(world) or untold(world)) and world.counts["attempts"] > attempts_before:
+    while (unfinished(world) or undelivered(world)) and world.counts["attempts"] > attempts_before:
         attempts_before = world.counts["attempts"]
         await asyncio.sleep(ENDS_WITHIN_S)
-    await _wait_until(lambda: untold(world), HEALS_WITHIN_S)
+    await _wait_until(lambda: undelivered(world), HEALS_WITHIN_S)
     if what := unfinished(world):
         raise Violation(f"L1: nothing has begun for {ENDS_WITHIN_S} s, and {what}")
     await _wait_until(lambda: unwell(world), HEALS_WITHIN_S)

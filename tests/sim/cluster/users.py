@@ -1,7 +1,7 @@
-"""Users: they make jobs, trigger, cancel, pause, resume, replace and delete, and remember it all.
+"""Simulated users, which create, trigger, pause and delete jobs, and record the answers.
 
-What happens to one job is asked for by one user, one thing after another, so that what it has to
-be in the end follows from what its user was told.
+All requests about a job come from one user, one after the other, so that the answers determine the
+job's state at the end.
 """
 
 import asyncio
@@ -29,25 +29,25 @@ from rota.core.vocabulary.decision import Done, JobSaved, Triggered
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
-from sim.cluster.client import Client, Told
+from sim.cluster.client import Client, Response
 from sim.cluster.jobs import draw_job, draw_script
 from sim.cluster.world import World
 
 LONGEST_MS = 20_000
-"""An attempt that was triggered may take longer than a lease of attempts."""
+"""A triggered attempt may take longer than an attempt's lease."""
 JOBS_MAX = 6
 """Jobs that one user has at a time."""
 
 
 @dataclass(slots=True)
 class Triggering:
-    """An execution that a user asked for.
+    """An execution that a user triggered.
 
     Attributes:
         number: Its mark, which is in its parameters.
         execution_id: None if no answer came.
-        cancelled_at: When its user was told that it is cancelled; microseconds of true time.
-        seen: How it ended, when its user looked.
+        cancelled_at: When its user got the answer to a cancel; microseconds of true time.
+        seen: Its final state, as its user read it.
     """
 
     number: int
@@ -58,14 +58,14 @@ class Triggering:
 
 @dataclass(slots=True)
 class Story:
-    """What a user did to a job, and was told.
+    """A user's requests about a job, and their answers.
 
     Attributes:
-        job_id: None if nobody answered when it was made.
+        job_id: None if its creation got no answer.
         is_certain: Every try had a known end, so that none can still take effect.
-        is_there: Whether it exists; None if nobody knows.
+        is_there: Whether it exists; None if unknown.
         is_replaced: Whether it may have had another version.
-        is_paused: None if nobody knows.
+        is_paused: None if unknown.
     """
 
     spec: JobSpec
@@ -81,7 +81,7 @@ class User:
     """One user.
 
     Args:
-        world: Where.
+        world: The simulated cluster.
         number: From 0.
     """
 
@@ -95,7 +95,7 @@ class User:
         self._has_pools = world.plan.has_pools
 
     async def live(self) -> None:
-        """Do one thing after another, until there is to be quiet."""
+        """Send random requests, one after the other, until the world is to be quiet."""
         acts = [self._trigger] * 5 + [self._look] * 2
         acts += [self._cancel, self._pause, self._resume, self._replace, self._delete]
         while not self._world.is_quiet:
@@ -115,7 +115,7 @@ class User:
             while story.job_id and story.is_there is not False and story.is_paused is None:
                 await self._pause(story)
 
-    # -- what a user does -----------------------------------------------------------------------
+    # -- operations -----------------------------------------------------------------------------
 
     async def _make(self) -> None:
         self._count += 1
@@ -128,36 +128,36 @@ class User:
         await self._save(story)
 
     async def _save(self, story: Story) -> None:
-        """Have a job made; asked again, one that was made and nobody told of is the answer."""
-        told = await self._do(story, SaveJob(spec=story.spec))
-        if isinstance(told.answer, JobSaved):
-            story.job_id, story.is_there = told.answer.job_id, True
-        elif not told.is_unknown:
+        """Create a job; a repeated request is answered with the job of an unanswered one."""
+        response = await self._do(story, SaveJob(spec=story.spec))
+        if isinstance(response.answer, JobSaved):
+            story.job_id, story.is_there = response.answer.job_id, True
+        elif not response.is_unknown:
             story.is_there = False
 
     async def _replace(self, story: Story) -> None:
         spec = draw_job(self._chance, story.spec.name, [], has_pools=self._has_pools)
         story.is_replaced = True
-        told = await self._do(story, SaveJob(spec=spec, may_replace=True))
-        if isinstance(told.answer, JobSaved):
+        response = await self._do(story, SaveJob(spec=spec, may_replace=True))
+        if isinstance(response.answer, JobSaved):
             story.spec = spec
 
     async def _delete(self, story: Story) -> None:
         assert story.job_id is not None
         story.is_there = None
-        told = await self._do(story, DeleteJob(job_id=story.job_id))
-        if isinstance(told.answer, Done) or _is_missing(told):
+        response = await self._do(story, DeleteJob(job_id=story.job_id))
+        if isinstance(response.answer, Done) or _is_missing(response):
             story.is_there = False
 
     async def _pause(self, story: Story) -> None:
         assert story.job_id is not None
-        told = await self._do(story, PauseJob(job_id=story.job_id, by="a user"))
-        story.is_paused = None if told.is_unknown else True
+        response = await self._do(story, PauseJob(job_id=story.job_id, by="a user"))
+        story.is_paused = None if response.is_unknown else True
 
     async def _resume(self, story: Story) -> None:
         assert story.job_id is not None
-        told = await self._do(story, ResumeJob(job_id=story.job_id))
-        story.is_paused = None if told.is_unknown else False
+        response = await self._do(story, ResumeJob(job_id=story.job_id))
+        story.is_paused = None if response.is_unknown else False
 
     async def _trigger(self, story: Story) -> None:
         assert story.job_id is not None
@@ -171,10 +171,10 @@ class User:
             parameters=msgspec.json.encode(script).decode(),
             idempotency=Idempotency(key=key, digest=key),
         )
-        told = await self._do(story, command)
-        if isinstance(told.answer, Triggered):
-            triggering.execution_id = told.answer.execution_id
-        elif isinstance(told.answer, Refused):
+        response = await self._do(story, command)
+        if isinstance(response.answer, Triggered):
+            triggering.execution_id = response.answer.execution_id
+        elif isinstance(response.answer, Refused):
             story.triggers.remove(triggering)
 
     async def _cancel(self, story: Story) -> None:
@@ -182,12 +182,12 @@ class User:
         if known:
             triggering = self._chance.choice(known)
             assert triggering.execution_id is not None
-            told = await self._do(story, Cancel(execution_id=triggering.execution_id))
-            if isinstance(told.answer, Done) or _is_missing(told):
-                triggering.cancelled_at = told.at
+            response = await self._do(story, Cancel(execution_id=triggering.execution_id))
+            if isinstance(response.answer, Done) or _is_missing(response):
+                triggering.cancelled_at = response.at
 
     async def _look(self, story: Story) -> None:
-        """Look how an execution goes: once it has ended, it never is otherwise (I14)."""
+        """Read the state of an execution: a final state never changes (I14)."""
         known = [each for each in story.triggers if each.execution_id]
         if not known:
             return
@@ -202,24 +202,24 @@ class User:
             found = live or wiring.context.history.execution(shard.id, execution_id)
             return found.status if found else ExecutionStatus.QUEUED
 
-        told = await self._client.request(status)
-        if told.answer in FINAL_EXECUTION_STATES:
-            assert isinstance(told.answer, ExecutionStatus)
-            triggering.seen = triggering.seen or told.answer
+        response = await self._client.request(status)
+        if response.answer in FINAL_EXECUTION_STATES:
+            assert isinstance(response.answer, ExecutionStatus)
+            triggering.seen = triggering.seen or response.answer
 
-    # -- how it is asked ------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------
 
-    async def _do(self, story: Story, command: Command) -> Told:
-        told = await self._client.command(_shard_of(story.spec), command)
-        what = "operations not answered" if told.is_unknown else "operations acknowledged"
+    async def _do(self, story: Story, command: Command) -> Response:
+        response = await self._client.command(_shard_of(story.spec), command)
+        what = "operations not answered" if response.is_unknown else "operations acknowledged"
         self._world.counts[what] += 1
-        self._world.note(type(command).__name__, story.spec.name, repr(told.answer))
-        story.is_certain = story.is_certain and told.is_certain
-        return told
+        self._world.note(type(command).__name__, story.spec.name, repr(response.answer))
+        story.is_certain = story.is_certain and response.is_certain
+        return response
 
 
 def mark(number: int) -> str:
-    """Return what is in the parameters of a triggered execution, and of no other."""
+    """Return the mark in the parameters of one triggered execution."""
     return f"trigger {number}."
 
 
@@ -227,5 +227,5 @@ def _shard_of(spec: JobSpec) -> Callable[[Shards], Shard]:
     return lambda shards: shards.of_name(spec.namespace, spec.name)
 
 
-def _is_missing(told: Told) -> bool:
-    return isinstance(told.answer, Refused) and told.answer.kind is Kind.NOT_FOUND
+def _is_missing(response: Response) -> bool:
+    return isinstance(response.answer, Refused) and response.answer.kind is Kind.NOT_FOUND

@@ -1,4 +1,4 @@
-"""Everything there is in a run: machines, links, the coordinator, and what is seen of them."""
+"""The world of a run: machines, links, the coordinator, and the observer."""
 
 import asyncio
 from collections import Counter, deque
@@ -30,30 +30,30 @@ T = TypeVar("T")
 
 BACKUPS = 8
 SENT_KEPT = 2_000
-"""Messages that a member may send once more, of the last seconds or minutes."""
+"""Number of messages kept for replays, of the last seconds or minutes."""
 
 
 class World:
     """A simulated cluster and its surroundings.
 
     Args:
-        loop: Whose time is the true one.
-        group: Where all nodes live.
-        chance: Of the seed.
-        plan: What it is like.
+        loop: Its time is the true time.
+        group: Task group of all nodes.
+        chance: Random numbers of the seed.
+        plan: The parameters.
 
     Attributes:
-        counts: How often what happened.
+        counts: Number of events by kind.
         is_healing: There are no faults any more.
-        is_quiet: Nor do users ask for anything.
+        is_quiet: There are no requests of users any more either.
         sent: The last messages, each with its sender, receiver and shard.
         is_rolling: The nodes are being restarted one after the other.
-        is_lost: The coordinator lost what it had, and no recovery followed.
-        witnesses: Nodes that saw a revision to which the coordinator was set back since, each with
-            its process and that revision.
+        is_lost: The coordinator lost state, and no recovery followed.
+        witnesses: Nodes that saw a higher revision before the coordinator was set back, each with
+            its life and that revision.
         backups: Of the coordinator's state, the oldest first.
-        excused_until: Sessions ended without their time being over: until all are known to have,
-            two nodes may think that they have authority (PROTOCOL I2).
+        excused_until: End of the time in which two nodes may assume authority (PROTOCOL I2),
+            because sessions ended early.
     """
 
     def __init__(
@@ -96,16 +96,16 @@ class World:
         return self.loop.now
 
     def after(self, delay: int, action: Callable[[], None]) -> None:
-        """Do something later."""
+        """Call *action* after *delay* microseconds."""
         self.loop.call_later(delay / SECOND, action, context=self.loop.context)
 
     def note(self, *what: object) -> None:
-        """Have something that happened in the trace."""
+        """Add an event to the trace."""
         self._trace.update(repr((self.loop.now, what)).encode())
 
     @property
     def trace(self) -> str:
-        """A digest of all that happened, in order."""
+        """A digest of all events, in order."""
         return self._trace.hexdigest()
 
     def _saw_begin(self, sighting: Sighting) -> None:
@@ -121,21 +121,21 @@ class World:
             was_alive = life is not None and life.session == earlier.primary_session
             self.counts["handovers" if was_alive else "takeovers"] += 1
 
-    # -- what there is --------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------
 
     @property
     def configurations(self) -> Mapping[ShardId, Configuration]:
-        """Who holds what, as the coordinator has it."""
+        """The shards' configurations in the coordinator."""
         return self.server.state.view().configurations
 
     @property
     def targets(self) -> list[tuple[NodeId, ...]]:
-        """Who ought to hold what."""
+        """The nodes that ought to have copies, by shard."""
         members = self.server.state.view().members
         return [self.placement(members, ShardId(each)) for each in range(self.plan.shard_count)]
 
     def acting(self, number: ShardId) -> Iterator[tuple[Machine, Shard]]:
-        """Yield the nodes that have the right to act for a shard; one at most, if all is well."""
+        """Yield the nodes with authority for a shard; at most one if no rule is broken."""
         for machine in self.machines.values():
             wiring = machine.wiring
             if wiring is not None:
@@ -152,7 +152,7 @@ class World:
 
 
 class WatchedServer(SimulatedServer):
-    """The coordinator, and somebody who sees what it was like before and after each change."""
+    """The coordinator, with a callback for the views before and after each change."""
 
     def __init__(self, clock: SkewedClock, saw_change: Callable[[View, View], None]) -> None:
         super().__init__(clock)
@@ -160,7 +160,7 @@ class WatchedServer(SimulatedServer):
         self._seen = self.state.view()
 
     def change(self, work: Callable[[CoordinationState], T]) -> T:
-        """Do *work*, and tell if it changed anything."""
+        """Do *work*, and call back if it changed anything."""
         answer = super().change(work)
         if self.state.revision != self._seen.revision:
             before, self._seen = self._seen, self.state.view()
@@ -169,7 +169,7 @@ class WatchedServer(SimulatedServer):
 
 
 class Ring:
-    """Where copies ought to be, by the real ring (`rota.node.cluster.membership.Placement`)."""
+    """Placement of copies by the real ring (`rota.node.cluster.membership.Placement`)."""
 
     def __init__(self, shard_count: int) -> None:
         self._shard_count = shard_count

@@ -1,4 +1,4 @@
-"""What must hold at every moment of a run, seen from outside.
+"""Invariants of every moment of a run, checked from outside.
 
 The invariants (I) are in docs/explanation/protocol.md, L1 in docs/explanation/proof.md.
 """
@@ -21,23 +21,23 @@ from sim.protocol.disk import Image
 from sim.protocol.node import Node, rows_of
 
 CHANGES_MAX = 8
-"""Swaps with an unknown outcome, promises: more than so many would be a leak."""
+"""Limit of swaps with an unknown outcome, and of promises: more would be a leak."""
 
 
 class Violation(Exception):
-    """A rule that must always hold did not."""
+    """An invariant was broken."""
 
 
 class Checks:
-    """Watches a cluster.
+    """Checks the invariants of a cluster.
 
     Args:
-        nodes: All of them.
-        copies: How many copies there are to be.
+        nodes: All nodes.
+        copies: Wanted number of copies.
 
     Attributes:
-        acknowledged: What clients were told is committed.
-        last_acknowledged: The last index of them.
+        acknowledged: Entries acknowledged to clients, by index.
+        last_acknowledged: The last index of these.
         lost: Copies whose disks were lost.
     """
 
@@ -55,15 +55,15 @@ class Checks:
         self._configurations: dict[Epoch, Configuration] = {}
         self._used_twice: set[Epoch] = set()
 
-    # -- as it happens --------------------------------------------------------------------------
+    # -- at each event --------------------------------------------------------------------------
 
     def saw_commit(self, node: Node, index: Index, value: bytes) -> None:
-        """I3: whoever commits an index commits the same entry there."""
+        """I3: all nodes commit the same entry at an index."""
         if self._committed.setdefault(index, value) != value:
             raise Violation(f"I3: {node.id} commits another entry {index} than was committed")
 
     def saw_acknowledgement(self, node: Node, index: Index, value: bytes) -> None:
-        """I1: what a client was told is never anything else; and it is on enough disks."""
+        """I1: an acknowledged entry never changes; and it is on enough disks."""
         if self.acknowledged.setdefault(index, value) != value:
             raise Violation(f"I1: {node.id} acknowledges another entry {index} than was before")
         self.last_acknowledged = max(self.last_acknowledged, index)
@@ -71,12 +71,12 @@ class Checks:
         have = sum(
             each.last >= index and each.entries.get(index, value) == value for each in images
         )
-        # One copy may have been lost since it answered; and its node may have another since.
+        # One copy may have been lost since it answered, and its node may have a new one.
         if have + bool(self.lost) < self._copies.least:
             raise Violation(f"R10: {node.id} acknowledges entry {index}, which {have} disks have")
 
     def saw_answer(self, node: Node, message: Message) -> None:
-        """R2, R9: what an answer tells survives a power loss already."""
+        """R2, R9: the content of an answer is already durable."""
         if not isinstance(message, Appended | Mismatch | PartTaken):
             return
         image = node.disk.durable
@@ -100,7 +100,7 @@ class Checks:
 
         A configuration that follows one of a coordinator that lost its state may name copies that
         lack entries; no node may act by it. It may also have an epoch that was used before, if
-        only nodes that were down or cut off knew of that epoch (docs/explanation/guarantees.md).
+        only nodes that were down or cut off had that epoch (docs/explanation/guarantees.md).
         """
         before, fresh = swap.expected, swap.fresh
         if self._configurations.setdefault(fresh.epoch, fresh) != fresh:
@@ -122,10 +122,10 @@ class Checks:
         if not is_lost:
             self.see_copies(fresh)
 
-    # -- whenever asked -------------------------------------------------------------------------
+    # -- on request -----------------------------------------------------------------------------
 
     def see_authority(self) -> None:
-        """I2, and that whoever has authority knows all that was acknowledged."""
+        """I2; and a node with authority has all acknowledged entries."""
         acting = [
             node for node in self._nodes if node.is_up and node.replica.has_authority(node.clock())
         ]
@@ -136,9 +136,9 @@ class Checks:
                 raise Violation(f"I1: {node.id} acts without entry {self.last_acknowledged}")
 
     def see_copies(self, configuration: Configuration) -> None:
-        """I7: whatever counts, and did not lose its disk, durably has all that was acknowledged.
+        """I7: each counted copy with its disk durably has all acknowledged entries.
 
-        So it survives the loss of any one of them.
+        So they survive the loss of any one copy.
         """
         for copy in configuration.sync:
             image = self._by_id[copy.node_id].disk.durable
@@ -153,7 +153,10 @@ class Checks:
                 raise Violation(f"I7: {copy} counts, and has another entry")
 
     def see_nodes(self) -> None:
-        """R5, I4, I5: nothing comes or goes back, journals match; and nothing grows without end."""
+        """R5, I4, I5: no lost copy and no older state returns; journals match; sizes are bounded.
+
+        The sizes are those of the promises and of the changes under way.
+        """
         for node in self._nodes:
             if not node.is_up:
                 continue
@@ -184,10 +187,10 @@ class Checks:
         if size > CHANGES_MAX:
             raise Violation(f"{node.id} has {size} {what}")
 
-    # -- in the end -----------------------------------------------------------------------------
+    # -- at the end -----------------------------------------------------------------------------
 
     def see_rows(self, configuration: Configuration) -> None:
-        """I1, I3: each copy that counts has the rows that all committed entries make, no others."""
+        """I1, I3: each counted copy has exactly the rows of all committed entries."""
         for index, value in self.acknowledged.items():
             if self._committed[index] != value:
                 raise Violation(f"I1: acknowledged entry {index} was replaced")
@@ -204,7 +207,7 @@ class Checks:
 
 
 def change_rows(rows: dict[bytes, bytes], value: bytes) -> None:
-    """Change rows as an entry tells."""
+    """Apply the changes of an entry to rows."""
     for key, row in rows_of(value):
         if row is None:
             rows.pop(key, None)
@@ -213,7 +216,7 @@ def change_rows(rows: dict[bytes, bytes], value: bytes) -> None:
 
 
 def different(image: Image, wanted: dict[bytes, bytes]) -> str:
-    """Return which rows differ."""
+    """Return the rows that differ."""
     keys = sorted(image.rows.keys() | wanted.keys())
     pairs = ((key, image.rows.get(key), wanted.get(key)) for key in keys)
     return str([pair for pair in pairs if pair[1] != pair[2]])

@@ -1,4 +1,4 @@
-"""The coordinator as the protocol sees it: one configuration, and a session for each node."""
+"""A simulated coordinator: one configuration, and a session for each node."""
 
 from dataclasses import dataclass, field
 
@@ -9,12 +9,12 @@ from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swappe
 
 @dataclass(slots=True)
 class Coordination:
-    """What all nodes agree on. Time is the world's own.
+    """The coordinator's state, on the world's time.
 
     Attributes:
-        generation: As the last recovery raised it.
+        generation: Raised by each recovery.
         is_emptied: Whether the record of the cluster is lost too, until a recovery.
-        history: Every configuration that ever was in force.
+        history: All configurations so far.
     """
 
     ttl: Duration
@@ -32,7 +32,7 @@ class Coordination:
         self.current, self.is_emptied = configuration, configuration is None
 
     def last_sessions(self) -> dict[NodeId, Session]:
-        """Return every node's last session that was not ended early, be its time over or not."""
+        """Return every node's last session that was not ended early, expired or not."""
         return {node: session for node, (session, _) in self._sessions.items()}
 
     def live(self, now: Instant) -> dict[NodeId, Session]:
@@ -42,14 +42,14 @@ class Coordination:
     def begin_session(
         self, node_id: NodeId, now: Instant, session: Session | None = None
     ) -> Session:
-        """Begin a session, with a name of its own or *session*; the node's last one ends."""
+        """Begin a session with a new name or *session*; the node's last one ends."""
         self._session_count += 1
         session = session or Session(f"s{self._session_count}")
         self._sessions[node_id] = session, Instant(now + self.ttl)
         return session
 
     def holds(self, node_id: NodeId, session: Session) -> bool:
-        """Tell whether a session is the node's last one, be it over or not."""
+        """Return True if a session is the node's last one, expired or not."""
         return node_id in self._sessions and self._sessions[node_id][0] == session
 
     def renew(self, node_id: NodeId, session: Session, now: Instant) -> bool:

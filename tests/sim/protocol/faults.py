@@ -1,4 +1,4 @@
-"""What goes wrong in a world: each fault by its name, which tells whether it happened."""
+"""Faults of a world, by name; each returns True if it happened."""
 
 from collections.abc import Callable
 from itertools import product
@@ -13,7 +13,7 @@ from sim.protocol.world import World
 
 
 def crash(world: World, node: Node) -> bool:
-    """Kill a node; it comes back soon, perhaps before anyone noticed."""
+    """Kill a node; it starts again soon, perhaps before another node noticed."""
     if not node.is_up:
         return False
     node.crash()
@@ -22,7 +22,7 @@ def crash(world: World, node: Node) -> bool:
 
 
 def see_death(world: World, node: Node) -> bool:
-    """A process dies, its warden sees it, ends its session and tells the others (note 2)."""
+    """Kill a process; its warden ends the session and sends the proof of death (note 2)."""
     session = node.liveness.session if node.is_up else NO_SESSION
     if not crash(world, node) or session == NO_SESSION:
         return False
@@ -54,7 +54,7 @@ def wipe(world: World, node: Node) -> bool:
 
 
 def pause(world: World, node: Node) -> bool:
-    """Stop a process for a while; its clock goes on, and it does not notice."""
+    """Pause a process for a while; its clock runs on, and it does not notice."""
     if not node.is_up or node.is_paused:
         return False
     node.is_paused = True
@@ -91,7 +91,7 @@ def freeze_disk(world: World, node: Node) -> bool:
 
 
 def partition(world: World, node: Node) -> bool:
-    """Part the nodes in two."""
+    """Cut the nodes into two groups."""
     del node
     side = set(world.chance.sample(world.nodes, world.chance.randrange(1, len(world.nodes))))
     world.cuts = {
@@ -101,7 +101,7 @@ def partition(world: World, node: Node) -> bool:
 
 
 def isolate(world: World, node: Node) -> bool:
-    """Part one node from all others, perhaps from the coordinator too."""
+    """Cut one node off from all others, perhaps from the coordinator too."""
     others = [each for each in world.nodes if each is not node]
     world.cuts = {pair for o in others for pair in ((node.id, o.id), (o.id, node.id))}
     if world.chance.random() < 0.5:
@@ -128,7 +128,7 @@ def isolate_primary(world: World, node: Node) -> bool:
 
 
 def cut_one_way(world: World, node: Node) -> bool:
-    """Have what a node sends not arrive at most others."""
+    """Drop the messages of a node to most others."""
     world.cuts |= {
         (node.id, other.id)
         for other in world.nodes
@@ -138,14 +138,14 @@ def cut_one_way(world: World, node: Node) -> bool:
 
 
 def cut_off(world: World, node: Node) -> bool:
-    """Part some nodes from the coordinator."""
+    """Cut some nodes off from the coordinator."""
     del node
     world.cut_off = {each.id for each in world.nodes if world.chance.random() < 0.4}
     return True
 
 
 def stop_coordinator(world: World, node: Node) -> bool:
-    """Have no coordinator for a while; then sessions have their full time again."""
+    """Stop the coordinator for a while; then sessions have their full time again."""
     del node
     if world.is_coordinator_down:
         return False
@@ -167,7 +167,7 @@ def refuse(world: World, node: Node) -> bool:
 
 
 def storm(world: World, node: Node) -> bool:
-    """Have every message come many times, in any order."""
+    """Duplicate every message many times, in any order."""
     del node
     world.storm_until = world.now + SECOND
     return True
@@ -200,7 +200,7 @@ def revoke_session(world: World, node: Node) -> bool:
 
 
 def forge(world: World, node: Node) -> bool:
-    """Have a member send what it has no right to, or what cannot be true (R41)."""
+    """Have a member send messages without the right to, or with false content (R41)."""
     current = world.coordination.current
     if current is None or current.primary == node.id:
         return False
@@ -213,7 +213,7 @@ def forge(world: World, node: Node) -> bool:
 
 
 def replay(world: World, node: Node) -> bool:
-    """Have a member send old messages once more: its own, and others' in its own name."""
+    """Have a member replay old messages: its own, and others' under its own name."""
     if len(world.sent) < REPLAYED:
         return False
     for sender, receiver, message in world.chance.sample(list(world.sent), REPLAYED):

@@ -1,4 +1,4 @@
-"""The loop around one replica: what `rota.node` is in a real node."""
+"""The loop around one replica, in place of `rota.node` in a real node."""
 
 from collections.abc import Callable, Collection
 from random import Random
@@ -33,12 +33,12 @@ SHARD = ShardId(0)
 TICK = Duration(100 * MS)
 KEEPALIVE = Duration(600 * MS)
 LOOK = Duration(900 * MS)
-TELL_LOSS = Duration(1_000 * MS)
+REPORT_LOSS = Duration(1_000 * MS)
 KEYS = 17
 
 
 class Surroundings(Protocol):
-    """What a node has around it."""
+    """The interface of the world for its nodes."""
 
     plan: Plan
     chance: Random
@@ -47,7 +47,7 @@ class Surroundings(Protocol):
     now: int
 
     def after(self, delay: int, action: Callable[[], None]) -> None:
-        """Do something later."""
+        """Call *action* after *delay* microseconds."""
         ...
 
     def send(self, sender: "Node", receiver_id: NodeId, message: Message) -> None:
@@ -59,7 +59,7 @@ class Surroundings(Protocol):
         ...
 
     def ask_swap(self, node: "Node", swap: Swap) -> None:
-        """Ask it for a swap; the replica is told the answer, or that there was none."""
+        """Request a swap; the replica gets the answer, or None after a timeout."""
         ...
 
     def renew(self, node_id: NodeId, session: Session) -> Session | None:
@@ -74,8 +74,8 @@ class Surroundings(Protocol):
         """Return True if there is a link to each of *others*."""
         ...
 
-    def tell_loss(self, node: "Node", generation: int) -> None:
-        """Tell the other nodes that the coordinator lost a generation; they may hear it."""
+    def report_loss(self, node: "Node", generation: int) -> None:
+        """Report a lost generation of the coordinator to the other nodes; reports may get lost."""
         ...
 
     def sync_time(self, node: "Node") -> int:
@@ -87,11 +87,11 @@ class Surroundings(Protocol):
         ...
 
     def saw_commit(self, node: "Node", index: Index, value: bytes) -> None:
-        """Note that a node knows an entry to be committed."""
+        """Record that a node has an entry as committed."""
         ...
 
     def acknowledge(self, node: "Node", index: Index, value: bytes) -> None:
-        """Note that a client was told that its entry is committed."""
+        """Record that an entry was acknowledged to a client."""
         ...
 
 
@@ -99,13 +99,13 @@ class Node:
     """A node with one replica.
 
     Attributes:
-        rate: How fast its clock runs.
-        life: Counts its starts and ends.
-        stash: What waits for the end of a pause.
-        targets: Which nodes ought to have copies, as it saw last.
-        slow_until: Until when its disk is slow, in the world's time.
-        lost: What its disk has of the coordinator's loss.
-        frozen_until: Likewise, until when no sync ends that begins now.
+        rate: Rate of its clock.
+        life: Number of its starts and ends.
+        stash: Callbacks that wait for the end of a pause.
+        targets: The nodes that ought to have copies, as it saw last.
+        slow_until: End of the time in which its disk is slow, in the world's time.
+        lost: The lost generation of the coordinator, as stored on its disk.
+        frozen_until: Earliest end of a sync that begins now, in the world's time.
     """
 
     def __init__(self, name: str, world: Surroundings) -> None:
@@ -157,7 +157,7 @@ class Node:
         self.later(self.world.chance.randrange(TICK), self.tick)
         self.later(self.world.chance.randrange(50 * MS), self.keep_alive)
         self.later(self.world.chance.randrange(50 * MS), self.look)
-        self.later(TELL_LOSS, self.repeat_loss)
+        self.later(REPORT_LOSS, self.repeat_loss)
 
     def crash(self) -> None:
         """End a life; what is not durable is lost, or not."""
@@ -206,7 +206,7 @@ class Node:
         self.replica.tick(self.clock(), self.world.chance.getrandbits(64), self.targets)
         self.later(int(TICK * self.world.chance.uniform(0.8, 1.2)), self.tick)
 
-    def hear_loss(self, sender: NodeId, generation: int) -> None:
+    def receive_loss(self, sender: NodeId, generation: int) -> None:
         """Take another node's word that the coordinator lost a generation."""
         self.continuity.accept_report(generation, sender)
 
@@ -214,8 +214,8 @@ class Node:
         """Tell the others of a loss, again and again while this node is frozen by it."""
         if self.continuity.lost is not None and self.replica.is_lost:
             self.lost = self.continuity.lost
-            self.world.tell_loss(self, self.continuity.lost)
-        self.later(TELL_LOSS, self.repeat_loss)
+            self.world.report_loss(self, self.continuity.lost)
+        self.later(REPORT_LOSS, self.repeat_loss)
 
     def turn(self) -> None:
         """Do what the replica wants done, apply what is committed, answer whom it may."""

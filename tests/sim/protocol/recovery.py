@@ -1,4 +1,4 @@
-"""What an operator does about a coordinator that lost its state: a recovery, by the real plan."""
+"""Recovery of a coordinator that lost its state, by the real plan."""
 
 from itertools import product
 
@@ -13,11 +13,11 @@ from sim.protocol.world import World
 from support.inventories import hashes_of, held
 
 AGAIN = SECOND
-"""The operator tries again so much later, until all nodes run and none is without the news."""
+"""Pause before the operator's next try, until all nodes run and all have detected the loss."""
 
 
 def recover(world: World) -> None:
-    """Write what the plan says while all nodes run; else, or if it is refused, try again later.
+    """Carry out the recovery plan while all nodes run; else, or if it is refused, try again later.
 
     Raises:
         Violation: The shard stays closed, though all nodes run.
@@ -35,7 +35,7 @@ def recover(world: World) -> None:
         members={},
         cluster=Cluster(id="", shards=1, replicas=1, generation=world.coordination.generation),
     )
-    told = {
+    inventories = {
         node.id: Inventory(lost=node.continuity.lost, shards={SHARD: held(node.replica)})
         for node in world.nodes
     }
@@ -48,7 +48,7 @@ def recover(world: World) -> None:
     unseeing = sum(node.replica.seen is None for node in world.nodes)
     is_blind = world.counts["wipe"] + unseeing >= least
     try:
-        plan = plan_of(view, told, hashes, least=least, accepts_loss=is_blind)
+        plan = plan_of(view, inventories, hashes, least=least, accepts_loss=is_blind)
     except Refused as refusal:
         if refusal.code == "coordination_sound" and not _has_lost(world):
             world.is_lost = False
@@ -61,7 +61,7 @@ def recover(world: World) -> None:
     wanted = {Finding.RECOVERABLE, *({Finding.UNSURE} if is_blind else ())}
     is_new = shard.finding is Finding.NEW and not world.checks.last_acknowledged
     if shard.finding not in wanted and not is_new:
-        raise Violation(f"R31: {shard.finding} of {told}")
+        raise Violation(f"R31: {shard.finding} of {inventories}")
     world.note("recovered", shard.fresh)
     world.count("recoveries")
     world.is_lost = False
@@ -74,7 +74,7 @@ def recover(world: World) -> None:
 
 
 def see_missing_nodes(world: World) -> None:
-    """Check what a recovery would find now if nodes were missing: it is sure only if that is safe.
+    """Check that a recovery without some nodes would be sure only if that is safe.
 
     One node is lost for good, and another one may have an empty disk in the place of its own. The
     coordinator has nothing.
@@ -91,7 +91,7 @@ def see_missing_nodes(world: World) -> None:
     generation = world.coordination.generation
     members = {node.id: Member(node_id=node.id, store_id="", address="") for node in world.nodes}
     view = View(revision=0, configurations={}, lives={}, members=members, cluster=None)
-    told = {
+    inventories = {
         node.id: Inventory(lost=generation, shards={SHARD: held(node.replica)})
         for node in world.nodes
         if node.is_up
@@ -99,7 +99,7 @@ def see_missing_nodes(world: World) -> None:
     for gone, empty in product(down or world.nodes, [None, *world.nodes]):
         if gone is empty or (gone.is_up and empty is None):
             continue
-        answers = {key: each for key, each in told.items() if key != gone.id}
+        answers = {key: each for key, each in inventories.items() if key != gone.id}
         if empty is not None:
             answers[empty.id] = Inventory(lost=generation, shards={SHARD: HeldCopy()})
         [shard] = plan_of(view, answers, hashes, without=[gone.id], least=world.copies.least).shards

@@ -1,4 +1,4 @@
-"""One seed: live through faults, become well again, and be quiet."""
+"""The run of one seed: faults, recovery, and quiet."""
 
 from random import Random
 
@@ -12,7 +12,7 @@ from sim.sizes import in_use
 
 FAULTS_FOR = Duration(40 * SECOND)
 LEFT_OVER_FOR = Duration(6 * SECOND)
-"""What began before the faults ended may take so long: a slow sync, a slow swap."""
+"""Time for operations that began before the faults ended: a slow sync, a slow swap."""
 HEALS_WITHIN = Duration(60 * SECOND)
 QUIET_FOR = Duration(2 * SECOND)
 
@@ -55,7 +55,7 @@ def live(world: World) -> None:
 
 
 def become_well(world: World) -> None:
-    """L1: without faults a shard is well within a time, and goes on."""
+    """L1: without faults a shard is whole within a limit, and acknowledges further entries."""
     before, deadline = world.checks.last_acknowledged, world.now + HEALS_WITHIN
     world.run_until(world.now + LEFT_OVER_FOR)
     while not world.is_well() or world.checks.last_acknowledged <= before:
@@ -65,7 +65,7 @@ def become_well(world: World) -> None:
 
 
 def be_quiet(world: World) -> None:
-    """Without work there are beats and nothing else; and all copies are the same."""
+    """Check that without work there are beats alone, and all copies are equal."""
     world.is_quiet = True
     world.run_until(world.now + QUIET_FOR)
     before = world.counts.copy()

@@ -27,37 +27,37 @@ T = TypeVar("T")
 
 ANSWER_TIMEOUT = Duration(1_500 * MS)
 SENT_KEPT = 1_000
-"""Messages that a node may send once more, of the last seconds or minutes."""
+"""Number of messages kept for replays, of the last seconds or minutes."""
 
 
 @dataclass(slots=True)
 class _Flight:
-    """A swap on its way, and whether its node has been told."""
+    """A swap under way, and whether its node has the answer."""
 
     swap: Swap
     is_answered: bool = False
 
 
 class World:
-    """Everything there is in a run.
+    """The simulated cluster of a run.
 
     Args:
-        chance: Of the seed.
-        plan: What it is like.
+        chance: Random numbers of the seed.
+        plan: The parameters.
 
     Attributes:
         now: Microseconds since it began.
         targets: The nodes that ought to have copies; the primary first.
         is_healing: There are no faults any more.
-        is_quiet: Nor does anyone ask for anything.
-        excused_until: Sessions ended without their time being over: until all are known to have,
-            two nodes may think that they have authority (PROTOCOL I2).
-        cuts: From whom to whom no message gets.
-        cut_off: Who does not reach the coordinator.
-        refuses_until: Until when the coordinator answers that it does nothing but renew sessions.
-        storm_until: Until when messages come many times.
+        is_quiet: There are no requests of clients any more either.
+        excused_until: End of the time in which two nodes may assume authority (PROTOCOL I2),
+            because sessions ended early.
+        cuts: Pairs of sender and receiver without a connection.
+        cut_off: Nodes without a connection to the coordinator.
+        refuses_until: End of the time in which the coordinator only renews sessions.
+        storm_until: End of the time in which messages arrive many times.
         sent: The last messages, each with its sender and its receiver.
-        swaps_on_their_way: Those that the coordinator does not have yet.
+        swaps_on_their_way: Swaps that have not reached the coordinator yet.
         is_lost: The coordinator lost configurations, and no recovery followed.
     """
 
@@ -90,7 +90,7 @@ class World:
     # -- time -----------------------------------------------------------------------------------
 
     def run_until(self, end: int) -> None:
-        """Let everything happen that is to happen until *end*."""
+        """Run all events until *end*."""
         while self._events and self._events[0][0] <= end:
             at, _, action = heapq.heappop(self._events)
             self.now = at
@@ -100,17 +100,17 @@ class World:
         self.now = end
 
     def after(self, delay: int, action: Callable[[], None]) -> None:
-        """Do something later."""
+        """Call *action* after *delay* microseconds."""
         self._event_count += 1
         heapq.heappush(self._events, (self.now + max(0, delay), self._event_count, action))
 
     def note(self, *what: object) -> None:
-        """Have something that happened in the trace."""
+        """Add an event to the trace."""
         self._trace.update(repr((self.now, what)).encode())
 
     @property
     def trace(self) -> str:
-        """A digest of all that happened, in order."""
+        """A digest of all events, in order."""
         return self._trace.hexdigest()
 
     def count(self, what: str) -> int:
@@ -119,14 +119,14 @@ class World:
         return self.counts[what]
 
     def work(self) -> None:
-        """A client asks every node; the one that may do it does."""
+        """Have a client send a request to every node; the one with authority proposes an entry."""
         for node in self.nodes:
             if node.is_up and not node.is_paused and not self.is_quiet:
                 node.do(node.propose)
         self.after(self.chance.choice([1 * MS, 20 * MS, 100 * MS]), self.work)
 
     def look_around(self) -> None:
-        """Check what is too much to be checked at every step."""
+        """Run the checks that are too slow for every step."""
         self.checks.see_nodes()
         if self.coordination.current is not None and not self.is_lost:
             self.checks.see_copies(self.coordination.current)
@@ -145,14 +145,14 @@ class World:
         return not self.is_healing and self.chance.randrange(100) < self.plan.loss_percent
 
     def send(self, sender: Node, receiver_id: NodeId, message: Message) -> None:
-        """Send a message, which tells the truth."""
+        """Send a message with true content."""
         self.counts["messages"] += 1
         self.checks.saw_answer(sender, message)
         self.sent.append((sender.id, receiver_id, message))
         self.carry(sender.id, self.by_id[receiver_id], message)
 
     def carry(self, sender_id: NodeId, receiver: Node, message: Message) -> None:
-        """Carry a message, which may be lost, late, overtaken, and come more than once."""
+        """Carry a message, which may be lost, late, overtaken, or duplicated."""
 
         def arrive() -> None:
             if receiver.is_up and (sender_id, receiver.id) not in self.cuts:
@@ -182,16 +182,16 @@ class World:
             answer = request()
             # The answer goes to the life that asked, and to no other.
             if not self.is_lost_on_its_way() and node.life == life:
-                node.later(self.delay(), lambda: self._hear(node, lambda: on_answer(answer)))
+                node.later(self.delay(), lambda: self._receive(node, lambda: on_answer(answer)))
 
         self.after(self.delay(), arrive)
 
-    def _hear(self, node: Node, on_answer: Callable[[], None]) -> None:
+    def _receive(self, node: Node, on_answer: Callable[[], None]) -> None:
         if node.id not in self.cut_off:
             on_answer()
 
     def ask_swap(self, node: Node, swap: Swap) -> None:
-        """Ask for a swap; after a while without an answer the node is told that nobody knows."""
+        """Request a swap; after a time without an answer the node gets None: outcome unknown."""
         self.count("swaps")
         flight, life = _Flight(swap), node.life
         self.swaps_on_their_way.append(swap)
@@ -218,7 +218,7 @@ class World:
                 self.checks.saw_swap(swap, is_lost=self.is_lost)
             if not self.is_lost_on_its_way() and node.life == life:
                 delay = self._slow_delay()
-                node.later(delay, lambda: self._hear(node, lambda: answered(answer)))
+                node.later(delay, lambda: self._receive(node, lambda: answered(answer)))
 
         self.after(self._slow_delay(), arrive)
         node.later(ANSWER_TIMEOUT, lambda: answered(None))
@@ -247,15 +247,15 @@ class World:
             if other != node_id
         )
 
-    def tell_loss(self, node: Node, generation: int) -> None:
-        """Have a node tell the others, which may not hear it, of what the coordinator lost."""
+    def report_loss(self, node: Node, generation: int) -> None:
+        """Have a node report the coordinator's loss to the others; reports may get lost."""
         for other in self.nodes:
             if other is not node and not self.is_lost_on_its_way():
-                self.after(self.delay(), partial(self._hear_loss, node, other, generation))
+                self.after(self.delay(), partial(self._receive_loss, node, other, generation))
 
-    def _hear_loss(self, sender: Node, receiver: Node, generation: int) -> None:
+    def _receive_loss(self, sender: Node, receiver: Node, generation: int) -> None:
         if receiver.is_up and (sender.id, receiver.id) not in self.cuts:
-            receiver.later(0, lambda: receiver.hear_loss(sender.id, generation))
+            receiver.later(0, lambda: receiver.receive_loss(sender.id, generation))
 
     def view(self) -> View:
         """Read the coordinator's state."""
@@ -279,16 +279,16 @@ class World:
         return self.chance.choice([300, 1 * MS, 5 * MS])
 
     def saw_commit(self, node: Node, index: Index, value: bytes) -> None:
-        """Note that a node knows an entry to be committed."""
+        """Record that a node has an entry as committed."""
         self.checks.saw_commit(node, index, value)
 
     def acknowledge(self, node: Node, index: Index, value: bytes) -> None:
-        """Note that a client was told that its entry is committed."""
+        """Record that an entry was acknowledged to a client."""
         self.count("entries acknowledged")
         self.note("acknowledged", node.id, index)
         self.checks.saw_acknowledgement(node, index, value)
 
-    # -- how it is ------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------
 
     def is_well(self) -> bool:
         """L1: the right nodes have copies, the right one acts, and no recovery is outstanding."""
@@ -302,7 +302,7 @@ class World:
         )
 
     def describe(self) -> str:
-        """Return who thinks what."""
+        """Return the state of each node as text."""
         nodes = [
             f"{node.id}: epoch {node.replica.epoch}, {node.replica.copy.committed} of "
             f"{node.replica.copy.tip.index}, {node.replica.copy.allocation}, "
