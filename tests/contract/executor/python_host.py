@@ -2,20 +2,33 @@
 
 import json
 import os
+import select
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from contract.executor.executor_host import HostedExecutor, MakeExecutor, now, store_id_of
-from rota.core.model.attempt import AttemptKey, Call, Report, Work
+from contract.executor.executor_host import (
+    Host,
+    HostedExecutor,
+    MakeExecutor,
+    Scenario,
+    now,
+    run_scenario,
+    store_id_of,
+)
+from rota.core.model.attempt import AttemptKey, Call, Ending, Outcome, Report, Work
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import MILLISECOND, Duration
 from rota.executor.python.executor import PythonExecutor
 from rota.executor.python.pool import Bounds
 
+T = TypeVar("T")
+Json = Any  # Any: results of several types.
+
 CALLED = str(Path(__file__).parent / "called")
 
 BOUNDS = Bounds(ready_max=2)
+ONE = Bounds(ready_max=1, workers_max=1)
 
 
 def ignore(key: AttemptKey, report: Report) -> None:
@@ -80,3 +93,62 @@ class PythonKind:
     def is_bad(self) -> Work:
         """Return work that cannot even begin."""
         return call("no_such_module:function")
+
+
+class Bench:
+    """A Python executor in a folder of its own, on one kind of loop.
+
+    Attributes:
+        reports: What attempts have told of themselves, in order.
+    """
+
+    def __init__(self, loop: str, directory: Path) -> None:
+        self.directory = directory
+        self.reports: list[Report] = []
+        self._loop = loop
+
+    def run(self, scenario: Scenario[T], *, bounds: Bounds = BOUNDS) -> T:
+        """Return what *scenario* returns, after closing the executor."""
+        make = make_python_executor(
+            self.directory, reported=lambda _, report: self.reports.append(report), bounds=bounds
+        )
+        return run_scenario(self._loop, make, scenario)
+
+    def ending_of(self, work: Work) -> Ending:
+        """Return how an attempt at *work* ends."""
+        return self.endings_of(work)[0]
+
+    def endings_of(self, *works: Work, bounds: Bounds = BOUNDS) -> list[Ending]:
+        """Return how attempts at *works* end, one after the other in one executor."""
+
+        async def scenario(host: Host) -> list[Ending]:
+            return [await host.run(work) for work in works]
+
+        return self.run(scenario, bounds=bounds)
+
+    def results_of(self, *works: Work, bounds: Bounds = BOUNDS) -> list[Json]:
+        """Return what attempts at *works* hand on, one after the other in one executor."""
+        endings = self.endings_of(*works, bounds=bounds)
+        for ending in endings:
+            assert ending.outcome is Outcome.SUCCEEDED, ending
+        return [json.loads(ending.result or b"null") for ending in endings]
+
+    def stopped(self, work: Work, *, grace: Duration | None = None) -> Ending:
+        """Return how an attempt at *work*, which says that it is up, ends when it is stopped."""
+
+        async def scenario(host: Host) -> Ending:
+            key = host.launch(work)
+            await host.output(key, containing=b"up")
+            host.executor.stop(key, grace=grace)
+            return await host.ending(key)
+
+        return self.run(scenario)
+
+    def is_swept(self) -> bool:
+        """Tell whether no private folder is left, after the thread that removes them has."""
+        folders = self.directory / "python" / "work"
+        for _ in range(2_000):
+            if not list(folders.iterdir()):
+                return True
+            select.select([], [], [], 0.005)
+        return False
