@@ -1,4 +1,4 @@
-"""What several suites share."""
+"""Fixtures of several suites."""
 
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from support.etcd import EtcdCluster
 
 @pytest.fixture(scope="session")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
-    """One etcd for all tests that leave it as it is; each has keys under a name of its own."""
+    """One etcd for all tests that keep it running; each test has a key prefix of its own."""
     with EtcdCluster(tmp_path_factory.mktemp("etcd")) as cluster:
         yield cluster
 

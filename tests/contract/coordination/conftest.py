@@ -15,7 +15,7 @@ from support.etcd import EtcdCluster
 
 @pytest.fixture
 async def connect(tmp_path: Path) -> AsyncGenerator[Connect]:
-    """Make coordinators of one cluster, by its endpoints and other options."""
+    """A factory of coordinators of one cluster, from endpoints and further options."""
     made: list[EtcdCoordinator] = []
 
     def coordinator(*endpoints: str, **options: object) -> EtcdCoordinator:
@@ -35,6 +35,6 @@ def prefix(tmp_path: Path) -> str:
 
 @pytest.fixture
 def own_etcd(tmp_path: Path) -> Iterator[EtcdCluster]:
-    """An etcd that the test may do anything to."""
+    """An etcd for this test alone, which may kill it and change its data."""
     with EtcdCluster(tmp_path) as cluster:
         yield cluster

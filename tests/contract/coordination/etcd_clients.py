@@ -13,7 +13,7 @@ A, B = NodeId("node-a"), NodeId("node-b")
 LONG_S = 60.0
 PATIENCE_S = 30.0
 HASTY_S = 1.0
-"""A deadline that only what hangs misses: etcd answers within milliseconds."""
+"""A deadline that only a hanging etcd misses: etcd answers within milliseconds."""
 Connect = Callable[..., EtcdCoordinator]
 
 
@@ -52,12 +52,12 @@ async def steps(watch: AsyncGenerator[News], count: int) -> list[News]:
 
 
 class LossyLink:
-    """A TCP proxy before an etcd, which can lose answers.
+    """A TCP proxy in front of an etcd that can lose answers.
 
     Attributes:
-        loses_answers: Requests are passed on; when the answer comes, the connection is cut.
-        requests: How many times a client has sent something.
-        sent: All that clients have sent.
+        loses_answers: Requests are forwarded; when the answer arrives, the connection is closed.
+        requests: Number of pieces of data that clients have sent.
+        sent: All data that clients have sent.
     """
 
     def __init__(self, port: int) -> None:

@@ -1,4 +1,4 @@
-"""What every `Coordinator` does: the file of a node alone, etcd, and the simulated one."""
+"""Contract of every `Coordinator`: a single node's file, etcd, and the simulated coordinator."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -49,7 +49,7 @@ async def coordinator(
 
 
 with_time = pytest.mark.parametrize("coordinator", [simulated, etcd_too], indirect=True)
-"""For what a node alone does not do: its sessions do not run out."""
+"""Not a single node's file, in which sessions do not expire."""
 
 
 def an_embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Coordinator:
@@ -138,7 +138,7 @@ async def test_a_cluster_is_founded_once(coordinator: Coordinator) -> None:
     assert (await coordinator.view()).cluster == first
 
 
-async def test_what_nobody_founded_is_no_cluster(coordinator: Coordinator) -> None:
+async def test_a_view_without_a_founded_cluster_has_none(coordinator: Coordinator) -> None:
     await coordinator.register(member(A))
 
     assert (await coordinator.view()).cluster is None
@@ -151,7 +151,7 @@ async def test_a_cluster_of_another_format_is_not_joined(coordinator: Coordinato
         await coordinator.found(Cluster(id="two", shards=64, replicas=3, format=1))
 
 
-async def test_the_record_of_a_cluster_is_replaced_by_who_knows_it(
+async def test_the_record_of_a_cluster_is_replaced_if_it_is_as_expected(
     coordinator: Coordinator,
 ) -> None:
     founded = await coordinator.found(Cluster(id="first", shards=8, replicas=3))
@@ -183,7 +183,7 @@ async def test_the_record_of_a_cluster_that_is_gone_is_put_once(coordinator: Coo
     assert (await coordinator.view()).cluster == (first if done[0] else second)
 
 
-async def test_a_member_is_known_as_it_registered_last(coordinator: Coordinator) -> None:
+async def test_the_last_registration_of_a_member_counts(coordinator: Coordinator) -> None:
     await coordinator.register(member(A, "old:1"))
     await coordinator.register(member(B))
 
@@ -192,7 +192,7 @@ async def test_a_member_is_known_as_it_registered_last(coordinator: Coordinator)
     assert (await coordinator.view()).members == {A: member(A, "new:2"), B: member(B)}
 
 
-async def test_a_member_is_changed_by_who_knows_it_as_it_is(coordinator: Coordinator) -> None:
+async def test_a_member_is_changed_if_it_is_as_expected(coordinator: Coordinator) -> None:
     await coordinator.register(member(A, "old:1"))
     await coordinator.register(member(B))
 
@@ -218,7 +218,7 @@ async def test_of_many_changes_at_the_same_time_one_is_made(coordinator: Coordin
     there = member(A, "old:1")
     await coordinator.register(there)
 
-    for turn in range(10):  # Once is not always enough to have them overtake one another.
+    for turn in range(10):  # One round does not always make calls overtake one another.
         fresh = [member(A, f"new-{turn}:{number}") for number in range(1, 21)]
         are_changed = await asyncio.gather(*(coordinator.change(there, each) for each in fresh))
         assert sum(are_changed) == 1
@@ -248,7 +248,7 @@ async def test_a_node_that_lives_is_not_forgotten(coordinator: Coordinator) -> N
     assert await coordinator.renew(session) is not None
 
 
-async def test_forgetting_a_node_that_nobody_knows_is_fine(coordinator: Coordinator) -> None:
+async def test_forgetting_an_unknown_node_changes_nothing(coordinator: Coordinator) -> None:
     await coordinator.register(member(A))
 
     await coordinator.forget(B)
@@ -266,7 +266,9 @@ async def test_a_session_lives_at_least_as_long_as_asked_for(coordinator: Coordi
     assert (await coordinator.renew(grant.session) or 0) >= 7.5
 
 
-async def test_who_lives_is_seen_with_session_and_data_directory(coordinator: Coordinator) -> None:
+async def test_a_view_has_session_and_data_directory_of_each_live_node(
+    coordinator: Coordinator,
+) -> None:
     session = await life(coordinator)
 
     view = await coordinator.view()
@@ -492,40 +494,44 @@ async def test_the_session_of_another_node_swaps_nothing(coordinator: Coordinato
     assert not swapped.is_done
 
 
-async def test_nothing_is_taken_over_from_who_lives(coordinator: Coordinator) -> None:
-    alive, heir = await life(coordinator, A), await life(coordinator, B)
+async def test_nothing_is_taken_over_from_a_live_node(coordinator: Coordinator) -> None:
+    alive, successor = await life(coordinator, A), await life(coordinator, B)
     there = await take(coordinator, 1, alive)
 
-    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, alive))])
+    [swapped] = await coordinator.swap([swap(1, there, successor, by=B, gone=(A, alive))])
 
     assert (swapped.is_done, swapped.current) == (False, there)
 
 
-async def test_who_is_gone_is_taken_over_from(coordinator: Coordinator) -> None:
-    dead, heir = await life(coordinator, A), await life(coordinator, B)
+async def test_a_shard_of_a_node_without_a_session_is_taken_over(coordinator: Coordinator) -> None:
+    dead, successor = await life(coordinator, A), await life(coordinator, B)
     there = await take(coordinator, 1, dead)
     await coordinator.end_session(dead)
 
-    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, dead))])
+    [swapped] = await coordinator.swap([swap(1, there, successor, by=B, gone=(A, dead))])
 
     assert swapped.is_done
 
 
-async def test_a_later_life_does_not_keep_what_the_earlier_had(coordinator: Coordinator) -> None:
-    dead, heir = await life(coordinator, A), await life(coordinator, B)
+async def test_a_later_session_does_not_keep_the_shards_of_the_earlier(
+    coordinator: Coordinator,
+) -> None:
+    dead, successor = await life(coordinator, A), await life(coordinator, B)
     there = await take(coordinator, 1, dead)
     await life(coordinator, A)
 
-    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, dead))])
+    [swapped] = await coordinator.swap([swap(1, there, successor, by=B, gone=(A, dead))])
 
     assert swapped.is_done
 
 
-async def test_who_resigned_is_taken_over_from_at_once(coordinator: Coordinator) -> None:
-    alive, heir = await life(coordinator, A), await life(coordinator, B)
+async def test_a_shard_of_a_primary_that_resigned_is_taken_over_at_once(
+    coordinator: Coordinator,
+) -> None:
+    alive, successor = await life(coordinator, A), await life(coordinator, B)
     there = await take(coordinator, 1, alive)
 
-    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, NO_SESSION))])
+    [swapped] = await coordinator.swap([swap(1, there, successor, by=B, gone=(A, NO_SESSION))])
 
     assert swapped.is_done
 
@@ -567,7 +573,7 @@ async def test_no_swaps_are_no_work(coordinator: Coordinator) -> None:
 # -- watches --------------------------------------------------------------------------------------
 
 
-async def test_a_watch_tells_each_step_once_and_in_order(coordinator: Coordinator) -> None:
+async def test_a_watch_yields_each_step_once_and_in_order(coordinator: Coordinator) -> None:
     revision = (await coordinator.view()).revision
     await coordinator.register(member(A))
     session = await life(coordinator)
@@ -576,15 +582,15 @@ async def test_a_watch_tells_each_step_once_and_in_order(coordinator: Coordinato
     await coordinator.end_session(session)
 
     async with aclosing(coordinator.watch(revision)) as watch:
-        told = await steps(watch, 5)
+        found = await steps(watch, 5)
 
-    assert told[0].members == {A: member(A)}
-    assert [each and each.session for each in told[1].lives.values()] == [session]
-    assert told[2].configurations == {1: there}
-    assert told[3].configurations == {1: configuration(2, session)}
-    assert told[4].lives == {A: None}
-    assert sorted({step.revision for step in told}) == [step.revision for step in told]
-    assert told[-1].revision == (await coordinator.view()).revision
+    assert found[0].members == {A: member(A)}
+    assert [each and each.session for each in found[1].lives.values()] == [session]
+    assert found[2].configurations == {1: there}
+    assert found[3].configurations == {1: configuration(2, session)}
+    assert found[4].lives == {A: None}
+    assert sorted({step.revision for step in found}) == [step.revision for step in found]
+    assert found[-1].revision == (await coordinator.view()).revision
 
 
 async def test_swaps_of_one_call_are_one_step(coordinator: Coordinator) -> None:
@@ -598,7 +604,7 @@ async def test_swaps_of_one_call_are_one_step(coordinator: Coordinator) -> None:
     assert set(step.configurations) == set(range(20))
 
 
-async def test_a_watch_tells_what_happens_while_it_waits(coordinator: Coordinator) -> None:
+async def test_a_watch_yields_a_step_that_happens_while_it_waits(coordinator: Coordinator) -> None:
     session = await life(coordinator)
     revision = (await coordinator.view()).revision
 
@@ -611,7 +617,7 @@ async def test_a_watch_tells_what_happens_while_it_waits(coordinator: Coordinato
     assert step.configurations == {5: there}
 
 
-async def test_two_watches_go_their_own_ways(coordinator: Coordinator) -> None:
+async def test_two_watches_are_independent(coordinator: Coordinator) -> None:
     session = await life(coordinator)
     early = (await coordinator.view()).revision
     first = await take(coordinator, 1, session)
@@ -622,10 +628,10 @@ async def test_two_watches_go_their_own_ways(coordinator: Coordinator) -> None:
         aclosing(coordinator.watch(early)) as one,
         aclosing(coordinator.watch(late)) as two,
     ):
-        told = await steps(one, 2), await steps(two, 1)
+        early_steps, late_steps = await steps(one, 2), await steps(two, 1)
 
-    assert [step.configurations for step in told[0]] == [{1: first}, {2: second}]
-    assert [step.configurations for step in told[1]] == [{2: second}]
+    assert [step.configurations for step in early_steps] == [{1: first}, {2: second}]
+    assert [step.configurations for step in late_steps] == [{2: second}]
 
 
 async def test_a_watch_from_a_revision_that_never_was_is_lost(coordinator: Coordinator) -> None:

@@ -95,10 +95,10 @@ async def test_what_cannot_be_written_is_not_carried_out(path: Path) -> None:
     assert (await coordinator.view()).configurations == {1: first.fresh}
 
 
-async def test_what_changes_nothing_durable_writes_nothing(path: Path) -> None:
+async def test_a_repeated_registration_writes_nothing(path: Path) -> None:
     coordinator = opened(path)
     await coordinator.register(MEMBER)
-    path.with_suffix(".new").mkdir()  # Whoever writes now fails.
+    path.with_suffix(".new").mkdir()  # Now every write fails.
 
     await coordinator.register(MEMBER)
 

@@ -1,4 +1,4 @@
-"""Real etcd, killed, paused, without a majority, compacted, restored, behind a lossy link."""
+"""Faults of a real etcd: kill, pause, lost majority, compaction, restored backup, lossy link."""
 
 import asyncio
 import json
@@ -54,18 +54,18 @@ def three_at_first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdClu
 
 @pytest.fixture
 def three(three_at_first: EtcdCluster) -> EtcdCluster:
-    """Three members, whatever the test before did to them."""
+    """Three running members; those that an earlier test killed are started again."""
     three_at_first.start()
     return three_at_first
 
 
 class Script:
-    """An etcd that says what a test lays down, for what the real one does not do when asked to.
+    """A scripted etcd, for answers that a real one does not give on request.
 
     Args:
-        once: By path, the lines of the only answer; it then listens no more.
+        once: By path, the lines of the only answer, after which the server stops listening.
         always: By path, the lines of every answer.
-        status: Of all answers.
+        status: Status of all answers.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Script:
         writer.close()
 
 
-# -- what is in etcd ------------------------------------------------------------------------------
+# -- keys and values ------------------------------------------------------------------------------
 
 
 async def test_keys_and_values_are_those_that_other_versions_read(
@@ -209,10 +209,10 @@ async def test_the_shortest_session_is_as_long_as_etcd_says(
 
     grant = await coordinator.begin_session(claim(A), 0.01)
 
-    assert grant.ttl_s == 1  # etcd's minimum goes by its election timeout; asked was 10 ms.
+    assert grant.ttl_s == 1  # etcd's minimum, which depends on its election timeout.
 
 
-# -- answers that get lost ------------------------------------------------------------------------
+# -- lost answers ---------------------------------------------------------------------------------
 
 
 async def test_a_swap_whose_answer_is_lost_is_unknown_and_was_done_once(
@@ -246,7 +246,7 @@ async def test_of_many_swaps_some_were_done_when_the_rest_were_certainly_not(
             await coordinator.swap([swap(shard, None, Session("1")) for shard in range(33)])
 
 
-async def test_a_question_whose_answer_is_lost_is_asked_elsewhere(
+async def test_a_read_whose_answer_is_lost_is_repeated_at_another_member(
     etcd: EtcdCluster, connect: Connect
 ) -> None:
     async with LossyLink(etcd.members[0].client_port).listening() as link:
@@ -259,7 +259,7 @@ async def test_a_question_whose_answer_is_lost_is_asked_elsewhere(
     assert link.requests == 1
 
 
-async def test_a_renewal_whose_answer_is_lost_is_sent_elsewhere(
+async def test_a_renewal_whose_answer_is_lost_is_repeated_at_another_member(
     etcd: EtcdCluster, connect: Connect
 ) -> None:
     session = await life(connect(*etcd.urls))
@@ -270,7 +270,7 @@ async def test_a_renewal_whose_answer_is_lost_is_sent_elsewhere(
         assert await coordinator.renew(session) == LONG_S
 
 
-async def test_a_question_that_nobody_answers_is_not_unknown(
+async def test_an_unanswered_read_is_unavailable_not_unknown(
     etcd: EtcdCluster, connect: Connect
 ) -> None:
     async with LossyLink(etcd.members[0].client_port).listening() as link:
@@ -297,11 +297,9 @@ async def test_a_session_whose_answer_was_lost_makes_room_for_the_next(
     assert (await connect(*etcd.urls).view()).lives[A].session == session
 
 
-async def test_an_endpoint_that_is_not_there_is_passed_over(
-    etcd: EtcdCluster, connect: Connect
-) -> None:
-    [nobody] = free_ports(1)
-    coordinator = connect(f"http://127.0.0.1:{nobody}", *etcd.urls)
+async def test_an_unreachable_endpoint_is_skipped(etcd: EtcdCluster, connect: Connect) -> None:
+    [unused] = free_ports(1)
+    coordinator = connect(f"http://127.0.0.1:{unused}", *etcd.urls)
 
     session = await life(coordinator)
 
@@ -311,31 +309,31 @@ async def test_an_endpoint_that_is_not_there_is_passed_over(
 # -- space ----------------------------------------------------------------------------------------
 
 
-async def test_the_size_of_etcd_is_told_with_the_quota_of_its_member(
+async def test_the_size_of_etcd_comes_with_the_quota_of_its_member(
     tmp_path: Path, connect: Connect
 ) -> None:
     with EtcdCluster(tmp_path, 1, "--quota-backend-bytes", str(8 << 20)) as etcd:
-        [nobody] = free_ports(1)
+        [unused] = free_ports(1)
 
-        space = await connect(f"http://127.0.0.1:{nobody}", *etcd.urls).space()
+        space = await connect(f"http://127.0.0.1:{unused}", *etcd.urls).space()
 
     assert space is not None
     assert 0 < space.used_bytes < space.quota_bytes == 8 << 20
     assert not space.is_refusing
 
 
-async def test_an_etcd_that_does_not_answer_tells_no_size(connect: Connect) -> None:
-    [nobody] = free_ports(1)
+async def test_an_etcd_that_does_not_answer_has_no_known_size(connect: Connect) -> None:
+    [unused] = free_ports(1)
 
-    assert await connect(f"http://127.0.0.1:{nobody}").space() is None
-
-
-# -- etcd that fails ------------------------------------------------------------------------------
+    assert await connect(f"http://127.0.0.1:{unused}").space() is None
 
 
-async def test_nothing_is_done_by_an_etcd_that_is_not_there(connect: Connect) -> None:
-    [nobody] = free_ports(1)
-    coordinator = connect(f"http://127.0.0.1:{nobody}")
+# -- failures of etcd -----------------------------------------------------------------------------
+
+
+async def test_calls_to_an_unreachable_etcd_are_unavailable(connect: Connect) -> None:
+    [unused] = free_ports(1)
+    coordinator = connect(f"http://127.0.0.1:{unused}")
 
     with pytest.raises(CoordinatorUnavailable):
         await swap_one(coordinator, None, Session("1"))
@@ -343,7 +341,7 @@ async def test_nothing_is_done_by_an_etcd_that_is_not_there(connect: Connect) ->
         await coordinator.renew(Session("1"))
 
 
-async def test_sessions_and_watches_go_on_when_etcd_is_killed_and_started(
+async def test_sessions_and_watches_survive_a_restart_of_etcd(
     own_etcd: EtcdCluster, connect: Connect
 ) -> None:
     coordinator = connect(*own_etcd.urls)
@@ -351,16 +349,16 @@ async def test_sessions_and_watches_go_on_when_etcd_is_killed_and_started(
     revision = (await coordinator.view()).revision
     async with aclosing(coordinator.watch(revision)) as watch:
         first = (await swap_one(coordinator, None, session)).current
-        told = await steps(watch, 1)
+        found = await steps(watch, 1)
 
         own_etcd.members[0].kill()
         with pytest.raises(CoordinatorUnavailable):
             await coordinator.view()
         await asyncio.to_thread(own_etcd.start)
         second = (await swap_one(coordinator, first, session)).current
-        told += await steps(watch, 1)
+        found += await steps(watch, 1)
 
-    assert [step.configurations for step in told] == [{1: first}, {1: second}]
+    assert [step.configurations for step in found] == [{1: first}, {1: second}]
     assert await coordinator.renew(session) == LONG_S
 
 
@@ -430,7 +428,7 @@ async def test_after_a_restored_backup_watches_are_lost_and_old_expectations_fai
     assert not (await swap_one(coordinator, second, session)).is_done
 
 
-async def test_an_etcd_that_was_made_anew_is_another_cluster(
+async def test_an_etcd_without_its_former_data_is_another_cluster(
     own_etcd: EtcdCluster, connect: Connect
 ) -> None:
     etcd = own_etcd.members[0]
@@ -445,7 +443,7 @@ async def test_an_etcd_that_was_made_anew_is_another_cluster(
         await coordinator.view()
 
 
-async def test_what_is_not_etcd_is_called_so(connect: Connect) -> None:
+async def test_a_server_other_than_etcd_is_reported_as_such(connect: Connect) -> None:
     async with Script(always={"/v3/kv/range": ["Not Found"]}, status=404).played() as url:
         with pytest.raises(EtcdRefused, match="not the client URL of etcd"):
             await connect(url).view()
@@ -463,30 +461,30 @@ def put_event(prefix: str, shard: int, revision: int) -> object:
     }
 
 
-def said(**result: object) -> object:
+def watch_answer(**result: object) -> object:
     return {"result": {"header": {"revision": "9"}, **result}}
 
 
-async def test_an_event_that_was_seen_is_dropped(connect: Connect, prefix: str) -> None:
+async def test_a_repeated_event_is_dropped(connect: Connect, prefix: str) -> None:
     events = [put_event(prefix, shard=1, revision=revision) for revision in (6, 7, 8)]
     script = Script(
         always={
             "/v3/kv/range": [{"header": {"revision": "9"}}],
             "/v3/watch": [
-                said(created=True),
-                said(events=events[:2]),
-                said(events=events),
-                said(canceled=True, cancel_reason="that was all"),
+                watch_answer(created=True),
+                watch_answer(events=events[:2]),
+                watch_answer(events=events),
+                watch_answer(canceled=True, cancel_reason="that was all"),
             ],
         }
     )
 
     async with script.played() as url, aclosing(connect(url).watch(6)) as watch:
-        told = await steps(watch, 2)
+        found = await steps(watch, 2)
         with pytest.raises(WatchLost, match="that was all"):
             await steps(watch, 1)
 
-    assert [step.revision for step in told] == [7, 8]
+    assert [step.revision for step in found] == [7, 8]
 
 
 @pytest.mark.parametrize(
@@ -497,7 +495,7 @@ async def test_an_event_that_was_seen_is_dropped(connect: Connect, prefix: str) 
         {"error": {"code": 13, "message": "transport is closing"}},
     ],
 )
-async def test_a_watch_in_trouble_goes_on_where_it_was(
+async def test_a_failed_watch_continues_after_its_last_step(
     etcd: EtcdCluster, connect: Connect, prefix: str, trouble: object
 ) -> None:
     session = await life(connect(*etcd.urls))
@@ -508,7 +506,7 @@ async def test_a_watch_in_trouble_goes_on_where_it_was(
     script = Script(
         always={
             "/v3/kv/range": [{"header": {"revision": str(revision + 9)}}],
-            "/v3/watch": [said(created=True), said(fragment=True), trouble],
+            "/v3/watch": [watch_answer(created=True), watch_answer(fragment=True), trouble],
         }
     )
 
@@ -559,7 +557,7 @@ async def test_a_failure_is_unknown_unless_etcd_certainly_did_nothing(
     assert ("`etcdctl compact REVISION`" in str(caught.value)) == ("space exceeded" in message)
 
 
-async def test_a_step_in_fragments_is_told_whole(
+async def test_the_fragments_of_a_step_are_joined(
     own_etcd: EtcdCluster, connect: Connect, prefix: str
 ) -> None:
     # Given two steps of 1.2 MB each: etcd cuts an answer when it exceeds 2 MB, inside the second.
@@ -569,9 +567,9 @@ async def test_a_step_in_fragments_is_told_whole(
     await put_members(own_etcd, prefix, "second")
 
     async with aclosing(coordinator.watch(revision)) as watch:
-        told = await steps(watch, 2)
+        found = await steps(watch, 2)
 
-    assert [len(step.members) for step in told] == [30, 30]
+    assert [len(step.members) for step in found] == [30, 30]
 
 
 async def put_members(cluster: EtcdCluster, prefix: str, zone: str) -> None:
@@ -605,7 +603,7 @@ async def test_no_swap_is_lost_or_done_twice_while_the_leader_changes(
 
 
 async def swap_up_to(coordinator: EtcdCoordinator, session: Session, epoch: int) -> None:
-    """Raise the epoch of the shard; of what is unknown, the next swap tells what it was."""
+    """Raise the epoch of the shard; the next swap settles one with an unknown outcome."""
     current: Configuration | None = None
     async with asyncio.timeout(PATIENCE_S):
         while current is None or current.epoch < epoch:
@@ -648,7 +646,7 @@ async def test_a_watch_on_a_member_that_has_lost_its_leader_breaks(three: EtcdCl
     alone, *others = three.members
     gateway = Gateway(GatewayOptions(endpoints=(alone.url,), watch_idle_s=PATIENCE_S))
     async with (
-        asyncio.timeout(PATIENCE_S / 2),  # Or silence would break it too.
+        asyncio.timeout(PATIENCE_S / 2),  # Less than the limit of silence.
         aclosing(gateway.stream("/v3/watch", watch_below(b"/rota/none/", 1))) as lines,
     ):
         assert b"created" in await anext(lines)
@@ -662,7 +660,7 @@ async def test_a_watch_on_a_member_that_has_lost_its_leader_breaks(three: EtcdCl
     await gateway.close()
 
 
-async def test_a_question_to_a_member_that_hangs_is_asked_elsewhere(
+async def test_a_read_from_a_member_that_hangs_is_repeated_at_another_member(
     three: EtcdCluster, connect: Connect
 ) -> None:
     follower = next(each for each in three.members if not each.is_leader())
@@ -676,7 +674,7 @@ async def test_a_question_to_a_member_that_hangs_is_asked_elsewhere(
     assert view.lives[A].session == session
 
 
-async def test_a_watch_on_a_member_that_hangs_goes_on_elsewhere(
+async def test_a_watch_on_a_member_that_hangs_continues_at_another_member(
     three: EtcdCluster, connect: Connect
 ) -> None:
     follower = next(each for each in three.members if not each.is_leader())
@@ -688,9 +686,9 @@ async def test_a_watch_on_a_member_that_hangs_goes_on_elsewhere(
 
     async with aclosing(coordinator.watch(revision)) as watch:
         first = (await swap_one(elsewhere, None, session)).current
-        told = await steps(watch, 1)
+        found = await steps(watch, 1)
         with follower.paused():
             second = (await swap_one(elsewhere, first, session)).current
-            told += await steps(watch, 1)
+            found += await steps(watch, 1)
 
-    assert [step.configurations for step in told] == [{1: first}, {1: second}]
+    assert [step.configurations for step in found] == [{1: first}, {1: second}]

@@ -79,13 +79,13 @@ async def test_a_new_password_is_read_from_its_file(
 
 
 def set_password(cluster: EtcdCluster, old: str, new: str) -> None:
-    """Set root's password, upon which etcd takes no earlier token any more."""
+    """Set root's password, after which etcd refuses all earlier tokens."""
     ask = cluster.members[0].ask
     token = ask("/v3/auth/authenticate", {"name": "root", "password": old})["token"]
     ask("/v3/auth/user/changepw", {"name": "root", "password": new}, token=token)
 
 
-async def test_credentials_that_etcd_refuses_are_told_with_a_remedy(
+async def test_the_error_for_refused_credentials_names_a_remedy(
     own_etcd: EtcdCluster, connect: Connect, tmp_path: Path, password_file: Path
 ) -> None:
     with pytest.raises(AccessDenied, match="not enabled; etcd does not authenticate: enable it"):
@@ -124,7 +124,7 @@ def demand_passwords(etcd: Etcd) -> None:
 
 @pytest.fixture
 def etcd_with_tls(authority: Authority, tmp_path: Path) -> Iterator[Etcd]:
-    """An etcd that wants a certificate of its clients."""
+    """An etcd that requires client certificates."""
     certificate, key = authority.issue("etcd")
     flags = (
         *("--client-cert-auth", "--trusted-ca-file", str(authority.certificate)),
@@ -190,7 +190,7 @@ async def test_a_user_needs_a_certificate_without_a_common_name(
 
 
 @needs_openssl
-async def test_a_certificate_of_another_authority_is_told_with_a_remedy(
+async def test_the_error_for_a_certificate_of_another_authority_names_a_remedy(
     authority: Authority, etcd_with_tls: Etcd, connect: Connect, tmp_path: Path
 ) -> None:
     certificate, key = Authority(tmp_path / "other").issue("stranger")
@@ -210,16 +210,16 @@ async def test_a_certificate_of_another_authority_is_told_with_a_remedy(
 
 
 @needs_openssl
-async def test_an_endpoint_that_is_away_may_still_accept_what_others_refuse(
+async def test_an_unreachable_endpoint_might_accept_refused_credentials(
     authority: Authority, etcd_with_tls: Etcd, connect: Connect
 ) -> None:
-    [nobody] = free_ports(1)
+    [unused] = free_ports(1)
     certificate, key = authority.issue("rota")
     ours = Credentials(ca_file=authority.certificate, certificate_file=certificate, key_file=key)
     await answering(connect(etcd_with_tls.url, credentials=ours))
     coordinator = connect(
         etcd_with_tls.url,
-        f"http://127.0.0.1:{nobody}",
+        f"http://127.0.0.1:{unused}",
         credentials=replace(ours, certificate_file=None, key_file=None),
     )
 
@@ -230,7 +230,7 @@ async def test_an_endpoint_that_is_away_may_still_accept_what_others_refuse(
 
 
 @needs_openssl
-async def test_a_session_is_ended_by_a_letter_over_tls(
+async def test_a_death_notice_over_tls_ends_a_session(
     authority: Authority, etcd_with_tls: Etcd, connect: Connect
 ) -> None:
     certificate, key = authority.issue("rota")
@@ -245,7 +245,9 @@ async def test_a_session_is_ended_by_a_letter_over_tls(
 
 
 @needs_openssl
-def test_files_that_hold_no_certificates_are_named(authority: Authority, tmp_path: Path) -> None:
+def test_the_error_for_an_unusable_certificate_file_names_it(
+    authority: Authority, tmp_path: Path
+) -> None:
     certificate, _ = authority.issue("rota")
     empty = tmp_path / "empty.pem"
     empty.touch()

@@ -268,7 +268,7 @@ def test_a_request_that_arrives_at_a_server_that_is_down_is_lost() -> None:
     play(scene)
 
 
-def test_a_restart_begins_all_times_to_live_anew() -> None:
+def test_a_restart_resets_all_times_to_live() -> None:
     async def scene(world: World) -> None:
         session = await world.begin(ttl_s=5)
         await asyncio.sleep(4)
@@ -281,7 +281,7 @@ def test_a_restart_begins_all_times_to_live_anew() -> None:
     play(scene)
 
 
-def test_a_session_ends_on_time_though_nobody_asks() -> None:
+def test_a_session_ends_on_time_without_a_request() -> None:
     async def scene(world: World) -> None:
         await world.begin(ttl_s=5)
         revision = world.server.state.revision
@@ -347,14 +347,14 @@ def test_a_watch_that_was_cut_off_misses_nothing() -> None:
         world.links.fates["watch"] = Fate(arrives_s=None)
         asyncio.get_running_loop().call_later(60, world.links.fates.clear)
 
-        told: list[News] = []
+        found: list[News] = []
         async with aclosing(world.node.watch(revision)) as watch:
             async for step in watch:
-                told.append(step)
-                if len(told) == 3:
+                found.append(step)
+                if len(found) == 3:
                     break
 
-        epochs = [each.epoch for step in told for each in step.configurations.values() if each]
+        epochs = [each.epoch for step in found for each in step.configurations.values() if each]
         assert epochs == [1, 2]
         assert world.server.clock.elapsed() >= 60 * SECOND
 
