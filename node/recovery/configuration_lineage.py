@@ -15,11 +15,8 @@ A configuration is *sound* if each of its existing copies contains, of every oth
    configuration, and of all later configurations of its line. An entry of X may therefore be
    committed only if X counts in the newest configuration that its node has seen, and every existing
    copy of that configuration has the entry. The first entry that only X has decides, since the
-   later ones follow it.
-
-If another counted copy of that configuration is on a node that has seen a different configuration
-of the same epoch, X is alone in its line: nodes see the configurations of one line only, before
-they have any of its entries (PROTOCOL R10, R41), so no entry was committed there: `_is_alone`.
+   later ones follow it. A copy whose journal begins later had, at that place, the same
+   entry as every copy with which it has a later entry in common.
 
 The suffix of a copy that no longer counts therefore closes no shard. A primary that crashed may
 have entries that another copy of its configuration, which continued without them, lacks (2). A node
@@ -171,9 +168,9 @@ class ConfigurationLineage:
             return not counts or self._is_followed(other, configuration)
         if not self._is_common(node_id, other, its.committed):
             return False
-        if not counts or self._is_replaced(its.seen) or self._is_alone(its.seen):
+        if not counts or self._is_replaced(its.seen):
             return True
-        return self._is_lacked(Index(self._last_common(node_id, other) + 1), other)
+        return self._is_lacked(node_id, other, Index(self._last_common(node_id, other) + 1))
 
     def _is_followed(self, other: NodeId, configuration: Configuration) -> bool:
         """Return True if *configuration* follows the newest one that a node has seen.
@@ -194,22 +191,18 @@ class ConfigurationLineage:
             if (held := self._held.get(copy.node_id))
         )
 
-    def _is_alone(self, configuration: Configuration | None) -> bool:
-        """Return True if a counted copy's node saw another configuration of the same epoch."""
-        seen = (self._held[copy.node_id].seen for copy in self.holders(configuration))
-        return configuration is not None and any(
-            each is not None and each.epoch == configuration.epoch and each != configuration
-            for each in seen
-        )
+    def _is_lacked(self, node_id: NodeId, other: NodeId, index: Index) -> bool:
+        """Return True if a copy beside *other* in its node's configuration lacks its entry *index*.
 
-    def _is_lacked(self, index: Index, node_id: NodeId) -> bool:
-        """Return True if another copy of a node's configuration lacks the node's entry *index*."""
-        beside = [copy.node_id for copy in self.holders(self._held[node_id].seen)]
+        *node_id* is a node whose copy lacks the entry.
+        """
+        beside = [copy.node_id for copy in self.holders(self._held[other].seen)]
         return any(
-            not self._is_common(each, node_id, index)
+            not self._is_common(each, other, index)
+            if self._held[each].before <= index
+            else self._is_common(node_id, each, self._held[each].before)
             for each in beside
-            # A copy may have had entries that its journal no longer has.
-            if each != node_id and self._held[each].before <= index
+            if each != other
         )
 
     def _last_common(self, node_id: NodeId, other: NodeId) -> Index:

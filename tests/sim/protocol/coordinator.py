@@ -26,6 +26,7 @@ class Coordination:
         default_factory=dict[NodeId, tuple[Session, Instant]]
     )
     _session_count: int = 0
+    _asked_at: dict[NodeId, int] = field(default_factory=dict[NodeId, int])
 
     def restore(self, configuration: Configuration | None) -> None:
         """Go back to an earlier configuration, or to none; sessions stay as they are."""
@@ -40,9 +41,16 @@ class Coordination:
         return {node: session for node, (session, end) in self._sessions.items() if end > now}
 
     def begin_session(
-        self, node_id: NodeId, now: Instant, session: Session | None = None
-    ) -> Session:
-        """Begin a session with a new name or *session*; the node's last one ends."""
+        self, node_id: NodeId, now: Instant, session: Session | None = None, *, asked_at: int = 0
+    ) -> Session | None:
+        """Begin a session with a new name or *session*; the node's last one ends.
+
+        None if that was requested later than *asked_at*: a node waits for one request, or gives it
+        up, before the next, and ends only a session that it has read.
+        """
+        if node_id in self.live(now) and asked_at < self._asked_at.get(node_id, 0):
+            return None
+        self._asked_at[node_id] = asked_at
         self._session_count += 1
         session = session or Session(f"s{self._session_count}")
         self._sessions[node_id] = session, Instant(now + self.ttl)

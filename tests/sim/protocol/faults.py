@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from itertools import product
 
+from rota.core.model.ids import Epoch
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.shard_configuration import NO_SESSION
 from sim.forgeries import Party, forged
@@ -205,6 +206,7 @@ def forge(world: World, node: Node) -> bool:
     if current is None or current.primary == node.id:
         return False
     far = world.chance.choice([0, 1, 2, 1 << 40])
+    world.forged_at[node.id, Epoch(current.epoch + far)] = world.now
     for other in world.nodes:
         if other is not node and other.is_up:
             message = world.chance.choice(forged(current, far, _party(node), _party(other)))

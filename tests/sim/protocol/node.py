@@ -62,7 +62,7 @@ class Surroundings(Protocol):
         """Request a swap; the replica gets the answer, or None after a timeout."""
         ...
 
-    def renew(self, node_id: NodeId, session: Session) -> Session | None:
+    def renew(self, node_id: NodeId, session: Session, asked_at: int) -> Session | None:
         """Renew a session at the coordinator; None if it is over; `NO_SESSION` begins one."""
         ...
 
@@ -282,6 +282,7 @@ class Node:
     def keep_alive(self) -> None:
         """Keep the node's session, or begin one."""
         asked_at, session = self.clock(), self.liveness.session
+        true_asked_at = self.world.now
 
         def renewed(answer: Session | None) -> None:
             if answer is None:
@@ -291,7 +292,7 @@ class Node:
                 end = TIMING.session_end(asked_at)
                 self.liveness.begin_session(answer, max(self.liveness.session_end, end))
 
-        self.world.ask(self, lambda: self.world.renew(self.id, session), renewed)
+        self.world.ask(self, lambda: self.world.renew(self.id, session, true_asked_at), renewed)
         self.later(int(KEEPALIVE * self.world.chance.uniform(0.8, 1.2)), self.keep_alive)
 
     def look(self) -> None:

@@ -2,11 +2,14 @@
 
 from itertools import product
 
+import msgspec
+
 from rota.core.errors import Refused
 from rota.core.timing.instants import SECOND
+from rota.core.vocabulary.shard_configuration import generation_of
 from rota.node.coordination.coordinator import Cluster, Member, View
 from rota.node.recovery.inventory import HeldCopy, Inventory
-from rota.node.recovery.plan import Finding, plan_of
+from rota.node.recovery.plan import Finding, plan_from, plan_of
 from sim.protocol.checks import Violation
 from sim.protocol.node import SHARD
 from sim.protocol.world import World
@@ -58,14 +61,23 @@ def recover(world: World) -> None:
         world.after(AGAIN, lambda: recover(world))
         return
     [shard] = plan.shards
+    world.coordination.generation, world.coordination.is_emptied = plan.generation, False
+    if shard.finding is Finding.NO_COPY and not world.checks.last_acknowledged:
+        # Only the first copy counted yet, and its disk is lost: any other copy will do.
+        cluster = Cluster(id="", shards=1, replicas=1, generation=plan.generation)
+        source = next(each for each in inventories if inventories[each].of(SHARD).allocation)
+        view = msgspec.structs.replace(view, cluster=cluster)
+        shard = plan_from(SHARD, source, view, inventories, hashes, least=least).shards[0]
+        assert shard.fresh is not None
+        world.coordination.generation = generation_of(shard.fresh.epoch)
     wanted = {Finding.RECOVERABLE, *({Finding.UNSURE} if is_blind else ())}
-    is_new = shard.finding is Finding.NEW and not world.checks.last_acknowledged
-    if shard.finding not in wanted and not is_new:
+    if not world.checks.last_acknowledged:
+        wanted |= {Finding.NEW, Finding.NO_COPY}
+    if shard.finding not in wanted:
         raise Violation(f"R31: {shard.finding} of {inventories}")
     world.note("recovered", shard.fresh)
     world.count("recoveries")
     world.is_lost = False
-    world.coordination.generation, world.coordination.is_emptied = plan.generation, False
     if shard.fresh is None:
         return  # No node has anything of the shard: it is founded again.
     world.coordination.current = shard.fresh

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from random import Random
 from typing import TypeVar
 
-from rota.core.model.ids import Index, NodeId, Session
+from rota.core.model.ids import Epoch, Index, NodeId, Session
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import SECOND, Duration, Instant
@@ -28,6 +28,8 @@ T = TypeVar("T")
 ANSWER_TIMEOUT = Duration(1_500 * MS)
 SENT_KEPT = 1_000
 """Number of messages kept for replays, of the last seconds or minutes."""
+FORGED_FOR = Duration(5 * SECOND)
+"""The longest time that a message is on its way or waits at its receiver (R41)."""
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class World:
         refuses_until: End of the time in which the coordinator only renews sessions.
         storm_until: End of the time in which messages arrive many times.
         sent: The last messages, each with its sender and its receiver.
+        forged_at: When a node last forged messages of an epoch.
         swaps_on_their_way: Swaps that have not reached the coordinator yet.
         is_lost: The coordinator lost configurations, and no recovery followed.
     """
@@ -77,6 +80,7 @@ class World:
         self.refuses_until = 0
         self.storm_until = 0
         self.sent: deque[tuple[NodeId, NodeId, Message]] = deque(maxlen=SENT_KEPT)
+        self.forged_at: dict[tuple[NodeId, Epoch], int] = {}
         self.swaps_on_their_way: list[Swap] = []
         self.is_lost = False
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -208,7 +212,7 @@ class World:
             # A node takes a refusal for a swap that is certainly not done (`Membership`).
             answer = (
                 Swapped(is_done=False, current=swap.expected)
-                if self.now < self.refuses_until
+                if self.now < self.refuses_until or self._is_forger(swap)
                 else self.coordination.swap(swap, Instant(self.now))
             )
             if answer.is_done:
@@ -223,18 +227,26 @@ class World:
         self.after(self._slow_delay(), arrive)
         node.later(ANSWER_TIMEOUT, lambda: answered(None))
 
+    def _is_forger(self, swap: Swap) -> bool:
+        """Return True if a node forged messages of the epoch of which it would be the primary.
+
+        They may be on their way still, and would be those of a primary. Primaries are not forgers.
+        """
+        forged_at = self.forged_at.get((swap.fresh.primary, swap.fresh.epoch))
+        return forged_at is not None and self.now < forged_at + FORGED_FOR
+
     def _slow_delay(self) -> int:
         if self.plan.has_slow_swaps and not self.is_healing and self.chance.random() < 0.5:
             return self.chance.randrange(6 * SECOND)
         return self.delay()
 
-    def renew(self, node_id: NodeId, session: Session) -> Session | None:
+    def renew(self, node_id: NodeId, session: Session, asked_at: int) -> Session | None:
         """Renew a session; None if it is over; `NO_SESSION` begins one."""
         now = Instant(self.now)
         if session == NO_SESSION:
             if now < self.refuses_until:
                 return None
-            return self.coordination.begin_session(node_id, now)
+            return self.coordination.begin_session(node_id, now, asked_at=asked_at)
         return session if self.coordination.renew(node_id, session, now) else None
 
     def are_linked(self, node_id: NodeId, others: Collection[NodeId]) -> bool:

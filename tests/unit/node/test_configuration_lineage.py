@@ -150,7 +150,7 @@ def test_in_one_line_the_newest_configuration_is_sound(
         "one copy alone has more, so that was not acknowledged",
         "neither has anything of its own: either will do",
         "only the later one has acknowledged",
-        "a copy that counts in both has seen one of them only, and its journal begins later",
+        "the journal of a copy beside the other begins later, and has an entry of this line",
     ],
 )
 def test_of_two_lines_the_one_that_has_everything_is_sound(
@@ -166,7 +166,7 @@ def test_of_two_lines_the_one_that_has_everything_is_sound(
         {A: (AB, "|x|xx"), B: (AB, "|x|xx"), C: (CD, "|x|t"), D: (CD, "|x|t")},
         {A: (AB, "|xxx|"), B: (AB, "|xxx|"), C: (CD, "xxxx|t|"), D: (CD, "xxxx|t|")},
         {A: (AB, "|xxx|"), B: (AB, None), C: (CB_LATER, "|x|t")},
-        {A: (AB, "xx|xx|"), B: (AB, "xxxx||"), C: (CB_LATER, "|xx|t")},
+        {A: (AB, "xx|xx|"), B: (AB, "yyyyy||"), C: (CB_LATER, "|xx|t")},
         {A: (AB, "|xxx|"), B: (AB, None), C: (CB, "|x|t")},
         {A: (AB, None), B: (AB, None), C: (OLD, "|x|")},
         {A: (AB, None), B: (AB, None), C: (configuration(9, "cd"), "|x|")},
@@ -177,7 +177,7 @@ def test_of_two_lines_the_one_that_has_everything_is_sound(
         "both may have acknowledged",
         "the journal of the later one begins after the other one ends",
         "the copy is lost that counts in both",
-        "a copy that counts in both has a journal that begins later, and may have seen both",
+        "the journal of a copy that counts in both begins later, with entries of neither",
         "the copy is lost that counts in both, which have the same epoch",
         "no copy is left of the newest",
         "no copy is left of one of the two newest",

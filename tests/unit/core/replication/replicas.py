@@ -148,7 +148,9 @@ class Cluster:
     def begin_session(self, name: str) -> None:
         """Begin a session of a node that lasts longer than the test."""
         liveness = self.member(name).liveness
-        liveness.session = self.coordination.begin_session(liveness.node_id, self.now)
+        begun = self.coordination.begin_session(liveness.node_id, self.now)
+        assert begun is not None
+        liveness.session = begun
         liveness.session_end = later(self.now, Duration(3600 * SECOND))
 
     def end_session(self, name: str) -> Session:
