@@ -41,14 +41,14 @@ def test_commits_before_a_handover_are_answered_and_started_before_it() -> None:
 
         async with asyncio.TaskGroup() as group:
             users = [group.create_task(keep_busy(nodes, job_id, made, refused)) for _ in range(4)]
-            for primary, backup in ((B, A), (A, B)) * 5:
+            for primary, backup in ((B, A), (A, B)) * 2:
                 await asyncio.sleep(0.1)
                 await nodes.move(SHARD, primary, backup, C)
             for user in users:
                 user.cancel()
 
         ended = [await nodes.ended(each) for each in made]
-        assert len(made) > 100
+        assert len(made) > 40
         assert {len(task.attempts) for _, task in ended} == {1}, "an attempt did not start"
         assert "primary_lost" not in refused, "the answer to a committed request was lost"
 
