@@ -126,7 +126,7 @@ def test_a_fenced_sink_refuses_older_tokens_of_each_job(tmp_path: Path) -> None:
 def test_a_node_that_ends_by_itself_is_started_again_and_one_that_was_killed_is_not(
     tmp_path: Path,
 ) -> None:
-    node = Node(Host("n1", "127.0.77.9"), Loopback(), tmp_path, "--unheard-of")
+    node = Node(Host("n1", "127.0.77.9"), Loopback(), tmp_path, "--no-such-flag")
     node.spawn()
     assert node.exit_status(60) == WRONG_SETTINGS
     first = node.process

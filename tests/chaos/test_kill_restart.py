@@ -108,13 +108,13 @@ def submit(node: Rotad, seen: Seen, stop: threading.Event, number: int, starts: 
         except Refusal as refusal:
             seen.refused[refusal.problem["code"]] += 1
         except (OSError, ValueError):
-            # The node is down, or died while it answered: not acknowledged.
+            # The node is down, or was killed while it answered: not acknowledged.
             seen.refused["no answer"] += 1
         time.sleep(0.03)
 
 
 def kill_and_restart(node: Rotad, rng: random.Random) -> float:
-    """Let it run a moment, kill it, leave it dead a moment; return how long it was not ready."""
+    """Let the node run for a moment, kill it, start it later; return how long it was not ready."""
     time.sleep(rng.uniform(0.05, 1.2))
     node.kill()
     began = time.monotonic()

@@ -78,7 +78,7 @@ def explains(order: list[Operation]) -> bool:
     return True
 
 
-def test_a_hundred_changes_of_which_nobody_knows_are_looked_through_in_time() -> None:
+def test_a_hundred_changes_of_unknown_outcome_are_checked_in_time() -> None:
     writes = [operation(number, "put", str(number), "info") for number in range(100)]
     reads = [operation(1_000 + number, "get", str(number), "ok") for number in range(99, -1, -1)]
     again = operation(2_000, "get", "50", "ok")

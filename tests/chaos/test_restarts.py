@@ -64,7 +64,7 @@ def test_no_task_is_lost_or_doubled_by_restarts(tmp_path: Path) -> None:
 
 
 def line(said: Path, code: int) -> str:
-    """Return a task that takes a random time, says so, and ends with *code*."""
+    """Return a task that writes its start and end, takes a random time, and exits with *code*."""
     who = "$ROTA_EXECUTION_ID $ROTA_ATTEMPT"
     wait_ms = f"$(( ($$ * 7919) % {round(LONGEST_S * 1000)} ))"
     return (

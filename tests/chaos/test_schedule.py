@@ -1,4 +1,4 @@
-"""Faults follow from a seed, and everything that they name can be done."""
+"""Schedules of faults follow from a seed, and all their faults can be done."""
 
 from itertools import pairwise
 
@@ -27,7 +27,7 @@ def faults(
     return schedule(nemesis, seed, minutes, nodes, can=can, members=members)
 
 
-def test_a_seed_gives_the_same_faults_again_and_another_gives_others() -> None:
+def test_a_seed_determines_the_faults() -> None:
     first, again, other = faults(seed=7), faults(seed=7), faults(seed=8)
 
     assert first == again
@@ -46,18 +46,18 @@ def test_a_mixed_run_of_ten_minutes_has_every_kind_once() -> None:
 
 
 @pytest.mark.parametrize("kind", NAMED)
-def test_what_is_left_out_of_a_mixed_run_is_done_where_it_is_named(kind: str) -> None:
+def test_a_kind_that_mixed_runs_leave_out_is_done_if_named(kind: str) -> None:
     assert {fault.kind for fault in faults(kind, minutes=5)} == {kind}
 
 
-def test_a_long_mixed_run_has_what_takes_minutes_again_now_and_then() -> None:
+def test_a_long_mixed_run_repeats_rare_kinds() -> None:
     kinds = [fault.kind for fault in faults(minutes=120)]
 
     assert all(2 <= kinds.count(kind) <= 6 for kind in RARELY)
 
 
 @pytest.mark.parametrize(("kind", "node"), [("disk-full", "n3"), ("frozen-disk", "n1")])
-def test_what_has_a_disk_of_its_own_is_always_the_same_node(kind: str, node: str) -> None:
+def test_faults_of_a_separate_disk_are_always_done_to_the_same_node(kind: str, node: str) -> None:
     assert {fault.hosts for fault in faults(kind, minutes=5)} == {(node,)}
 
 
@@ -81,7 +81,7 @@ def test_a_partition_is_between_two_nodes() -> None:
     assert all(len(set(fault.hosts)) == 2 for fault in faults("partition", minutes=5))
 
 
-def test_what_the_network_or_etcd_cannot_do_is_left_out_of_a_mixed_run() -> None:
+def test_a_mixed_run_leaves_out_kinds_that_are_impossible_here() -> None:
     kinds = {fault.kind for fault in faults(minutes=20, can=(), members=1)}
 
     assert not any(KINDS[kind].needs for kind in kinds)
@@ -90,10 +90,10 @@ def test_what_the_network_or_etcd_cannot_do_is_left_out_of_a_mixed_run() -> None
 
 
 @pytest.mark.parametrize("nemesis", ["partition", "clock", "etcd-leader", "zone", "kill,quake"])
-def test_what_cannot_be_done_here_is_refused_by_name(nemesis: str) -> None:
+def test_an_impossible_kind_is_refused_by_name(nemesis: str) -> None:
     with pytest.raises(ValueError, match=f"^{nemesis.split(',')[-1]} cannot be done here"):
         faults(nemesis, can=(), members=1)
 
 
-def test_nothing_is_done_if_that_is_asked_for() -> None:
+def test_a_run_without_a_nemesis_has_no_faults() -> None:
     assert faults("none") == []

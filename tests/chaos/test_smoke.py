@@ -1,4 +1,4 @@
-"""Two minutes of everything that is done to clusters, of little load: part of `make test`.
+"""Two minutes of mixed chaos under a small load: part of `make test`.
 
 It runs alone, after the other tests: nodes that wait for a processor hand their shards over.
 """

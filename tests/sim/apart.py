@@ -1,4 +1,4 @@
-"""Chance apart from a world's own: what is added to plans leaves known seeds as they are."""
+"""Random numbers apart from a world's own, so that additions to plans do not change known seeds."""
 
 from random import Random
 

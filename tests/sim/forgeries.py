@@ -1,4 +1,4 @@
-"""Messages of replication that their sender has no right to, or that cannot be true (R41, R42)."""
+"""Forged messages of replication: without the right to send them, or false (R41, R42)."""
 
 from dataclasses import dataclass
 
@@ -28,8 +28,8 @@ class Party:
     """One of the two ends of a forged message.
 
     Attributes:
-        now: By its own clock.
-        born_at: When its life began, likewise.
+        now: The instant of its own clock.
+        born_at: The begin of its life, likewise.
     """
 
     node_id: NodeId
@@ -44,7 +44,7 @@ def forged(current: Configuration, far: int, liar: Party, other: Party) -> list[
 
     Args:
         current: The configuration in force; *liar* is not its primary.
-        far: By how much their epoch is above that of *current*.
+        far: Difference of their epoch and that of *current*.
         liar: Sends them.
         other: Receives them.
     """

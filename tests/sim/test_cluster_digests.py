@@ -1,4 +1,4 @@
-"""Nodes of a simulated cluster find a row that one copy alone has (R43)."""
+"""Comparison of copies in a simulated cluster (R43)."""
 
 import asyncio
 import logging
@@ -33,14 +33,14 @@ def _nodes_log_nothing() -> Iterator[None]:
 
 
 def plan_of(chance: Random) -> Plan:
-    """Return a world in which nothing is wrong but what a test does."""
+    """Return a plan without faults."""
     return replace(
         draw_plan(chance, (), ()), faults=(), loss_percent=0, compare_every=COMPARE_OFTEN
     )
 
 
 def put_row(world: World, node_id: NodeId) -> None:
-    """Have one copy of a shard have a row more than the others."""
+    """Add a row to one copy of a shard."""
     store = world.machines[node_id].store
     batch = store.batch()
     batch.put(Family.HIST, shard_prefix(SHARD) + bytes((Table.LEDGER,)) + b"left over", b"row")
@@ -48,7 +48,7 @@ def put_row(world: World, node_id: NodeId) -> None:
 
 
 def finders(world: World) -> list[NodeId]:
-    """Return the nodes that find that copies of the shard differ."""
+    """Return the nodes that detected a difference between copies of the shard."""
     return [
         machine.id
         for machine in world.machines.values()

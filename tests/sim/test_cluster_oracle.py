@@ -1,4 +1,4 @@
-"""The oracle of fire times, by hand; and that it agrees with the code that it judges."""
+"""The oracle of fire times, against examples and against the code under test."""
 
 from datetime import UTC, datetime
 
@@ -34,7 +34,7 @@ def test_fire_times_of_a_minute(text: str, seconds: list[int]) -> None:
     "text",
     [*(f"@every {each}" for each in INTERVALS), *(f"{each} * * * * *" for each in SECOND_FIELDS)],
 )
-def test_the_schedules_of_simulated_users_fire_as_the_oracle_says(text: str) -> None:
+def test_the_code_under_test_agrees_with_the_oracle(text: str) -> None:
     after, until = Instant(NOON + 1), Instant(NOON + 300 * SECOND)
 
     assert fire_times(parse_schedule(text), after, until, 1_000) == expected(text, after, until)

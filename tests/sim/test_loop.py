@@ -18,7 +18,7 @@ def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
     return loop.run(main(loop))
 
 
-def test_time_passes_without_waiting_and_to_the_microsecond() -> None:
+def test_virtual_time_advances_at_once_and_to_the_microsecond() -> None:
     async def sleep(loop: VirtualLoop) -> int:
         await asyncio.sleep(DAY_S)
         await asyncio.sleep(0.000_001)
@@ -27,7 +27,7 @@ def test_time_passes_without_waiting_and_to_the_microsecond() -> None:
     assert run(sleep) == DAY_S * 1_000_000 + 1
 
 
-def test_timers_of_one_instant_go_off_in_the_order_in_which_they_were_set() -> None:
+def test_timers_of_one_instant_run_in_the_order_of_their_creation() -> None:
     async def set_timers(loop: VirtualLoop) -> list[str]:
         called: list[str] = []
         loop.call_later(2, called.append, "late")
@@ -59,7 +59,7 @@ def test_a_group_cancels_its_tasks_in_the_order_of_their_creation() -> None:
     assert run(cancel) == list(range(50))
 
 
-def test_waiting_for_what_never_comes_is_told() -> None:
+def test_a_wait_that_never_ends_is_an_error() -> None:
     async def wait(loop: VirtualLoop) -> None:
         await loop.create_future()
 
@@ -67,7 +67,7 @@ def test_waiting_for_what_never_comes_is_told() -> None:
         run(wait)
 
 
-def test_never_waiting_is_told() -> None:
+def test_callbacks_that_never_wait_are_an_error() -> None:
     async def spin(loop: VirtualLoop) -> None:
         del loop
         while True:  # noqa: ASYNC110 - it is to be a loop that never waits
@@ -77,7 +77,7 @@ def test_never_waiting_is_told() -> None:
         run(spin)
 
 
-def test_an_error_that_nobody_handles_ends_the_run() -> None:
+def test_an_unhandled_error_ends_the_run() -> None:
     async def fail_later(loop: VirtualLoop) -> None:
         loop.call_later(1, int, "no number")
         await asyncio.sleep(DAY_S)
@@ -92,7 +92,7 @@ async def count_seconds(seen: list[int], loop: VirtualLoop) -> None:
         seen.append(loop.now // 1_000_000)
 
 
-def test_a_closed_gate_keeps_back_what_its_process_does_until_it_is_opened() -> None:
+def test_a_closed_gate_holds_the_callbacks_of_its_process_until_it_is_opened() -> None:
     async def pause(loop: VirtualLoop) -> list[int]:
         seen: list[int] = []
         gate = Gate("paused")
@@ -110,7 +110,7 @@ def test_a_closed_gate_keeps_back_what_its_process_does_until_it_is_opened() -> 
     assert run(pause) == [1, 2, 6, 7]
 
 
-def test_a_removed_gate_lets_nothing_through_any_more() -> None:
+def test_a_removed_gate_drops_all_callbacks() -> None:
     async def remove(loop: VirtualLoop) -> list[int]:
         seen: list[int] = []
         gate = Gate("removed")

@@ -24,7 +24,7 @@ def test_half_of_all_worlds_have_ordinary_sizes() -> None:
     assert 30 < drawn.count(ORDINARY) < 70
 
 
-def test_chance_apart_follows_from_the_seed_and_draws_nothing_of_it() -> None:
+def test_chance_apart_follows_from_the_seed_without_draws_from_it() -> None:
     chance = Random(7)
 
     drawn = [chance_apart(chance).random() for _ in range(2)]

@@ -1,4 +1,4 @@
-"""A cable that is slow: a program that carries frames between a host's cable and the switch.
+"""A slow cable: a program that carries frames between a host's cable and the switch.
 
 Kernels can delay packets (netem), and many are built without; so it is done here. The host's cable
 is unplugged from the switch and goes to a small switch of its own, and between the two the program
@@ -34,7 +34,7 @@ class SlowCable:
     Args:
         cable: Its end at the switch.
         switch: The switch.
-        out: The least and the most, in seconds, that a frame of the host is late by.
+        out: Range of the delay of a frame from the host, in seconds.
         back: Likewise, of a frame to the host.
     """
 
@@ -67,7 +67,7 @@ def run(*argv: str) -> None:
 
 
 def carry(taps: tuple[int, int], out: Delay, back: Delay) -> None:
-    """Copy frames both ways for ever, each when its time has come."""
+    """Copy frames both ways, each after its delay, until the program is killed."""
     late: list[tuple[float, int, int, bytes]] = []
     numbers = count()
     while True:
@@ -82,7 +82,7 @@ def carry(taps: tuple[int, int], out: Delay, back: Delay) -> None:
 
 
 def open_tap(name: str) -> int:
-    """Return a tap that is there as a file, from which each read is a frame."""
+    """Return a tap device as a file; each read returns one frame."""
     file = os.open("/dev/net/tun", os.O_RDWR)
     fcntl.ioctl(file, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI))
     return file

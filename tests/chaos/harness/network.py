@@ -70,7 +70,7 @@ class Network(Protocol):
         ...
 
     def cut(self, source: Host, target: Host, *, refuse: bool = False) -> None:
-        """Let nothing pass from *source* to *target*, until `join` or `mend`.
+        """Drop all packets from *source* to *target*, until `join` or `mend`.
 
         Packets are dropped silently; or refused, which ends connections.
         """
@@ -81,7 +81,7 @@ class Network(Protocol):
         ...
 
     def delay(self, host: Host, out: Delay, back: Delay) -> None:
-        """Let each packet from, and to, a host be late by some time between, until `mend`."""
+        """Delay each packet from and to a host by a time in these ranges, until `mend`."""
         ...
 
     def lose(self, target: Host, share: float) -> None:

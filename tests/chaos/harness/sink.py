@@ -1,4 +1,4 @@
-"""A fenced sink: what attempts of a job write to, and that takes nothing of one that was overtaken.
+"""A fenced sink, to which attempts of a job write, and which refuses older tokens.
 
 It is outside of all hosts. A datagram is ``job execution task attempt token``; it is accepted
 unless its job has written with a higher token before, and what became of it is written down:
@@ -13,15 +13,15 @@ import threading
 from chaos.harness.histories import History
 
 FAREWELL = b""
-"""An empty datagram ends it."""
+"""An empty datagram ends the sink."""
 
 
 class Sink:
-    """Takes what attempts write, while the body runs.
+    """Accepts writes of attempts while the body runs.
 
     Args:
         address: Of the harness, as hosts reach it.
-        history: Where it is written down.
+        history: Record of the writes.
 
     Attributes:
         address: And port.

@@ -1,4 +1,4 @@
-"""I6: what etcd says of each shard, revision by revision, went as the rules allow.
+"""I6: the configurations of each shard in etcd follow one another by the rules.
 
 Where etcd was set back, a node that has not learned of that may replace what etcd was left with:
 the epoch is used again then, and void (protocol.md, "When etcd loses its state").
@@ -10,7 +10,7 @@ from itertools import pairwise
 from chaos.judge.records import Configuration, Records, Violation
 
 GENERATION_BITS = 40
-"""Above them, in an epoch, is its generation, which only a recovery of etcd's state raises."""
+"""The bits of an epoch above these are its generation, which only a recovery raises."""
 
 
 def violations(records: Records) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""Digests of what each node has on its disk: its copies, table by table.
+"""Digests of the copies on each node's disk, table by table.
 
 Read from the databases of nodes that were killed, all in one moment, after everything had ended: so
 what is compared is what each would begin with again. The rows are those of two column families,
@@ -20,7 +20,7 @@ Json = Any  # Any: a line to be written.
 
 ROWS = ("STATE", "HIST")
 APPLIED = 2
-"""Where in a header it says how far the copy has come."""
+"""Position of the applied index in a header."""
 
 
 def collect_replicas(databases: dict[str, Path], folder: Path) -> None:
@@ -47,7 +47,7 @@ def _copies(node: str, path: Path) -> Iterator[Json]:
 
 
 def _tables(database: Rdict) -> dict[int, dict[str, str]]:
-    """Return by shard, and table, how many rows there are and a digest of them."""
+    """Return the number of rows and their digest, by shard and table."""
     digests: dict[tuple[int, int], Any] = defaultdict(hashlib.sha256)  # Any: a hash object
     counts: dict[tuple[int, int], int] = defaultdict(int)
     for family in ROWS:

@@ -1,4 +1,4 @@
-"""C6, at a fenced sink: nothing of an attempt that was overtaken is accepted, all else is.
+"""C6, at a fenced sink: it refuses writes with older tokens, and accepts all others.
 
 The sink takes what comes with a token at least as high as all before of that job. So if tokens did
 not grow, an attempt that is on record as succeeded would have been refused.
@@ -11,7 +11,7 @@ from chaos.judge.records import Records, Violation
 
 
 def violations(records: Records) -> Iterator[Violation]:
-    """Yield what was accepted or refused and ought not to be."""
+    """Yield writes that were wrongly accepted or refused."""
     highest: dict[str, str] = defaultdict(str)
     for each in records.sink:
         if each.accepted and each.token < highest[each.job]:

@@ -1,4 +1,4 @@
-"""What a fault cost the fires that were due just then: on shards of its nodes, and on others.
+"""Delays of the fires due during a fault: on shards of its nodes, and on others.
 
 Whose a shard was is read from etcd, as of the revision at which the fault began.
 """
@@ -16,11 +16,11 @@ OWN, OTHERS = "of its shards", "of others"
 
 @dataclass
 class Fires:
-    """Fires that were due when something was done to nodes, in milliseconds.
+    """Delays of fires that were due during a fault of nodes, in milliseconds.
 
     Attributes:
-        started: After how long their tasks said that they start, for those that started.
-        decided: After how long it was on record what became of them, started or not.
+        started: Until the start of the task, for fires that started.
+        decided: Until the recorded outcome, started or not.
     """
 
     started: list[float] = field(default_factory=list[float])
@@ -28,7 +28,7 @@ class Fires:
 
 
 def outages(records: Records) -> dict[str, dict[str, Fires]]:
-    """Return, by kind of fault, the fires of shards that were its nodes', and of others."""
+    """Return the delays by kind of fault, on shards of its nodes and on others."""
     started_at = {
         line.execution: line.at
         for line in reversed(records.lines)
@@ -49,7 +49,7 @@ def outages(records: Records) -> dict[str, dict[str, Fires]]:
 
 
 def _due(records: Records, fault: Fault) -> Iterator[tuple[Row, float]]:
-    """Yield rows of the ledger with the first fire time of each that is in the fault's time."""
+    """Yield rows of the ledger, each with its first fire time during the fault."""
     since = records.wall(fault.began_at)
     until = since + round(DUE_WITHIN_S * SECOND)
     for rows in records.ledger.values():

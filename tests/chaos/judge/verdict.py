@@ -29,5 +29,5 @@ CHECKS: tuple[Callable[[Records], Iterator[Violation]], ...] = (
 
 
 def judge(records: Records) -> list[Violation]:
-    """Return everything that must not be and is."""
+    """Return all violations."""
     return [violation for check in CHECKS for violation in check(records)]

@@ -1,4 +1,4 @@
-"""What must hold at every moment, and be so in the end.
+"""Invariants of every moment, and conditions of the end.
 
 I2 and I3 are in docs/explanation/protocol.md, L1 in docs/explanation/proof.md.
 """
@@ -14,18 +14,18 @@ from sim.cluster.machine import Machine
 from sim.cluster.world import World
 
 OVERDUE = 3 * SECOND
-"""A timer that is due so long ago was forgotten."""
+"""A timer overdue by this time was forgotten."""
 
 
 class Violation(Exception):
-    """A rule that must always hold did not."""
+    """An invariant was broken."""
 
 
 # -- at every moment -------------------------------------------------------------------------------
 
 
 def see_authority(world: World) -> None:
-    """I2: at most one node has the right to act for a shard."""
+    """I2: at most one node has authority for a shard."""
     if world.now() <= world.excused_until:
         return
     acting: dict[ShardId, NodeId] = {}
@@ -54,7 +54,7 @@ def see_outputs(world: World) -> None:
 
 
 def see_copies(world: World) -> None:
-    """I3: copies that count and have applied as much have the same rows.
+    """I3: counted copies with the same applied index have the same rows.
 
     Not by what a coordinator has that lost its state.
     """
@@ -86,7 +86,7 @@ def see_comparisons(world: World) -> None:
 
 
 def unwell(world: World) -> str:
-    """Return what L1 still lacks; nothing if all is well."""
+    """Return a condition of L1 that does not hold; empty if all hold."""
     configurations, targets = world.configurations, world.targets
     for number, target in enumerate(targets):
         shard_id = ShardId(number)

@@ -53,7 +53,7 @@ MENDING = "network mended"
 
 
 def meet_fault(world: World) -> None:
-    """Have one of the plan's faults happen, and then others, until the world heals."""
+    """Do one of the plan's faults, and schedule the next, until the world heals."""
     if world.is_healing:
         return
     kinds = FAULTS | RARE | APART | ASKED_FOR | {MENDING: link_faults.mend_network}

@@ -143,7 +143,7 @@ class Machine:
             self.store.is_full = self.is_to_fail = self.is_full
             self._world.note("start", self.id)
             # A node first ends attempts of its last life (`rota.executor.kernel.orphans`).
-            self._world.observer.died(self.id)
+            self._world.observer.killed_all(self.id)
             self.life = Life(self._world, self)
             self.life.begin()
 
@@ -162,8 +162,8 @@ class Machine:
         self._world.note("crash", self.id)
         kept = self._world.chance.randrange(self.store.unsynced_count + 1)
         self.store = self.store.crash(keep=kept)
-        life.die()
-        self._world.observer.died(self.id)
+        life.abort()
+        self._world.observer.killed_all(self.id)
         self.power_count += 1
         self.clock.reboot()
 
@@ -173,7 +173,7 @@ class Machine:
         assert life is not None
         self._world.note("kill", self.id)
         self.store = self.store.crash(keep=self.store.unsynced_count)
-        life.die()
+        life.abort()
 
     def pause(self) -> None:
         """Pause its node; it does not notice."""
@@ -249,26 +249,26 @@ class Machine:
 
     # -- messages and requests to the node ------------------------------------------------------
 
-    def hear(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
+    def receive(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Take a message from another node."""
         life = self.life
         if life is not None:
             args = (shard, sender, message)
-            self._world.loop.call_soon(life.hear, *args, context=life.gate.context)
+            self._world.loop.call_soon(life.receive, *args, context=life.gate.context)
 
-    def hear_forged(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
+    def receive_forged(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Take a forged or replayed message."""
         life = self.life
         if life is not None:
             args = (shard, sender, message)
             self._world.loop.call_soon(life.take, *args, context=life.gate.context)
 
-    def hear_death(self, node_id: NodeId, session: Session, left: Left) -> None:
-        """Take the proof that the process of another node has ended."""
+    def receive_death(self, node_id: NodeId, session: Session, left: Left) -> None:
+        """Take the proof of death of another node's process."""
         life = self.life
         if life is not None:
             args = (node_id, session, left)
-            self._world.loop.call_soon(life.hear_death, *args, context=life.gate.context)
+            self._world.loop.call_soon(life.receive_death, *args, context=life.gate.context)
 
     def ask(self, request: Request, on_answer: OnAnswer) -> None:
         """Take a request of a client; if the node is off it gets no answer."""
@@ -319,15 +319,15 @@ class Life:
         """Stop gracefully."""
         self._stop.set()
 
-    def die(self) -> None:
+    def abort(self) -> None:
         """End at once: nothing that it still does has an effect outside of it."""
         self._is_dead = True
         if self._executor is not None:
-            self._executor.die()
+            self._executor.abort()
         self.gate.open()  # Its tasks have to unwind.
         self._task.cancel()
 
-    def hear(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
+    def receive(self, shard: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Take a message from another node."""
         if isinstance(message, Dispatch):
             self._sent_here.add(message.order.key)
@@ -338,8 +338,8 @@ class Life:
         if self.wiring is not None:
             self.wiring.router.receive(shard, sender, message)
 
-    def hear_death(self, node_id: NodeId, session: Session, left: Left) -> None:
-        """Take the proof that the process of another node has ended."""
+    def receive_death(self, node_id: NodeId, session: Session, left: Left) -> None:
+        """Take the proof of death of another node's process."""
         if self.wiring is not None:
             self.wiring.router.saw_death(node_id, session, left)
 
@@ -476,7 +476,9 @@ class Life:
         if not self._is_dead:
             sender, target = self._machine.id, self._world.machines[receiver]
             self._world.sent.append((sender, receiver, shard, message))
-            self._world.links.carry(sender, receiver, lambda: target.hear(shard, sender, message))
+            self._world.links.carry(
+                sender, receiver, lambda: target.receive(shard, sender, message)
+            )
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
         """Return the fate of a call to the coordinator."""

@@ -55,8 +55,8 @@ def see_death(world: World, machine: Machine) -> bool:
         )
     for other in world.machines.values():
         if other is not machine:
-            hear = partial(other.hear_death, machine.id, session, left)
-            world.links.carry(machine.id, other.id, hear)
+            receive = partial(other.receive_death, machine.id, session, left)
+            world.links.carry(machine.id, other.id, receive)
     return True
 
 
@@ -108,7 +108,7 @@ def damage_disk(world: World, machine: Machine) -> bool:
 
 
 def slow_disk(world: World, machine: Machine) -> bool:
-    """Have syncs take long, for a while."""
+    """Slow down a machine's syncs for a while."""
     low, high = world.chance.choice(SLOW_SYNCS_MS)
     machine.slow_sync = low * MS, high * MS
 
@@ -120,7 +120,7 @@ def slow_disk(world: World, machine: Machine) -> bool:
 
 
 def freeze_disk(world: World, machine: Machine) -> bool:
-    """Have no sync return for seconds; in half of the cases none ever does, and the node is ended.
+    """Let no sync return for seconds; in half of the cases none ever does, and the node is ended.
 
     Meanwhile the node's loop runs on, and the node may stop, be paused or lose its power.
     """
@@ -142,7 +142,7 @@ def freeze_disk(world: World, machine: Machine) -> bool:
 
 
 def fail_disk(world: World, machine: Machine) -> bool:
-    """Have the next sync fail, or the next write, which ends the node (R25)."""
+    """Let the next sync or the next write fail, which ends the node (R25)."""
     if machine.life is None or machine.is_to_fail:
         return False
     machine.is_to_fail = True
@@ -155,7 +155,7 @@ def fail_disk(world: World, machine: Machine) -> bool:
 
 
 def fill_disk(world: World, machine: Machine) -> bool:
-    """Have a disk be nearly full, so that the node refuses requests; then perhaps full.
+    """Fill a disk nearly, so that the node refuses requests; then perhaps full.
 
     A node ends with the first write that fails, and so do its next lives, until there is room.
     """

@@ -75,7 +75,9 @@ def _carry(
     world: World, machine: Machine, other: Machine, number: ShardId | None, message: Sent
 ) -> None:
     about = None if type(message) in NODE_KINDS else number  # A link checks this.
-    world.links.carry(machine.id, other.id, lambda: other.hear_forged(about, machine.id, message))
+    world.links.carry(
+        machine.id, other.id, lambda: other.receive_forged(about, machine.id, message)
+    )
 
 
 def _party(machine: Machine, wiring: NodeWiring, number: ShardId) -> Party:

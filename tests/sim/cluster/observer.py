@@ -72,7 +72,7 @@ class Observer:
         sighting = self.running.pop((node_id, key))
         sighting.over, sighting.outcome = self._true_time(), outcome
 
-    def died(self, node_id: NodeId) -> None:
+    def killed_all(self, node_id: NodeId) -> None:
         """Record that all attempts of a machine were killed."""
         for node, key in [each for each in self.running if each[0] == node_id]:
             self.ended(node, key, None)
@@ -122,7 +122,7 @@ class WatchedExecutor:
         self._scripted = ScriptedExecutor(ended=self._saw_end, now=now)
         self._is_dead = False
 
-    def die(self) -> None:
+    def abort(self) -> None:
         """End with the node: its attempts report nothing any more."""
         self._is_dead = True
 

@@ -34,13 +34,13 @@ from sim.sizes import in_use
 MS = MILLISECOND
 LOOKS_EVERY = Duration(20 * MS)
 LOOKS_BETWEEN = 250
-"""After so many looks rows are compared, which costs as much as all of them."""
+"""Number of checks between two comparisons of rows, which cost as much as all these checks."""
 LOOKS_BETWEEN_ALONE = 25
 BEGINS_WITHIN_S = 10
-"""How long a new cluster may take until all is well, when nothing is wrong."""
+"""Time limit for a new cluster without faults to be whole."""
 HEALS_WITHIN_S = 60
 ENDS_WITHIN_S = 30
-"""So long after the last attempt began all executions have ended: none takes more than 21 s."""
+"""Limit from the last attempt's start to the end of all executions: none takes over 21 s."""
 EQUAL_WITHIN_S = 30
 
 
@@ -48,8 +48,8 @@ def run(seed: int, focus: str | None = None) -> Result:
     """Run a seed.
 
     Args:
-        seed: Decides all.
-        focus: What the world is about, in place of what the seed says.
+        seed: Determines the run.
+        focus: Replaces the focus drawn from the seed.
     """
     chance = Random(seed)
     plan = draw_plan(chance, tuple(FAULTS), tuple(RARE), tuple(APART), focus)
@@ -71,7 +71,7 @@ def run(seed: int, focus: str | None = None) -> Result:
 
 
 async def _live(loop: VirtualLoop, chance: Random, plan: Plan, worlds: list[World]) -> None:
-    """Live through a whole run.
+    """Carry out a whole run.
 
     Raises:
         Violation: Of a rule.
@@ -141,7 +141,7 @@ async def _become_quiet(world: World, users: list[User]) -> None:
 
 
 async def _wait_until(lack: Callable[[], str], within_s: int) -> None:
-    """Wait until nothing is lacking (L1)."""
+    """Wait until all conditions of L1 hold."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
     while what := lack():

@@ -111,7 +111,7 @@ class Image:
                     self.before_first = tip
 
     def stored(self) -> Stored:
-        """Return what a replica finds of itself."""
+        """Return the copy that a replica loads at its start."""
         return Stored(
             epoch=self.epoch,
             allocation=self.allocation,
@@ -138,18 +138,18 @@ class Disk:
 
     @property
     def written(self) -> int:
-        """How many batches are not durable yet."""
+        """Number of batches that are not durable yet."""
         return len(self._unsynced)
 
     def sync(self, count: int) -> None:
-        """Make the oldest *count* batches that are not durable durable."""
+        """Make the oldest *count* of these batches durable."""
         for operations in self._unsynced[:count]:
             for operation in operations:
                 self.durable.apply(operation)
         del self._unsynced[:count]
 
     def crash(self, chance: Callable[[int], int]) -> None:
-        """Lose what was not synced, but for a chance prefix of it."""
+        """Lose the writes that were not synced, except a random prefix."""
         self.sync(chance(len(self._unsynced) + 1))
         self._unsynced.clear()
         self.now = self.durable.copy()

@@ -70,13 +70,13 @@ def pause(world: World, node: Node) -> bool:
 
 
 def slow_disk(world: World, node: Node) -> bool:
-    """Have a node's syncs take a second each, for a while."""
+    """Slow down a node's syncs for a while."""
     node.slow_until = world.now + 5 * SECOND
     return True
 
 
 def freeze_disk(world: World, node: Node) -> bool:
-    """Have the next sync not return for seconds; in half of the cases never, for the node ends."""
+    """Freeze a node's next sync for seconds; in half of the cases end the node meanwhile."""
     node.frozen_until = world.now + world.chance.choice([2, 6, 15]) * SECOND
     life = node.life
 
@@ -161,7 +161,7 @@ def stop_coordinator(world: World, node: Node) -> bool:
 
 
 def refuse(world: World, node: Node) -> bool:
-    """Have the coordinator do nothing but renew sessions for a while, as without a quota left."""
+    """Have the coordinator only renew sessions for a while, as without quota."""
     del node
     world.refuses_until = world.now + world.chance.choice([800, 4_000, 12_000]) * MS
     return True
@@ -183,7 +183,7 @@ def mend_network(world: World, node: Node) -> bool:
 
 
 def move_targets(world: World, node: Node) -> bool:
-    """Have the ring want the copies elsewhere: nodes join, leave, are drained."""
+    """Change the target nodes, as when nodes join, leave or are drained."""
     del node
     chosen = world.chance.sample(world.nodes, world.plan.replicas)
     world.targets = tuple(each.id for each in chosen)
@@ -281,7 +281,7 @@ REPLAYED = 50
 
 
 def meet_fault(world: World) -> None:
-    """Have one of the plan's faults happen, and then others, until the world heals."""
+    """Do one of the plan's faults, and schedule the next, until the world heals."""
     if world.is_healing:
         return
     kind = world.chance.choice(world.plan.faults)

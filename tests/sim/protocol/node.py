@@ -207,18 +207,18 @@ class Node:
         self.later(int(TICK * self.world.chance.uniform(0.8, 1.2)), self.tick)
 
     def receive_loss(self, sender: NodeId, generation: int) -> None:
-        """Take another node's word that the coordinator lost a generation."""
+        """Take another node's report that the coordinator lost a generation."""
         self.continuity.accept_report(generation, sender)
 
     def repeat_loss(self) -> None:
-        """Tell the others of a loss, again and again while this node is frozen by it."""
+        """Report a loss to the others, periodically while it freezes this node."""
         if self.continuity.lost is not None and self.replica.is_lost:
             self.lost = self.continuity.lost
             self.world.report_loss(self, self.continuity.lost)
         self.later(REPORT_LOSS, self.repeat_loss)
 
     def turn(self) -> None:
-        """Do what the replica wants done, apply what is committed, answer whom it may."""
+        """Carry out the replica's output: apply committed entries, answer clients."""
         self._has_turn = False
         ready = self.replica.take_ready()
         if ready.writes:

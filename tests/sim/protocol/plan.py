@@ -1,4 +1,4 @@
-"""What a simulated cluster is like: its size, its timing, and which faults it meets."""
+"""Parameters of a simulated cluster: its size, its timing and its faults."""
 
 from dataclasses import dataclass
 from random import Random
@@ -20,24 +20,24 @@ PACES = [(20, 150, 600), (150, 600, 1_500), (150, 600, 4_000), (600, 4_000, 7_00
 """From hectic to so slow that sessions end and others take over before anything else happens."""
 
 DRIFT_MAX = DRIFT_PERCENT / 100
-"""What is promised to do no harm."""
+"""The greatest drift without harm, by the documentation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a world is like, drawn from its seed.
+    """Parameters of a world, drawn from its seed.
 
     Attributes:
         loss_percent: Of messages, and of the coordinator's answers.
         faults: The kinds of faults that happen; one named twice happens twice as often.
-        pauses_ms: One of them passes between two faults.
+        pauses_ms: Possible times between two faults.
         has_slow_swaps: Whether a swap, and its answer, may take seconds.
         has_slow_disks: Whether a sync may take seconds.
-        is_lazy: Whether nodes take several events before they do what follows from them.
-        kept: How many applied entries stay in the journal.
+        is_lazy: Whether nodes take several events before they act on them.
+        kept: Number of applied entries that stay in the journal.
         drift: How much faster or slower a node's clock may run than true time, as a share of it.
-        drifts_fully: Whether each clock runs as wrong as it may, the one fast and the other slow.
-        sizes: Of the window of entries on their way, and of what is kept in memory.
+        drifts_fully: Whether each clock has the greatest drift, some fast and the others slow.
+        sizes: Of the window of entries under way, and of the entries in memory.
     """
 
     node_count: int
@@ -60,10 +60,10 @@ def draw_plan(
     """Draw a plan.
 
     Args:
-        chance: Of the seed.
-        kinds: Faults of which each world has only some, so that each can be alone.
-        rare: Faults that only few worlds have, because they excuse something.
-        apart: Faults that few worlds have, and that leave the others as they are.
+        chance: Random numbers of the seed.
+        kinds: Faults of which each world has only some, so that each can occur alone.
+        rare: Faults that only few worlds have, because they suspend some checks.
+        apart: Faults that few worlds have; they do not change what else is drawn.
     """
     own = chance_apart(chance)
     faults = [kind for kind in kinds if chance.random() < 0.7] or ["crash"]

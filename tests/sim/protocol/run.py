@@ -21,8 +21,8 @@ def run(seed: int, plan: Plan | None = None) -> Result:
     """Run a seed.
 
     Args:
-        seed: Decides all.
-        plan: In place of the one drawn from the seed.
+        seed: Determines the run.
+        plan: Replaces the one drawn from the seed.
     """
     chance = Random(seed)
     drawn = draw_plan(chance, tuple(FAULTS), tuple(RARE), tuple(APART))
@@ -38,7 +38,7 @@ def run(seed: int, plan: Plan | None = None) -> Result:
 
 
 def live(world: World) -> None:
-    """Live through a whole run.
+    """Carry out a whole run.
 
     Raises:
         Violation: Of a rule.

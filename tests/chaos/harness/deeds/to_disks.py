@@ -112,12 +112,12 @@ def free(cluster: Cluster, fault: Fault) -> None:
 
 
 def freeze(cluster: Cluster, fault: Fault) -> None:
-    """Let a disk stand still; see `Node.on_volume`."""
+    """Freeze a disk; see `Node.on_volume`."""
     cluster.nodes[fault.hosts[0]].freeze()
 
 
 def slow_down(cluster: Cluster, fault: Fault) -> None:
-    """Let each sync take longer."""
+    """Slow down each sync."""
     takes_s = random.Random(fault.number).uniform(*SYNC_S)
     cluster.nodes[fault.hosts[0]].order(sync_takes_s=takes_s)
 

@@ -5,25 +5,25 @@ from chaos.harness.schedule import Fault
 
 ALARM = "/v3/maintenance/alarm"
 AWAY_S = 3.0
-"""Until a node that was killed while etcd is full is started again; its next session is refused."""
+"""Until the start of a node that was killed while etcd was full; its next session is refused."""
 DISARMED_S = 60.0
 
 
 def stop(cluster: Cluster, fault: Fault) -> None:
-    """Kill all of it."""
+    """Kill all members."""
     del fault
     for member in cluster.etcd.members:
         member.kill()
 
 
 def kill_leader(cluster: Cluster, fault: Fault) -> None:
-    """Kill the member that leads."""
+    """Kill the leader."""
     del fault
     cluster.etcd.leader().kill()
 
 
 def start(cluster: Cluster, fault: Fault) -> None:
-    """Let all of it be there again."""
+    """Start all members again."""
     del fault
     cluster.etcd.start()
 
@@ -37,7 +37,7 @@ def revoke(cluster: Cluster, fault: Fault) -> None:
 
 
 def use_up_quota(cluster: Cluster, fault: Fault) -> None:
-    """Have etcd refuse what takes space, as at its quota; every second time a node is restarted.
+    """Have etcd refuse writes, as at its quota; every second time restart a node meanwhile.
 
     The alarm that a full quota raises is set by hand: an etcd that is really full takes new data
     only after a compaction, and the judge reads the history that a compaction removes.
@@ -54,7 +54,7 @@ def use_up_quota(cluster: Cluster, fault: Fault) -> None:
 
 
 def disarm(cluster: Cluster, fault: Fault) -> None:
-    """Have etcd take everything again."""
+    """Have etcd accept all writes again."""
     del fault
 
     def is_disarmed() -> bool:

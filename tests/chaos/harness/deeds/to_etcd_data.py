@@ -1,4 +1,4 @@
-"""etcd loses its state: set back to a snapshot, and recovered as an operator would."""
+"""Loss of etcd's state: etcd is set back to a snapshot, and recovered as by an operator."""
 
 import random
 import shutil
@@ -27,7 +27,7 @@ PROGRESS = {"recovered", "changed"}
 
 
 def restore(cluster: Cluster, fault: Fault) -> None:
-    """Set etcd back to before nodes were counted out, while nodes run or before they start.
+    """Set etcd back to a state before copies were removed, while nodes run or before they start.
 
     The first node to start is one that has seen what the snapshot lacks: a change that no running
     node has seen cannot be noticed (protocol.md, "When etcd loses its state").
@@ -59,7 +59,7 @@ def restore(cluster: Cluster, fault: Fault) -> None:
 
 
 def recover(cluster: Cluster, fault: Fault) -> None:
-    """Recover the cluster, at any node, once all have noticed, until nothing is left to do."""
+    """Recover the cluster, at any node, after all have detected the loss, until it is done."""
     rng = _rng(fault)
     nodes = [*cluster.nodes.values()]
 
@@ -104,7 +104,7 @@ def _take_snapshot(cluster: Cluster) -> None:
 
 
 def _set_back(cluster: Cluster) -> None:
-    """Replace etcd's data by the snapshot, after what it had is written down for the judge.
+    """Replace etcd's data by the snapshot, after its revisions are recorded for the judge.
 
     Nodes are cut off meanwhile, so that etcd takes nothing that is not written down.
     """
@@ -136,7 +136,7 @@ def _restart(cluster: Cluster) -> None:
 
 
 def _end(node: Node, rng: random.Random) -> None:
-    """Stop a node in good order, or kill it."""
+    """Stop a node gracefully, or kill it."""
     if rng.random() < 0.5:
         node.stop()
     else:
