@@ -54,7 +54,7 @@ class CompletionWaiters:
                 Kind.UNAVAILABLE,
                 "too_many_waiters",
                 f"requests already wait for {self.count} ends of executions, and this one for "
-                f"{len(open_ones)} more; this node's limit is {WAITED_MAX:,}: try again later, or "
+                f"{len(open_ones)} more; a node's limit is {WAITED_MAX:,}: try again later, or "
                 "wait for fewer executions",
                 retry_after_s=5,
             )

@@ -97,7 +97,7 @@ async def test_too_many_waits_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
         group.create_task(watch.ended([ONE, TWO], 10))
         await turns()
 
-        with pytest.raises(Refused, match=r"wait for 2 ends .* 1 more; this node's limit is 2"):
+        with pytest.raises(Refused, match=r"wait for 2 ends .* 1 more; a node's limit is 2"):
             await watch.ended([ONE], 10)
 
         publish(watch, ONE, ExecutionStatus.SUCCESS)
