@@ -1,4 +1,4 @@
-"""What the suites of containers share: how to make their executor, and one that has been killed."""
+"""Shared parts of the container suites: an executor, and one that was killed."""
 
 import os
 import subprocess
@@ -68,9 +68,9 @@ def order_of(key: AttemptKey, work: Work) -> Order:
 
 
 def live_and_die(dockerd: Dockerd, directory: Path, *works: Work) -> None:
-    """Have another process launch *works*, each until it has written "up", and kill that process.
+    """Launch *works* in another process, wait until each has written "up", and kill that process.
 
-    They are ``task-1``, ``task-2``.
+    Their tasks are ``task-1``, ``task-2`` and so on.
     """
     root = Path(__file__).resolve().parents[3]
     encoded = msgspec.json.encode(works).decode()

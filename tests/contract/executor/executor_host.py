@@ -1,4 +1,4 @@
-"""What the executor suites share: a host that launches, records endings and leaves no process."""
+"""Shared parts of the executor suites: a host that launches attempts and records endings."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ Scenario: TypeAlias = Callable[["Host"], Awaitable[T]]
 
 
 class Host:
-    """Stands where a node stands: launches attempts and is told of their endings."""
+    """Launches attempts in place of a node, and records their endings."""
 
     def __init__(self, make: MakeExecutor) -> None:
         self.executor = make(self._record)
@@ -53,17 +53,17 @@ class Host:
         return key
 
     def resume(self, work: Work, *, key: AttemptKey) -> None:
-        """Go on with an attempt that an earlier life launched."""
+        """Resume an attempt that an earlier life launched."""
         with self._calling():
             self.executor.resume(Order(key=key, token=TOKEN, work=work, fire_at=FIRE_AT))
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
-        """Stop an attempt, with the grace of its work unless told otherwise."""
+        """Stop an attempt, with *grace* or else the grace of its work."""
         with self._calling():
             self.executor.stop(key, grace=grace)
 
     async def ending(self, key: AttemptKey) -> Ending:
-        """Wait for the end of *key*, which must be told exactly once."""
+        """Wait for the end of *key*, which must be reported exactly once."""
         async with asyncio.timeout(LIMIT_S):
             while key not in self.endings:
                 self._ended.clear()
@@ -96,7 +96,7 @@ class Host:
             self._is_calling = False
 
     def _record(self, key: AttemptKey, ending: Ending) -> None:
-        assert not self._is_calling, f"{key} is told to have ended from inside a call"
+        assert not self._is_calling, f"the end of {key} is reported from inside a call"
         self.endings.setdefault(key, []).append(ending)
         self._ended.set()
 
@@ -116,8 +116,8 @@ def make_process_executor(directory: Path, **options: Any) -> MakeExecutor:
     """Return a maker whose executor marks its processes with *directory*.
 
     Args:
-        directory: For the executor.
-        options: Of `ProcessExecutor`. Any, as they are of several types.
+        directory: Directory of the executor.
+        options: Options of `ProcessExecutor`. Any, as they have several types.
     """
     environ = {"PATH": os.environ["PATH"], "HOME": "/home/someone", "NODE_SECRET": "x"}
     options = {"environ": environ, **options}
@@ -137,12 +137,12 @@ def make_warden_executor(directory: Path) -> MakeExecutor:
 
 
 class HostedExecutor(WardenExecutor):
-    """An executor of a warden, with a node's end of the socket that is run beside it.
+    """An executor in a warden, with the node's end of its socket.
 
     Attributes:
-        link: That end.
-        reports: What attempts have told.
-        until: Until when all attempts may go on.
+        link: The node's end of the socket.
+        reports: Reports of attempts, in order.
+        until: Expiry of the lease of all attempts.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class HostedExecutor(WardenExecutor):
         self.reports.append((key, report))
 
     async def begin(self) -> None:
-        """Find or start the warden, and be there."""
+        """Find or start the warden, and connect to it."""
         await self.link.connect()
         self._running = asyncio.get_running_loop().create_task(self.link.run())
 
@@ -183,7 +183,7 @@ class HostedExecutor(WardenExecutor):
         await self.link.retire()
 
     async def leave(self) -> None:
-        """Be there no longer; what the warden holds goes on."""
+        """Disconnect; the warden's attempts continue."""
         self._running.cancel()
         with suppress(asyncio.CancelledError):
             await self._running
@@ -198,12 +198,12 @@ def elapsed() -> Instant:
 
 
 def kill_leftovers(directory: Path) -> None:
-    """End what a failed test left behind."""
+    """End the remaining processes of a failed test."""
     assert end_orphans(store_id_of(directory)).pids_left == ()
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether *pid* does anything: a zombie that nobody waits for does not."""
+    """Return True if the process *pid* runs and is no zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""How the suites ask for Python functions: an executor of them, and calls of `called`."""
+"""Python functions in the suites: an executor for them, and calls of `called`."""
 
 import json
 import os
@@ -32,7 +32,7 @@ ONE = Bounds(ready_max=1, workers_max=1)
 
 
 def ignore(key: AttemptKey, report: Report) -> None:
-    """Take a report that nobody asked for."""
+    """Drop a report."""
 
 
 def make_python_executor(
@@ -78,7 +78,7 @@ def call(function: str, *args: object, timeout_ms: int = 0, **kwargs: object) ->
 
 
 class PythonKind:
-    """Asks for the same things as the other kinds of the suite."""
+    """The same work as of the other kinds of the suite."""
 
     many = 200
 
@@ -91,7 +91,7 @@ class PythonKind:
         return call("suite:last", output, timeout_ms=timeout_ms)
 
     def is_bad(self) -> Work:
-        """Return work that cannot even begin."""
+        """Return work that cannot start."""
         return call("no_such_module:function")
 
 
@@ -99,7 +99,7 @@ class Bench:
     """A Python executor in a folder of its own, on one kind of loop.
 
     Attributes:
-        reports: What attempts have told of themselves, in order.
+        reports: Reports of attempts, in order.
     """
 
     def __init__(self, loop: str, directory: Path) -> None:
@@ -127,7 +127,7 @@ class Bench:
         return self.run(scenario, bounds=bounds)
 
     def results_of(self, *works: Work, bounds: Bounds = BOUNDS) -> list[Json]:
-        """Return what attempts at *works* hand on, one after the other in one executor."""
+        """Return the results of attempts at *works*, one after the other in one executor."""
         endings = self.endings_of(*works, bounds=bounds)
         for ending in endings:
             assert ending.outcome is Outcome.SUCCEEDED, ending
@@ -145,7 +145,7 @@ class Bench:
         return self.run(scenario)
 
     def is_swept(self) -> bool:
-        """Tell whether no private folder is left, after the thread that removes them has."""
+        """Return True if no private folder is left, after waiting for their removal."""
         folders = self.directory / "python" / "work"
         for _ in range(2_000):
             if not list(folders.iterdir()):

@@ -1,4 +1,4 @@
-"""A thread that gets together what a turn of the loop has for it: order, errors, hanging work."""
+"""A thread that does the work of a turn of the loop in batches: order, errors, hanging work."""
 
 import asyncio
 import threading
@@ -11,21 +11,21 @@ from contract.executor.executor_host import LIMIT_S, LOOPS, wait_until
 from rota.executor.process.batching_thread import PART, BatchingThread
 
 
-class Heard:
-    """What came back to the loop, and in which thread."""
+class Results:
+    """The results that reached the loop, and the threads of their callbacks."""
 
     def __init__(self) -> None:
-        self.results: list[int] = []
+        self.values: list[int] = []
         self.threads: set[int] = set()
 
     def take(self, result: int) -> None:
-        """Take a result."""
-        self.results.append(result)
+        """Record a result."""
+        self.values.append(result)
         self.threads.add(threading.get_ident())
 
     async def wait_for(self, *results: int) -> None:
-        """Wait until exactly these have come."""
-        await wait_until(lambda: self.results == list(results))
+        """Wait until exactly *results* have been recorded."""
+        await wait_until(lambda: self.values == list(results))
 
 
 @pytest.fixture(params=LOOPS)
@@ -38,92 +38,92 @@ def run(loop_name: str, scenario: Coroutine[None, None, None]) -> None:
         runner.run(scenario)
 
 
-def test_results_come_on_the_loop_in_the_order_of_the_questions(loop_name: str) -> None:
+def test_results_arrive_on_the_loop_in_the_order_of_the_requests(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard = BatchingThread("test"), Heard()
+        batching, results = BatchingThread("test"), Results()
         numbers = range(2 * PART + 1)
 
         for number in numbers:
-            together.ask(partial(int, number), heard.take)
-        await heard.wait_for(*numbers)
+            batching.ask(partial(int, number), results.take)
+        await results.wait_for(*numbers)
 
-        assert heard.threads == {threading.get_ident()}
-        together.close()
+        assert results.threads == {threading.get_ident()}
+        batching.close()
 
     run(loop_name, scenario())
 
 
 def test_work_is_done_in_one_other_thread(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard = BatchingThread("test"), Heard()
+        batching, results = BatchingThread("test"), Results()
 
-        together.ask(threading.get_ident, heard.take)
-        together.ask(threading.get_ident, heard.take)
-        await wait_until(lambda: len(heard.results) == 2)
+        batching.ask(threading.get_ident, results.take)
+        batching.ask(threading.get_ident, results.take)
+        await wait_until(lambda: len(results.values) == 2)
 
-        assert heard.results[0] == heard.results[1] != threading.get_ident()
-        together.close()
+        assert results.values[0] == results.values[1] != threading.get_ident()
+        batching.close()
 
     run(loop_name, scenario())
 
 
-def test_work_that_hangs_holds_up_no_result_from_before_it(loop_name: str) -> None:
+def test_work_that_hangs_delays_no_earlier_result(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard, may_go_on = BatchingThread("test"), Heard(), threading.Event()
+        batching, results, may_continue = BatchingThread("test"), Results(), threading.Event()
 
-        together.ask(partial(int, 1), heard.take)
-        together.ask(may_go_on.wait, heard.take)
+        batching.ask(partial(int, 1), results.take)
+        batching.ask(may_continue.wait, results.take)
         try:
-            await heard.wait_for(1)
+            await results.wait_for(1)
         finally:
-            may_go_on.set()
+            may_continue.set()
 
-        await heard.wait_for(1, True)
-        together.close()
+        await results.wait_for(1, True)
+        batching.close()
 
     run(loop_name, scenario())
 
 
-def test_what_work_raises_is_raised_on_the_loop_and_the_rest_is_done(loop_name: str) -> None:
+def test_an_exception_is_raised_on_the_loop_and_other_work_is_done(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard, errors = BatchingThread("test"), Heard(), list[object]()
+        batching, results, errors = BatchingThread("test"), Results(), list[object]()
         asyncio.get_running_loop().set_exception_handler(
             lambda _, context: errors.append(context.get("exception"))
         )
 
-        together.ask(partial(int, "x"), heard.take)
-        together.ask(partial(int, 2), heard.take)
-        await heard.wait_for(2)
+        batching.ask(partial(int, "x"), results.take)
+        batching.ask(partial(int, 2), results.take)
+        await results.wait_for(2)
 
         assert [type(error) for error in errors] == [ValueError]
-        together.close()
+        batching.close()
 
     run(loop_name, scenario())
 
 
 def test_nothing_is_begun_after_close(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard, errors = BatchingThread("test"), Heard(), list[object]()
-        began, may_go_on = threading.Event(), threading.Event()
+        batching, results, errors = BatchingThread("test"), Results(), list[object]()
+        began, may_continue = threading.Event(), threading.Event()
         asyncio.get_running_loop().set_exception_handler(
             lambda _, context: errors.append(context.get("exception"))
         )
 
         def work() -> bool:
             began.set()
-            return may_go_on.wait()
+            return may_continue.wait()
 
-        together.ask(work, heard.take)
+        batching.ask(work, results.take)
         await asyncio.to_thread(began.wait, LIMIT_S)
-        together.ask(partial(int, 2), heard.take)
-        together.close()
-        may_go_on.set()
-        await heard.wait_for(True)
+        batching.ask(partial(int, 2), results.take)
+        batching.close()
+        may_continue.set()
+        await results.wait_for(True)
         await wait_until(
             lambda: not any("rota-test" in each.name for each in threading.enumerate())
         )
 
-        assert heard.results == [True]
+        assert results.values == [True]
         assert errors == []
 
     run(loop_name, scenario())

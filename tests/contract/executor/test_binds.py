@@ -18,7 +18,7 @@ from rota.executor.attempt_settings import USUAL
 from rota.executor.container.creation import UnusableOrderError, creation
 from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, kept_from_binds, resolved
 
-Json = Any  # Any: what an engine is asked for, looked into by the test that knows it.
+Json = Any  # Any: a request to the engine; each test reads the fields that it checks.
 
 
 @pytest.fixture

@@ -179,7 +179,7 @@ def test_argv_takes_the_place_of_all_that_the_image_runs(bench: Bench) -> None:
     assert output == "a b|$HOME|"
 
 
-def test_container_knows_its_attempt_by_environment_and_labels(bench: Bench) -> None:
+def test_a_container_has_its_attempt_in_environment_and_labels(bench: Bench) -> None:
     async def scenario(host: Host) -> dict[str, str]:
         key = host.launch(Work(image=BUSYBOX, shell="env; exec sleep 60", env=(("MINE", "x y"),)))
         output = await host.output(key, containing=b"ROTA_TOKEN")
@@ -216,7 +216,7 @@ def test_long_input_arrives_whole_and_ends(bench: Bench) -> None:
     assert bench.output_of(work).strip() == "1000000"
 
 
-def test_input_that_nobody_takes_is_no_error_and_keeps_no_connection(bench: Bench) -> None:
+def test_unread_input_is_no_error_and_keeps_no_connection(bench: Bench) -> None:
     before = len(os.listdir("/proc/self/fd"))
 
     ending = bench.ending_of(Work(image=BUSYBOX, argv=("true",), stdin="x" * 1_000_000))
@@ -254,7 +254,7 @@ def test_container_that_closes_its_streams_is_waited_for(bench: Bench) -> None:
     assert (ending.exit_code, ending.reason) == (4, "exited with code 4")
 
 
-def test_what_it_tells_of_itself_is_passed_on(bench: Bench) -> None:
+def test_progress_checkpoint_and_result_are_reported(bench: Bench) -> None:
     image = replace(BUSYBOX, user="someone")
     shell = """
         echo 40 > $ROTA_PROGRESS; printf seen > $ROTA_CHECKPOINT
@@ -268,7 +268,7 @@ def test_what_it_tells_of_itself_is_passed_on(bench: Bench) -> None:
     assert list((bench.directory / "containers" / "shared").iterdir()) == []
 
 
-def test_progress_is_told_while_it_runs(bench: Bench) -> None:
+def test_progress_is_reported_while_the_attempt_runs(bench: Bench) -> None:
     async def scenario(host: Host) -> None:
         host.launch(Work(image=BUSYBOX, shell="echo 10 > $ROTA_PROGRESS; exec sleep 60"))
         await wait_until(lambda: bench.reports == [Report(percent=10)])
@@ -276,14 +276,14 @@ def test_progress_is_told_while_it_runs(bench: Bench) -> None:
     bench.run(scenario)
 
 
-def test_result_that_is_none_is_told_and_does_not_undo_the_work(bench: Bench) -> None:
+def test_an_invalid_result_is_reported_and_does_not_undo_the_work(bench: Bench) -> None:
     ending = bench.ending_of(Work(image=BUSYBOX, shell="echo '{' > $ROTA_RESULT"))
 
     assert (ending.outcome, ending.result) == (Outcome.SUCCEEDED, b"")
     assert ending.reason.startswith("its result is not JSON")
 
 
-def test_engine_that_sees_other_files_runs_what_tells_of_itself(
+def test_an_engine_without_the_node_s_files_runs_an_attempt_that_reports_progress(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a folder that the engine does not find, as if this were in a container itself.
@@ -302,7 +302,7 @@ def test_engine_that_sees_other_files_runs_what_tells_of_itself(
 # -- what it is kept from ------------------------------------------------------------------------
 
 
-def test_memory_above_the_limit_ends_it_and_is_told_apart(bench: Bench) -> None:
+def test_memory_above_the_limit_ends_the_attempt_as_out_of_memory(bench: Bench) -> None:
     limits = ResourceLimits(memory=20 << 20)
 
     ending = bench.ending_of(Work(image=BUSYBOX, shell="tail /dev/zero", limits=limits))
@@ -369,7 +369,7 @@ def test_bind_is_written_to_only_if_it_may_be(bench: Bench, tmp_path: Path) -> N
     assert b"Read-only file system" in ending.output
 
 
-def test_usage_is_told(bench: Bench) -> None:
+def test_usage_is_reported(bench: Bench) -> None:
     shell = (
         "head -c 8000000 /dev/zero > /dev/null; head -c 8000000 /dev/zero | tail -c 7000000 | wc"
     )
@@ -393,7 +393,7 @@ def test_usage_is_told(bench: Bench) -> None:
         (Work(image=BUSYBOX, argv=("a",), shell="b"), "at most one of argv and shell"),
         (Work(image=BUSYBOX, cwd="tmp"), "'tmp' is not an absolute path"),
         (Work(image=Image(name="UPPER case")), "did not create a container: invalid reference"),
-        (Work(image=replace(BUSYBOX, user="nobody-known")), "did not start a container: .*user"),
+        (Work(image=replace(BUSYBOX, user="unknown")), "did not start a container: .*user"),
         (
             Work(image=replace(BUSYBOX, binds=(Bind("/no/such/folder", "/x"),))),
             "did not create a container: .*/no/such/folder",
@@ -452,7 +452,7 @@ def test_missing_library_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch)
 def test_bug_that_one_attempt_meets_ends_that_one_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given that something nobody thought of happens to an attempt that has just been started.
+    # Given an unexpected exception in an attempt that has just been started.
     inspect = Engine.inspect
 
     async def break_once(engine: Engine, container_id: str) -> Container:
@@ -588,7 +588,7 @@ def test_signal_that_the_image_wants_is_the_one_sent(bench: Bench) -> None:
     assert bench.run(scenario).exit_code == 7
 
 
-def test_container_that_somebody_kills_has_failed(bench: Bench) -> None:
+def test_a_container_killed_from_outside_has_failed(bench: Bench) -> None:
     async def scenario(host: Host) -> Ending:
         key = host.launch(PATIENT)
         await host.output(key, containing=b"up")
@@ -600,10 +600,10 @@ def test_container_that_somebody_kills_has_failed(bench: Bench) -> None:
     assert (ending.outcome, ending.signal) == (Outcome.FAILED, 9)
 
 
-def test_container_that_is_gone_when_it_is_asked_about_has_failed(
+def test_a_container_removed_before_its_inspection_has_failed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given somebody who removes it before the engine can be asked how it ended.
+    # Given a container that is removed before the engine is asked for its exit code.
     inspect = Engine.inspect
 
     async def remove_and_inspect(engine: Engine, container_id: str) -> Container:
@@ -620,7 +620,7 @@ def test_container_that_is_gone_when_it_is_asked_about_has_failed(
     assert ending.reason == "its container has ended and is gone; how it ended is unknown"
 
 
-# -- an engine that hangs or dies ----------------------------------------------------------------
+# -- an engine that hangs or ends ----------------------------------------------------------------
 
 
 def test_engine_that_hangs_is_named_when_nothing_was_started(bench: Bench) -> None:
@@ -631,7 +631,7 @@ def test_engine_that_hangs_is_named_when_nothing_was_started(bench: Bench) -> No
     assert ending.reason.endswith("did not describe itself in time")
 
 
-def test_container_is_killed_and_told_while_the_engine_hangs(bench: Bench) -> None:
+def test_a_container_is_killed_and_reported_while_the_engine_hangs(bench: Bench) -> None:
     async def scenario(host: Host) -> Ending:
         key = host.launch(PATIENT)
         await host.output(key, containing=b"up")
@@ -646,7 +646,7 @@ def test_container_is_killed_and_told_while_the_engine_hangs(bench: Bench) -> No
     assert ending.output == b"up\n"
 
 
-def test_end_that_cannot_be_seen_is_not_told_before_the_engine_tells_it(
+def test_an_end_is_not_reported_before_the_engine_confirms_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an engine whose processes are not on this machine.
@@ -672,7 +672,7 @@ def test_end_that_cannot_be_seen_is_not_told_before_the_engine_tells_it(
     assert after >= 0
 
 
-def test_start_without_an_answer_is_undone_before_it_is_told(
+def test_a_start_without_an_answer_is_undone_before_it_is_reported(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given that the engine hangs from the instant at which it is asked to start the container.

@@ -1,4 +1,4 @@
-"""What becomes of containers whose executor has been killed: gone on with, lost, or removed."""
+"""Containers of an executor that was killed: resumed, lost, or removed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ PATIENT = Work(image=BUSYBOX, shell="echo up; exec sleep 60")
 
 
 class Bench:
-    """Lives of one executor, one after the other, with a gate through which containers are let."""
+    """Successive lives of one executor, with a gate that containers wait for."""
 
     def __init__(self, dockerd: Dockerd, directory: Path) -> None:
         self.dockerd = dockerd
@@ -48,13 +48,13 @@ class Bench:
         self.reports: list[Report] = []
 
     def waits(self, then: str) -> Work:
-        """Return work that says "up", waits until the gate is open, and does *then*."""
+        """Return work that prints "up", waits until the gate is open, and runs *then*."""
         image = replace(BUSYBOX, binds=(Bind(str(self.gate), "/gate"),))
         shell = f"echo up; while [ ! -e /gate/open ]; do sleep 0.05; done; {then}"
         return Work(image=image, shell=shell)
 
     def open_gate(self) -> None:
-        """Let them through."""
+        """Let the containers continue."""
         (self.gate / "open").touch()
 
     def live_and_die(self, *works: Work) -> None:
@@ -109,7 +109,7 @@ def test_running_container_is_gone_on_with_from_its_first_output(bench: Bench) -
     assert bench.reports == [Report(percent=70)]
 
 
-def test_container_that_ended_meanwhile_is_told_as_it_ended(bench: Bench) -> None:
+def test_a_container_that_ended_meanwhile_is_reported_with_its_outcome(bench: Bench) -> None:
     work = bench.waits("echo down")
     bench.live_and_die(work)
     bench.open_gate()
@@ -117,7 +117,7 @@ def test_container_that_ended_meanwhile_is_told_as_it_ended(bench: Bench) -> Non
 
     async def scenario(host: Host) -> Ending:
         host.resume(work, key=FIRST)
-        host.stop(FIRST)  # Too late, though nobody here knows that yet.
+        host.stop(FIRST)  # Too late, which the executor has not noticed yet.
         return await host.ending(FIRST)
 
     before = now()
@@ -184,7 +184,7 @@ def test_timeout_counts_from_the_start_in_the_earlier_life(bench: Bench) -> None
     assert ending.finished_at - ending.started_at >= 3 * SECOND
 
 
-def test_what_nobody_goes_on_with_is_removed_and_nothing_else(bench: Bench) -> None:
+def test_containers_that_are_not_resumed_are_removed_and_no_others(bench: Bench) -> None:
     bench.live_and_die(bench.waits("exit 3"), PATIENT)
     other = bench.dockerd.docker(
         "run", "--detach", *options_of("other", SECOND_ONE), "busybox", "top"

@@ -43,7 +43,7 @@ def test_exit_code_above_128_is_that_of_a_signal(exit_code: int, number: int, re
         ),
     ],
 )
-def test_limit_that_the_engine_dropped_is_told(
+def test_a_limit_that_the_engine_dropped_is_reported(
     asked: ResourceLimits, given: Resources, dropped: list[str]
 ) -> None:
     expected = tuple(f"the container engine's machine does not limit {what}" for what in dropped)

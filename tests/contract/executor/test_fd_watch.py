@@ -1,4 +1,4 @@
-"""Descriptors heard by way of one: until removed, and never one that is removed already."""
+"""Readable descriptors, watched through a single one: reported until they are removed."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ def loop_name(request: pytest.FixtureRequest) -> str:
 
 
 def run(loop_name: str, scenario: Coroutine[None, None, None]) -> None:
-    """Run *scenario* on a loop in which nothing fails meanwhile."""
+    """Run *scenario* on a loop, and fail if a callback raised an exception."""
     errors: list[object] = []
     with asyncio.Runner(loop_factory=LOOPS[loop_name]) as runner:
         runner.get_loop().set_exception_handler(lambda _, context: errors.append(context))
@@ -27,7 +27,7 @@ def run(loop_name: str, scenario: Coroutine[None, None, None]) -> None:
 
 @contextmanager
 def full_pipe() -> Generator[int]:
-    """Give a descriptor that can be read."""
+    """Yield a readable descriptor."""
     ours, theirs = os.pipe()
     os.write(theirs, b"x")
     yield ours
@@ -35,45 +35,45 @@ def full_pipe() -> Generator[int]:
     os.close(theirs)
 
 
-def test_descriptor_is_heard_again_and_again_until_it_is_removed(loop_name: str) -> None:
+def test_a_descriptor_is_reported_repeatedly_until_it_is_removed(loop_name: str) -> None:
     async def scenario() -> None:
-        watch, heard = FdWatch(), list[int]()
+        watch, reported = FdWatch(), list[int]()
 
         with full_pipe() as fd, full_pipe() as other:
-            watch.add(fd, lambda: heard.append(fd))
-            await wait_until(lambda: len(heard) > 1)
+            watch.add(fd, lambda: reported.append(fd))
+            await wait_until(lambda: len(reported) > 1)
             watch.remove(fd)
-            heard.clear()
-            watch.add(other, lambda: heard.append(other))
-            await wait_until(lambda: len(heard) > 1)
+            reported.clear()
+            watch.add(other, lambda: reported.append(other))
+            await wait_until(lambda: len(reported) > 1)
 
-        assert set(heard) == {other}
+        assert set(reported) == {other}
         watch.close()
 
     run(loop_name, scenario())
 
 
-def test_one_that_another_has_removed_in_the_same_turn_is_not_heard(loop_name: str) -> None:
+def test_a_descriptor_removed_in_the_same_turn_is_not_reported(loop_name: str) -> None:
     async def scenario() -> None:
-        watch, heard = FdWatch(), list[int]()
+        watch, reported = FdWatch(), list[int]()
 
         with full_pipe() as fd, full_pipe() as other:
 
             def alone(this: int, that: int) -> None:
-                heard.append(this)
+                reported.append(this)
                 watch.remove(that)
 
             watch.add(fd, lambda: alone(fd, other))
             watch.add(other, lambda: alone(other, fd))
-            await wait_until(lambda: len(heard) > 2)
+            await wait_until(lambda: len(reported) > 2)
 
-        assert len(set(heard)) == 1
+        assert len(set(reported)) == 1
         watch.close()
 
     run(loop_name, scenario())
 
 
-def test_removing_what_is_not_watched_changes_nothing(loop_name: str) -> None:
+def test_removing_an_unwatched_descriptor_changes_nothing(loop_name: str) -> None:
     async def scenario() -> None:
         watch = FdWatch()
 

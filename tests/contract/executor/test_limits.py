@@ -1,4 +1,4 @@
-"""What holds attempts to their limits, and what is told where nothing can."""
+"""Enforcement of resource limits, and the report of limits that cannot be enforced."""
 
 import os
 import shutil
@@ -207,10 +207,10 @@ def test_groups_of_an_earlier_life_are_ended_and_removed(tmp_path: Path) -> None
     assert groups_named(name) == []
 
 
-# What is told.
+# Reports.
 
 
-def test_what_cannot_be_held_to_is_told_and_memory_is_held_for_each_process(
+def test_unenforced_limits_are_reported_and_memory_is_limited_for_each_process(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cgroups, "mounts", lambda: iter(()))
@@ -231,18 +231,18 @@ def test_what_cannot_be_held_to_is_told_and_memory_is_held_for_each_process(
 def test_folder_that_may_not_be_written_is_named(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a hierarchy in which nobody can make a group: it is no cgroup at all.
+    # Given a hierarchy in which no group can be made: it is no cgroup at all.
     mount = cgroups.Mount(Path("/proc"), "/", 1, frozenset(CONTROLLERS))
     monkeypatch.setattr(cgroups, "mounts", lambda: iter((mount,)))
 
     ending = ending_of(directory, Work(shell="echo ran", limits=ResourceLimits(pids=50)))
 
     assert (ending.outcome, ending.output) == (Outcome.SUCCEEDED, b"ran\n")
-    [told] = ending.unenforced
-    assert told.startswith("the limit of processes is not enforced: /proc/")
+    [unenforced] = ending.unenforced
+    assert unenforced.startswith("the limit of processes is not enforced: /proc/")
 
 
-def test_without_limits_nothing_is_told(directory: Path) -> None:
+def test_without_limits_no_limit_is_reported_as_unenforced(directory: Path) -> None:
     ending = ending_of(directory, Work(shell="true"))
 
     assert ending.unenforced == ()

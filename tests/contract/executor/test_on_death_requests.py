@@ -1,4 +1,4 @@
-"""What a warden does when its node's process has ended, and not before."""
+"""Requests that a warden makes after the end of its node's process, and not before."""
 
 import asyncio
 import os
@@ -52,13 +52,13 @@ end.close()
 print("hung up", flush=True)
 sys.stdin.readline()
 """
-"""A process that greets the warden as a node would, with more behind it, hangs up and lives on.
+"""A process that greets the warden as a node would, sends messages, hangs up and keeps running.
 
-It has said so when the warden has answered, and so has read all of it.
+It prints "said" after the warden's answer, when the warden has read all messages.
 """
 
 LAST_WORDS = SPEAKER.replace("end.recv(1)\n", "")
-"""One that does not wait for the answer."""
+"""A process that does not wait for the answer."""
 
 NODE = """
 import asyncio
@@ -79,16 +79,16 @@ async def live():
 
 asyncio.run(live())
 """
-"""A process that has the node's end of the socket, and leaves a will."""
+"""A process with the node's end of the socket, which leaves a request with the warden."""
 
 
 class Speaker:
-    """A process that speaks with the warden of *directory*, and has left a will.
+    """A process with a connection to the warden of *directory*, which has left requests with it.
 
     Args:
         directory: The data directory.
-        said: What it is to say: frames in hex, or where its letter goes.
-        script: What it does.
+        said: Frames in hex that the process sends, or the URL of its request.
+        script: The program.
     """
 
     def __init__(self, directory: Path, said: str, script: str = SPEAKER) -> None:
@@ -98,7 +98,7 @@ class Speaker:
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
-        self.hear("said")
+        self.wait_for("said")
 
     def __enter__(self) -> "Speaker":
         return self
@@ -109,27 +109,27 @@ class Speaker:
             assert pipe is not None
             pipe.close()
 
-    def hear(self, word: str) -> None:
-        """Wait until it has said that."""
+    def wait_for(self, word: str) -> None:
+        """Wait until the process prints *word*."""
         assert self.process.stdout is not None
         assert self.process.stdout.readline().decode().strip() == word
 
     def hang_up(self) -> None:
-        """Close the connection, and live on."""
+        """Close the connection without ending the process."""
         assert self.process.stdin is not None
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
-        self.hear("hung up")
+        self.wait_for("hung up")
 
     def kill(self) -> None:
-        """End the process as nobody expects it."""
+        """Kill the process."""
         self.process.kill()
         self.process.wait()
 
 
-def speaking(directory: Path, *wills: OnDeath) -> Speaker:
-    """Return a process that has left these wills, one after the other."""
-    said: list[ToWarden] = [Hello(VERSION), *wills]
+def speaking(directory: Path, *requests: OnDeath) -> Speaker:
+    """Return a process that has left *requests*, each of which replaces the one before."""
+    said: list[ToWarden] = [Hello(VERSION), *requests]
     return Speaker(directory, b"".join(frames(said)).hex())
 
 
@@ -142,11 +142,11 @@ def connected(directory: Path) -> socket.socket:
 
 
 class Mailbox:
-    """A server that takes letters.
+    """A server that records requests.
 
     Attributes:
-        came: The path and the body of each, in order of its first arrival. On a busy machine an
-            answer may come too late for the warden, which then posts the letter again.
+        came: The path and the body of each request, in order of its first arrival. On a busy machine an
+            answer may come too late for the warden, which then repeats the request.
     """
 
     def __init__(self) -> None:
@@ -154,27 +154,27 @@ class Mailbox:
         self.url = ""
 
     async def take(self, request: web.Request) -> web.Response:
-        """Take a letter."""
-        letter = request.path, await request.read()
-        if letter not in self.came:
-            self.came.append(letter)
+        """Record a request."""
+        recorded = request.path, await request.read()
+        if recorded not in self.came:
+            self.came.append(recorded)
         return web.Response(status=204)
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator["Mailbox"]:
-        """Take letters while the body runs."""
+        """Serve during the block."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self.take)
         async with TestServer(app) as server:
             self.url = str(server.make_url("")).rstrip("/")
             yield self
 
-    def letter(self, path: str, body: bytes = b"") -> OnDeathRequest:
-        """Return a letter to here."""
+    def request(self, path: str, body: bytes = b"") -> OnDeathRequest:
+        """Return a request to this server."""
         return OnDeathRequest((self.url + path,), body)
 
     async def wait(self, count: int) -> None:
-        """Wait until so many have come."""
+        """Wait until *count* requests have been recorded."""
         await wait_until(lambda: len(self.came) >= count)
 
 
@@ -192,31 +192,33 @@ async def mailbox() -> AsyncGenerator[Mailbox]:
 
 
 async def begun(directory: Path) -> None:
-    """Have a warden, and nobody who speaks with it."""
+    """Start a warden, without a connection to it."""
     async with life_of(directory):
         pass
 
 
-# -- when it is carried out ------------------------------------------------------------------------
+# -- when requests are posted ----------------------------------------------------------------------
 
 
-async def test_all_letters_are_posted_when_the_process_is_killed(
+async def test_all_requests_are_posted_when_the_process_is_killed(
     directory: Path, mailbox: Mailbox
 ) -> None:
     await begun(directory)
-    will = OnDeath((mailbox.letter("/one", b"first"), mailbox.letter("/two", b"second")))
-    with speaking(directory, will) as speaker:
+    requests = OnDeath((mailbox.request("/one", b"first"), mailbox.request("/two", b"second")))
+    with speaking(directory, requests) as speaker:
         speaker.kill()
         await mailbox.wait(2)
 
     assert sorted(mailbox.came) == [("/one", b"first"), ("/two", b"second")]
 
 
-async def test_a_connection_that_ends_proves_nothing(directory: Path, mailbox: Mailbox) -> None:
+async def test_the_end_of_a_connection_is_no_proof_of_death(
+    directory: Path, mailbox: Mailbox
+) -> None:
     await begun(directory)
-    with speaking(directory, OnDeath((mailbox.letter("/dead"),))) as speaker:
+    with speaking(directory, OnDeath((mailbox.request("/dead"),))) as speaker:
         speaker.hang_up()
-        # Of whoever began the warden, and of this one.
+        # The connection that started the warden, and this one.
         await wait_until(lambda: (directory / LOG).read_text().count("connection lost") == 2)
         while_it_lived = list(mailbox.came)
         speaker.kill()
@@ -225,33 +227,33 @@ async def test_a_connection_that_ends_proves_nothing(directory: Path, mailbox: M
     assert while_it_lived == []
 
 
-async def test_a_connection_that_ends_has_no_letter_posted_before_another_process_dies(
+async def test_a_closed_connection_leads_to_no_request_before_another_process_ends(
     directory: Path, mailbox: Mailbox
 ) -> None:
     await begun(directory)
-    with speaking(directory, OnDeath((mailbox.letter("/lives"),))) as first:
+    with speaking(directory, OnDeath((mailbox.request("/lives"),))) as first:
         first.hang_up()
         await wait_until(lambda: (directory / LOG).read_text().count("connection lost") == 2)
-        # Whatever was posted for the first, by mistake, was posted before this one began.
-        with speaking(directory, OnDeath((mailbox.letter("/dead"),))) as second:
+        # A wrong request for the first would have been posted before this one started.
+        with speaking(directory, OnDeath((mailbox.request("/dead"),))) as second:
             second.kill()
             await mailbox.wait(1)
 
     assert mailbox.came == [("/dead", b"")]
 
 
-async def test_a_process_that_stands_still_is_not_dead(directory: Path, mailbox: Mailbox) -> None:
+async def test_a_stopped_process_does_not_count_as_ended(directory: Path, mailbox: Mailbox) -> None:
     await begun(directory)
-    with speaking(directory, OnDeath((mailbox.letter("/dead"),))) as speaker:
+    with speaking(directory, OnDeath((mailbox.request("/dead"),))) as speaker:
         speaker.process.send_signal(signal.SIGSTOP)
-        await begun(directory)  # By another, which the warden answers.
+        await begun(directory)  # The warden answers another connection.
 
         assert mailbox.came == []
 
 
-async def test_the_newest_will_counts(directory: Path, mailbox: Mailbox) -> None:
+async def test_the_latest_requests_replace_earlier_ones(directory: Path, mailbox: Mailbox) -> None:
     await begun(directory)
-    old, new = OnDeath((mailbox.letter("/old"),)), OnDeath((mailbox.letter("/new"),))
+    old, new = OnDeath((mailbox.request("/old"),)), OnDeath((mailbox.request("/new"),))
     with speaking(directory, old, new) as speaker:
         speaker.kill()
         await mailbox.wait(1)
@@ -259,15 +261,15 @@ async def test_the_newest_will_counts(directory: Path, mailbox: Mailbox) -> None
     assert mailbox.came == [("/new", b"")]
 
 
-async def test_a_life_that_begins_at_once_does_not_undo_the_will_of_the_one_before(
+async def test_a_process_that_greets_at_once_does_not_undo_the_requests_of_its_predecessor(
     directory: Path, mailbox: Mailbox
 ) -> None:
     await begun(directory)
     with connected(directory) as next_one:
-        await begun(directory)  # By then that connection is heard.
+        await begun(directory)  # By then the warden has accepted that connection.
         warden = warden_of(directory)
-        with speaking(directory, OnDeath((mailbox.letter("/dead"),))) as speaker:
-            # The greeting of the next is heard together with the end of this one, and before it.
+        with speaking(directory, OnDeath((mailbox.request("/dead"),))) as speaker:
+            # The warden reads the next greeting in the same turn as this end, and before it.
             os.kill(warden, signal.SIGSTOP)
             next_one.sendall(b"".join(frames([Hello(VERSION)])))
             speaker.kill()
@@ -277,19 +279,21 @@ async def test_a_life_that_begins_at_once_does_not_undo_the_will_of_the_one_befo
     assert mailbox.came == [("/dead", b"")]
 
 
-async def test_what_a_process_had_launched_with_its_last_words_is_told_to_be_held(
+async def test_a_launch_sent_right_before_the_end_is_listed_as_held(
     directory: Path, mailbox: Mailbox
 ) -> None:
     await begun(directory)
     warden = warden_of(directory)
-    will = OnDeath((msgspec.structs.replace(mailbox.letter("/dead", b"news"), includes_held=True),))
+    requests = OnDeath(
+        (msgspec.structs.replace(mailbox.request("/dead", b"news"), includes_held=True),)
+    )
     launched = Order(
         key=AttemptKey(EXECUTION_ID, "task", 1),
         token=TOKEN,
         work=Work(shell="true"),
         fire_at=FIRE_AT,
     )
-    said: list[ToWarden] = [Hello(VERSION), will, Launch("group", launched)]
+    said: list[ToWarden] = [Hello(VERSION), requests, Launch("group", launched)]
 
     os.kill(warden, signal.SIGSTOP)
     with Speaker(directory, b"".join(frames(said)).hex(), LAST_WORDS) as speaker:
@@ -304,12 +308,14 @@ async def test_what_a_process_had_launched_with_its_last_words_is_told_to_be_hel
     )
 
 
-async def test_a_node_tells_every_warden_that_it_meets(directory: Path, mailbox: Mailbox) -> None:
+async def test_a_node_leaves_its_requests_with_every_warden_that_it_meets(
+    directory: Path, mailbox: Mailbox
+) -> None:
     with Speaker(directory, script=NODE, said=mailbox.url) as node:
         first = warden_of(directory)
 
         end_warden(directory)
-        node.hear("met another")
+        node.wait_for("met another")
         second = warden_of(directory)
         node.kill()
         await mailbox.wait(1)
@@ -318,18 +324,18 @@ async def test_a_node_tells_every_warden_that_it_meets(directory: Path, mailbox:
     assert mailbox.came == [("/dead", b"")]
 
 
-# -- how letters are posted ------------------------------------------------------------------------
+# -- how requests are posted -----------------------------------------------------------------------
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever posts waits longer for an answer than a busy machine takes to give it."""
+    """A limit for answers that even a busy machine meets."""
     for name in ("TRY_S", "WITHIN_S"):
         monkeypatch.setattr(f"rota.executor.warden.on_death_requests.{name}", LIMIT_S)
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_letter_goes_to_the_first_that_answers() -> None:
+async def test_a_request_is_sent_to_the_first_url_that_answers() -> None:
     strange = Strange(refusing(404))
 
     with dead() as unreachable:
@@ -344,7 +350,7 @@ async def test_a_letter_goes_to_the_first_that_answers() -> None:
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_letter_is_posted_again_until_somebody_says_what_became_of_it() -> None:
+async def test_a_request_is_repeated_until_an_answer_is_final() -> None:
     strange = Strange(refusing(503), refusing(500), refusing(403))
 
     async with serving(strange) as url:
@@ -361,11 +367,11 @@ async def test_a_request_that_no_node_accepts_is_given_up(monkeypatch: pytest.Mo
             await post_all([OnDeathRequest((unreachable,), b"")])
 
 
-async def test_one_that_is_not_taken_does_not_hold_up_the_others(mailbox: Mailbox) -> None:
+async def test_an_undeliverable_request_does_not_delay_the_others(mailbox: Mailbox) -> None:
     with dead() as unreachable:
         async with asyncio.TaskGroup() as group:
             posting = group.create_task(
-                post_all([OnDeathRequest((unreachable,), b""), mailbox.letter("/other")])
+                post_all([OnDeathRequest((unreachable,), b""), mailbox.request("/other")])
             )
             await mailbox.wait(1)
             posting.cancel()

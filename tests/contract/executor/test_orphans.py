@@ -88,7 +88,7 @@ def test_child_in_a_session_of_its_own_is_found(begin: Begin, tmp_path: Path) ->
     assert [is_running(pid) for pid in pids] == [False]
 
 
-def test_child_without_our_environment_dies_with_its_group(begin: Begin, tmp_path: Path) -> None:
+def test_a_child_without_the_marks_ends_with_its_group(begin: Begin, tmp_path: Path) -> None:
     _, pids = begin("env -i sh -c 'echo $$; exec sleep 1000' & wait")
 
     end_orphans(store_id_of(tmp_path))
@@ -182,7 +182,7 @@ def test_remains_of_a_resumed_attempt_are_killed_and_it_is_lost(
     assert ending.reason == "its executor has ended; its remaining processes have been killed"
 
 
-def test_attempt_of_which_nothing_is_left_is_lost_and_others_go_on(
+def test_an_attempt_without_processes_is_lost_and_others_continue(
     begin: Begin, tmp_path: Path
 ) -> None:
     process, _ = begin("echo; exec sleep 1000")

@@ -23,7 +23,7 @@ WAYS_TO_CHANGE: dict[str, Callable[[Path], object]] = {
     "hidden file": lambda folder: (folder / ".rota-result").touch(),
     "folder": lambda folder: (folder / "folder").mkdir(),
     "for all": lambda folder: folder.chmod(0o777),
-    "for nobody": lambda folder: folder.chmod(0),
+    "without permissions": lambda folder: folder.chmod(0),
     "link": _replace_by_link,
     "removed": shutil.rmtree,
 }

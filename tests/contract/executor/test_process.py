@@ -241,7 +241,7 @@ def test_large_input_is_read_whole(bench: Bench) -> None:
     assert ending.output == b"6497bcdfbc42bc6a9e1a51fcd3c9dcce  -\n"
 
 
-def test_input_that_is_never_read_disturbs_nobody(bench: Bench) -> None:
+def test_unread_input_delays_no_other_attempt(bench: Bench) -> None:
     ending = bench.ending_of(Work(argv=("true",), stdin="x" * 1_250_000))
 
     assert (ending.outcome, ending.reason) == (Outcome.SUCCEEDED, "")
@@ -256,7 +256,7 @@ def test_error_output_is_part_of_the_output(bench: Bench) -> None:
 # How it ends.
 
 
-def test_signal_is_told_apart_from_an_exit_code(bench: Bench) -> None:
+def test_a_signal_is_distinct_from_an_exit_code(bench: Bench) -> None:
     ending = bench.ending_of(Work(shell="kill -SEGV $$"))
 
     assert (ending.outcome, ending.exit_code, ending.signal) == (Outcome.FAILED, -1, 11)
@@ -479,7 +479,7 @@ def test_a_gigabyte_is_drained_counted_and_not_kept(bench: Bench) -> None:
     assert memory_after - memory_before < 50_000  # KiB.
 
 
-def test_slow_follower_gets_everything_and_holds_nobody(bench: Bench) -> None:
+def test_a_slow_follower_gets_the_whole_output_and_delays_no_attempt(bench: Bench) -> None:
     async def scenario(host: Host) -> tuple[Ending, bytes]:
         key = host.launch(Work(shell="cat; seq 0 99999; seq 0 99999", stdin="begin\n"))
         output = await host.executor.output(key)

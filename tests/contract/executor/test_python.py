@@ -1,4 +1,4 @@
-"""What the Python executor promises beyond the seam: what functions see, hand on and leave."""
+"""Calls of the Python executor: arguments, results, failures, progress, stops and output."""
 
 import json
 import select
@@ -74,7 +74,7 @@ def test_parameters_beside_arguments_are_in_the_context(bench: Bench) -> None:
     assert bench.results_of(work) == [[1, {"day": 1}]]
 
 
-def test_context_tells_what_the_attempt_is(bench: Bench) -> None:
+def test_the_context_describes_the_attempt(bench: Bench) -> None:
     async def scenario(host: Host) -> Ending:
         order = Order(
             key=AttemptKey(EXECUTION_ID, "load", 3),
@@ -279,7 +279,7 @@ def test_function_that_is_not_there_says_why(bench: Bench, function: str, reason
     assert ending.reason == reason
 
 
-def test_import_that_fails_is_tried_anew_in_a_new_worker(bench: Bench, tmp_path: Path) -> None:
+def test_a_failed_import_is_repeated_in_a_new_worker(bench: Bench, tmp_path: Path) -> None:
     def late(function: str) -> Work:
         return Work(executor="python", call=Call(function=function, path=(str(tmp_path),)))
 
@@ -362,15 +362,15 @@ def test_progress_and_checkpoints_are_reported_and_the_last_count(bench: Bench) 
         call("functions:progress", *range(101)), call("functions:save", *range(50), {"row": 1})
     )
 
-    told = [report.percent for report in bench.reports if report.percent is not None]
+    percents = [report.percent for report in bench.reports if report.percent is not None]
     saved = [report.checkpoint for report in bench.reports if report.checkpoint is not None]
-    assert told[-1] == 100
-    assert told == sorted(set(told))
+    assert percents[-1] == 100
+    assert percents == sorted(set(percents))
     assert saved[-1] == b'{"row":1}'
-    assert len(told) + len(saved) < 50  # Not one for each: they cost an entry of the journal.
+    assert len(percents) + len(saved) < 50  # Fewer than calls: each costs an entry of the journal.
 
 
-def test_checkpoint_of_a_function_that_dies_is_saved(bench: Bench) -> None:
+def test_a_checkpoint_before_the_end_of_the_worker_is_saved(bench: Bench) -> None:
     bench.ending_of(call("functions:save_and_die", "a"))
 
     assert bench.reports[-1].checkpoint == b'"a"'
@@ -388,7 +388,7 @@ def test_checkpoint_of_a_function_that_dies_is_saved(bench: Bench) -> None:
     ],
     ids=["too much", "too little", "too long"],
 )
-def test_what_cannot_be_told_is_an_exception(bench: Bench, work: Work, reason: str) -> None:
+def test_an_invalid_report_raises_an_exception(bench: Bench, work: Work, reason: str) -> None:
     ending = bench.ending_of(work)
 
     assert ending.outcome is Outcome.FAILED
@@ -402,9 +402,9 @@ def test_longest_checkpoint_is_saved_whole(bench: Bench) -> None:
     assert [len(report.checkpoint or b"") for report in bench.reports] == [CHECKPOINT_BYTES_MAX]
 
 
-def test_thread_that_outlives_its_attempt_tells_nothing_in_the_next(bench: Bench) -> None:
+def test_a_thread_that_outlives_its_attempt_reports_nothing_in_the_next(bench: Bench) -> None:
     async def scenario(host: Host) -> int:
-        await host.run(call("functions:leave_teller"))
+        await host.run(call("functions:leave_reporting_thread"))
         count = len(bench.reports)
         await host.run(call("functions:spin", 20))
         return len(bench.reports) - count
@@ -422,11 +422,11 @@ def test_stopped_function_is_interrupted_like_with_ctrl_c(bench: Bench) -> None:
     assert (ending.reason, ending.output) == ("stopped on request", b"up\ncleaned up\n")
 
 
-def test_function_with_a_context_is_told_and_not_interrupted(bench: Bench) -> None:
+def test_a_function_with_a_context_sees_the_stop_and_is_not_interrupted(bench: Bench) -> None:
     ending = bench.stopped(call("functions:poll"))
 
     assert (ending.outcome, ending.exit_code, ending.signal) == (Outcome.CANCELLED, 0, 0)
-    assert (ending.output, ending.result) == (b"up\ntold\n", b"")
+    assert (ending.output, ending.result) == (b"up\ncancelled\n", b"")
 
 
 def test_stopped_coroutine_is_cancelled(bench: Bench) -> None:
@@ -436,7 +436,7 @@ def test_stopped_coroutine_is_cancelled(bench: Bench) -> None:
     assert ending.output == b"up\ncancelled True\n"
 
 
-def test_function_that_goes_on_is_killed_after_the_grace(bench: Bench) -> None:
+def test_a_function_that_ignores_the_stop_is_killed_after_the_grace(bench: Bench) -> None:
     ending = bench.stopped(call("functions:ignore"), grace=Duration(SECOND // 5))
 
     assert (ending.outcome, ending.signal) == (Outcome.CANCELLED, 9)
@@ -493,7 +493,7 @@ def test_call_that_has_ended_before_it_is_stopped_is_what_it_was(bench: Bench) -
         assert isinstance(host.executor, PythonExecutor)
         (worker,) = host.executor.pools.alive
         key = host.launch(call("functions:pid"))
-        select.select([worker.control], [], [])  # The loop has not heard of its end.
+        select.select([worker.control], [], [])  # The loop has not noticed its end.
         host.stop(key)
         return await host.ending(key)
 

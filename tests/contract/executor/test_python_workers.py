@@ -57,7 +57,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     ],
     ids=["exit", "exit 0", "segmentation fault", "killed"],
 )
-def test_worker_that_dies_fails_its_attempt_and_no_other(
+def test_a_worker_that_ends_fails_its_attempt_and_no_other(
     bench: Bench, work: Work, exit_code: int, number: int, reason: str
 ) -> None:
     first, second = bench.endings_of(work, call("functions:call_count"), bounds=ONE)
@@ -72,7 +72,7 @@ def test_call_that_a_dead_worker_has_not_read_goes_to_another(bench: Bench) -> N
         first = await host.run(call("functions:pid"))
         os.kill(int(first.result), signal.SIGKILL)
         os.waitid(os.P_PID, int(first.result), os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
-        return first, await host.run(call("functions:pid"))  # The loop has not heard of it yet.
+        return first, await host.run(call("functions:pid"))  # The loop has not noticed it yet.
 
     first, second = bench.run(scenario, bounds=ONE)
 
@@ -151,7 +151,7 @@ def test_daemon_ends_with_a_worker_that_is_killed(bench: Bench, tmp_path: Path) 
     assert not is_running(int(file.read_text()))
 
 
-def test_daemon_ends_with_a_worker_that_dies(bench: Bench, tmp_path: Path) -> None:
+def test_a_daemon_ends_with_a_worker_that_crashes(bench: Bench, tmp_path: Path) -> None:
     file = tmp_path / "daemon"
 
     async def scenario(host: Host) -> bool:
@@ -204,7 +204,7 @@ def test_peak_of_memory_is_that_of_the_call(bench: Bench) -> None:
     assert small.usage.memory_peak < 64 << 20
 
 
-def test_limit_of_memory_holds_and_is_told_apart(bench: Bench) -> None:
+def test_the_memory_limit_is_enforced_and_reported_as_out_of_memory(bench: Bench) -> None:
     limits = ResourceLimits(memory=64 << 20)
     within, beyond = bench.endings_of(
         replace(call("functions:allocate", 8), limits=limits),

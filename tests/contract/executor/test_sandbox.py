@@ -1,4 +1,4 @@
-"""What a sandbox keeps an attempt from: every probe gets out where the sandbox is off."""
+"""Isolation by a sandbox: every probe succeeds where the sandbox is off."""
 
 import asyncio
 import os
@@ -282,7 +282,7 @@ def test_what_is_never_bound_is_refused(
 def test_a_bind_is_made_of_the_path_that_was_checked_and_not_of_a_link_to_it(
     bench: Bench, tmp_path: Path, sandbox: Sandbox
 ) -> None:
-    """Else whoever may change the link could have it lead elsewhere after the check."""
+    """Otherwise the owner of the link could change its target after the check."""
     options, real = tmp_path / "options", shutil.which("bwrap")
     bwrap, link, bound = tmp_path / "bwrap", tmp_path / "link", tmp_path / "bound"
     bwrap.write_text(
@@ -388,9 +388,9 @@ def test_no_privilege_is_left_or_can_be_had(bench: Bench, sandbox: Sandbox, gets
     output = bench.output_of(sandbox, "grep -E 'NoNewPrivs|CapEff|Uid' /proc/self/status; id -u")
 
     status = dict(line.split(":\t") for line in output.splitlines() if ":\t" in line)
-    is_nobody = status["Uid"].split() == ["65534"] * 4 and output.endswith("\n65534\n")
+    is_unprivileged = status["Uid"].split() == ["65534"] * 4 and output.endswith("\n65534\n")
     assert (status["NoNewPrivs"] == "0") == gets_out
-    assert (int(status["CapEff"], 16) == 0 and is_nobody) == (not gets_out)
+    assert (int(status["CapEff"], 16) == 0 and is_unprivileged) == (not gets_out)
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,9 @@ def test_killed_host_takes_its_sandboxes_along(
 
 
 @pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
-def test_stopped_program_hears_term_and_may_use_its_grace(bench: Bench, sandbox: Sandbox) -> None:
+def test_a_stopped_program_gets_sigterm_and_may_use_its_grace(
+    bench: Bench, sandbox: Sandbox
+) -> None:
     async def scenario(host: Host) -> Ending:
         shell = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.02; done"
         key = host.launch(Work(shell=shell, sandbox=sandbox))
@@ -563,7 +565,9 @@ def test_where_bubblewrap_does_not_work_it_says_why(bench: Bench, tmp_path: Path
     )
 
 
-def test_what_an_old_bubblewrap_cannot_forbid_is_told(bench: Bench, tmp_path: Path) -> None:
+def test_user_namespaces_that_an_old_bubblewrap_permits_are_reported(
+    bench: Bench, tmp_path: Path
+) -> None:
     bwrap, real = tmp_path / "bwrap", shutil.which("bwrap")
     unknown = "echo 'bwrap: Unknown option --disable-userns' >&2; exit 1"
     bwrap.write_text(

@@ -61,7 +61,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.mark.parametrize("is_subreaper", [True, False])
 @pytest.mark.parametrize("shell", WAYS_OUT.values(), ids=WAYS_OUT.keys())
-def test_whoever_got_away_has_ended_when_the_end_is_told(
+def test_escaped_processes_have_ended_when_the_end_is_reported(
     bench: Bench, shell: str, is_subreaper: bool
 ) -> None:
     async def scenario(host: Host) -> tuple[int, bool]:
@@ -78,7 +78,7 @@ def test_whoever_got_away_has_ended_when_the_end_is_told(
     assert got_away == (not is_subreaper)
 
 
-def test_whoever_got_away_goes_on_while_the_attempt_does(bench: Bench) -> None:
+def test_escaped_processes_run_while_the_attempt_runs(bench: Bench) -> None:
     async def scenario(host: Host) -> bool:
         key = host.launch(Work(shell=WAYS_OUT["no parent, no environment"]))
         pid = int(await host.output(key, containing=b"\n"))
@@ -92,7 +92,9 @@ def test_whoever_got_away_goes_on_while_the_attempt_does(bench: Bench) -> None:
     assert bench.run(scenario)
 
 
-def test_nobodys_orphan_ends_with_the_last_attempt_that_it_may_be_of(bench: Bench) -> None:
+def test_an_unmarked_orphan_ends_with_the_last_attempt_that_may_have_started_it(
+    bench: Bench,
+) -> None:
     async def scenario(host: Host) -> tuple[bool, bool]:
         other = host.launch(Work(shell="echo up; sleep 1000"))
         await host.output(other, containing=b"up")
@@ -107,7 +109,7 @@ def test_nobodys_orphan_ends_with_the_last_attempt_that_it_may_be_of(bench: Benc
 
 
 @pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="no bash, which controls jobs")
-def test_whoever_is_still_in_the_session_is_known_by_it(bench: Bench) -> None:
+def test_remaining_processes_are_found_by_their_session(bench: Bench) -> None:
     job = f"set -m; (env -i sh -c '{SLEEP}' &); sleep 0.1"
 
     async def scenario(host: Host) -> bool:
@@ -182,7 +184,7 @@ def test_orphans_are_waited_for_while_the_attempt_runs(bench: Bench) -> None:
     bench.run(scenario)
 
 
-def test_children_that_were_there_before_are_left_to_whoever_started_them(bench: Bench) -> None:
+def test_children_of_other_parts_of_the_program_are_left_alone(bench: Bench) -> None:
     earlier = subprocess.Popen(("sleep", "1000"))
 
     async def scenario(host: Host) -> bool:
@@ -210,7 +212,7 @@ def test_spared_child_is_not_waited_for(is_spared: bool) -> None:
     adopted.look()
 
     adopted.close()
-    # A Popen whose child somebody else has waited for takes it to have succeeded.
+    # Popen assumes success if other code has waited for its child.
     assert child.wait() == (3 if is_spared else 0)
 
 

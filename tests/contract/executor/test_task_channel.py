@@ -1,4 +1,4 @@
-"""What a program of any language tells by files: progress, checkpoints, a result."""
+"""Reports of a program in any language through files: progress, checkpoints, a result."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 DEEP = "[" * 2_000 + "]" * 2_000
 
-KEY = AttemptKey(EXECUTION_ID, "tells", 2)
+KEY = AttemptKey(EXECUTION_ID, "reports", 2)
 GATE = "while [ ! -e {} ]; do sleep 0.01; done"
 
 
@@ -44,7 +44,7 @@ class Bench:
     """A process executor in a folder of its own.
 
     Attributes:
-        reports: What attempts have told.
+        reports: Reports of attempts, in order.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -91,7 +91,7 @@ every_profile = pytest.mark.parametrize(
 
 
 @every_profile
-def test_progress_is_told_while_it_runs(bench: Bench, profile: str) -> None:
+def test_progress_is_reported_while_the_attempt_runs(bench: Bench, profile: str) -> None:
     async def scenario(host: Host) -> None:
         shell = "echo 10 > $ROTA_PROGRESS; echo 50 >> $ROTA_PROGRESS; sleep 60"
         key = host.launch(Work(shell=shell, sandbox=Sandbox(profile=profile)))
@@ -100,7 +100,7 @@ def test_progress_is_told_while_it_runs(bench: Bench, profile: str) -> None:
     bench.run(scenario)
 
 
-def test_each_change_is_told_once(bench: Bench) -> None:
+def test_each_change_is_reported_once(bench: Bench) -> None:
     async def scenario(host: Host) -> None:
         first, second = bench.directory / "first", bench.directory / "second"
         shell = (
@@ -119,7 +119,7 @@ def test_each_change_is_told_once(bench: Bench) -> None:
     assert [report.percent for _, report in bench.reports] == [10, 20]
 
 
-def test_what_was_told_last_is_not_lost_with_the_end(bench: Bench) -> None:
+def test_the_last_report_is_not_lost_with_the_end(bench: Bench) -> None:
     ending = bench.ending_of(
         "echo 99 > $ROTA_PROGRESS; echo seen > x; mv x $ROTA_CHECKPOINT; exit 1"
     )
@@ -130,7 +130,7 @@ def test_what_was_told_last_is_not_lost_with_the_end(bench: Bench) -> None:
 
 
 @every_profile
-def test_checkpoint_is_found_by_the_next_attempt_and_not_told_again(
+def test_a_checkpoint_reaches_the_next_attempt_and_is_not_reported_again(
     bench: Bench, profile: str
 ) -> None:
     ending = bench.ending_of("cat $ROTA_CHECKPOINT", checkpoint=b"row 17", profile=profile)
@@ -258,9 +258,9 @@ def test_percentage_is_that_of_the_last_line(content: bytes, percent: int | None
     assert percent_in(content) == percent
 
 
-def test_progress_that_is_none_is_told_once_in_the_reason(bench: Bench) -> None:
+def test_invalid_progress_appears_once_in_the_reason(bench: Bench) -> None:
     lines = (
-        "for n in 1 2 3; do echo $n of many, of which there is no end to be told > $ROTA_PROGRESS"
+        "for n in 1 2 3; do echo $n of many, of which there is no end to be seen > $ROTA_PROGRESS"
     )
 
     ending = bench.ending_of(f"{lines}; done")
@@ -272,15 +272,15 @@ def test_progress_that_is_none_is_told_once_in_the_reason(bench: Bench) -> None:
 
 
 def test_progress_that_was_understood_in_the_end_is_no_complaint(tmp_path: Path) -> None:
-    told, file = TaskChannel(tmp_path), tmp_path / PROGRESS
+    channel, file = TaskChannel(tmp_path), tmp_path / PROGRESS
     file.write_text("half")
-    told.news()
-    complained = bool(told.complaint)
+    channel.news()
+    complained = bool(channel.complaint)
 
     file.write_text("half\n50")
-    told.news()
+    channel.news()
 
-    assert (complained, told.complaint) == (True, "")
+    assert (complained, channel.complaint) == (True, "")
 
 
 def test_last_line_of_a_long_progress_is_found(tmp_path: Path) -> None:

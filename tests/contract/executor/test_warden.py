@@ -101,7 +101,7 @@ def gated(gate: Path) -> Work:
 # -- from life to life -----------------------------------------------------------------------------
 
 
-async def test_an_attempt_goes_on_and_the_next_life_hears_of_its_end(
+async def test_an_attempt_continues_and_its_end_reaches_the_next_life(
     directory: Path, tmp_path: Path
 ) -> None:
     work = gated(tmp_path / "gate")
@@ -132,23 +132,23 @@ async def test_an_end_between_the_meeting_and_the_adoption_is_not_missed(
     async with life_of(directory) as second:
         (tmp_path / "gate").touch()
         await wait_until(lambda: b"ended" in (directory / JOURNAL).read_bytes())
-        await second.executor.output(KEY)  # What is answered now comes after what was told then.
+        await second.executor.output(KEY)  # Its answer comes after every earlier report.
         second.host.resume(work, key=KEY)
         ending = await second.host.ending(KEY)
 
     assert (ending.outcome, ending.output) == (Outcome.SUCCEEDED, b"up\ndone\n")
 
 
-async def test_an_ending_is_told_to_every_life_until_one_says_that_it_is_recorded(
+async def test_an_ending_is_reported_to_every_life_until_one_confirms_its_record(
     directory: Path,
 ) -> None:
     async with life_of(directory) as first:
         first.host.launch(Work(shell="echo out; exit 3"), key=KEY)
-        told_first = await first.host.ending(KEY)
+        first_ending = await first.host.ending(KEY)
 
     async with life_of(directory) as second:
         second.host.resume(Work(), key=KEY)
-        told_second = await second.host.ending(KEY)
+        second_ending = await second.host.ending(KEY)
         second.link.forget(KEY)
     async with life_of(directory) as third:
         held = third.held
@@ -156,12 +156,12 @@ async def test_an_ending_is_told_to_every_life_until_one_says_that_it_is_recorde
     async with life_of(directory) as fourth:
         held += fourth.held
 
-    assert told_first == told_second
-    assert (told_first.exit_code, told_first.output) == (3, b"out\n")
+    assert first_ending == second_ending
+    assert (first_ending.exit_code, first_ending.output) == (3, b"out\n")
     assert held == []
 
 
-async def test_what_runs_is_not_forgotten_though_its_node_says_that_it_is_recorded(
+async def test_a_running_attempt_is_not_forgotten_though_its_node_confirms_a_record(
     directory: Path, tmp_path: Path
 ) -> None:
     work = gated(tmp_path / "gate")
@@ -179,17 +179,17 @@ async def test_what_runs_is_not_forgotten_though_its_node_says_that_it_is_record
     assert ending.outcome is Outcome.SUCCEEDED
 
 
-async def test_an_ending_outlives_the_warden(directory: Path) -> None:
+async def test_an_ending_survives_the_end_of_the_warden(directory: Path) -> None:
     async with life_of(directory) as first:
         first.host.launch(Work(shell="exit 3"), key=KEY)
-        told = await first.host.ending(KEY)
+        before = await first.host.ending(KEY)
     end_warden(directory)
 
     async with life_of(directory) as second:
         second.host.resume(Work(), key=KEY)
-        told_again = await second.host.ending(KEY)
+        after = await second.host.ending(KEY)
 
-    assert told == told_again
+    assert before == after
 
 
 async def test_what_runs_when_its_warden_is_killed_is_lost_and_what_comes_after_is_not(
@@ -241,13 +241,13 @@ async def test_what_was_sent_to_a_warden_that_is_gone_is_lost(directory: Path) -
         await life.host.run(Work(shell="true"))
         end_warden(directory)
 
-        # The loop has not heard of it yet.
+        # The loop has not noticed the end yet.
         ending = await life.host.run(Work(shell="echo never"))
 
     assert (ending.outcome, ending.reason) == (Outcome.LOST, "its warden ended")
 
 
-async def test_what_no_journal_tells_of_is_found_by_its_mark(
+async def test_an_attempt_missing_from_the_journal_is_found_by_its_mark(
     directory: Path, tmp_path: Path
 ) -> None:
     async with life_of(directory) as life:
@@ -263,23 +263,23 @@ async def test_what_no_journal_tells_of_is_found_by_its_mark(
     assert not is_running(pid)
 
 
-async def test_what_attempts_told_last_is_told_to_the_next_life(
+async def test_the_last_report_of_an_attempt_reaches_the_next_life(
     directory: Path, tmp_path: Path
 ) -> None:
     work = gated(tmp_path / "gate")
-    tells = Work(shell=f"echo 40 > $ROTA_PROGRESS; {work.shell}")
+    reporting = Work(shell=f"echo 40 > $ROTA_PROGRESS; {work.shell}")
     async with life_of(directory) as first:
-        first.host.launch(tells, key=KEY)
+        first.host.launch(reporting, key=KEY)
         await wait_until(lambda: bool(first.executor.reports))
 
     async with life_of(directory) as second:
-        second.host.resume(tells, key=KEY)
+        second.host.resume(reporting, key=KEY)
         await wait_until(lambda: bool(second.executor.reports))
 
     assert [report.percent for _, report in second.executor.reports] == [40]
 
 
-async def test_output_is_followed_to_its_end_though_nobody_keeps_it(
+async def test_output_is_followed_to_its_end_though_it_is_not_kept(
     directory: Path, tmp_path: Path
 ) -> None:
     async with life_of(directory) as life:
@@ -312,7 +312,7 @@ async def test_an_attempt_is_killed_when_its_time_is_over(directory: Path) -> No
     assert ending.finished_at - allowed_at >= 400 * MILLISECOND
 
 
-async def test_an_attempt_goes_on_as_long_as_it_is_allowed_more(
+async def test_an_attempt_continues_as_long_as_its_lease_is_extended(
     directory: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -378,22 +378,22 @@ class Talker:
             self.send(frame)
 
     def send(self, data: bytes) -> None:
-        """Send what need not be a frame."""
+        """Send bytes, which need not be a frame."""
         self._socket.sendall(data)
 
     def greet(self) -> None:
-        """Become the one that is listened to, and let all attempts go on."""
+        """Become the connection that the warden accepts, and extend the lease of all attempts."""
         self.say(Hello(VERSION), Allow({"g": Instant(elapsed() + 600 * SECOND)}))
-        self.hear(Met)
+        self.receive_until(Met)
 
-    def hear(self, last: type[ToNode]) -> list[ToNode]:
-        """Return what comes until a message of a kind has come."""
-        heard: list[ToNode] = []
-        while not any(isinstance(each, last) for each in heard):
+    def receive_until(self, last: type[ToNode]) -> list[ToNode]:
+        """Return the messages up to the first of the kind *last*."""
+        received: list[ToNode] = []
+        while not any(isinstance(each, last) for each in received):
             data = self._socket.recv(1 << 16)
-            assert data, f"the warden hung up after {heard}"
-            heard += self._reader.feed(data)
-        return heard
+            assert data, f"the warden hung up after {received}"
+            received += self._reader.feed(data)
+        return received
 
     def is_hung_up(self) -> bool:
         """Wait for the end of the connection."""
@@ -405,7 +405,7 @@ class Talker:
         return True
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._socket.close()
 
 
@@ -422,14 +422,14 @@ async def test_what_an_older_connection_sent_is_not_done_once_a_newer_one_was_an
     newer.say(Hello(VERSION))
     older.say(launch_of(Work(shell=f"touch {tmp_path}/ran")))
     os.kill(warden, signal.SIGCONT)
-    held = [each for each in newer.hear(Met) if isinstance(each, Held)]
+    held = [each for each in newer.receive_until(Met) if isinstance(each, Held)]
     newer.say(Beat())
-    newer.hear(Beaten)
+    newer.receive_until(Beaten)
     newest = Talker(directory)
     newest.say(Hello(VERSION))
-    held_later = [each for each in newest.hear(Met) if isinstance(each, Held)]
+    held_later = [each for each in newest.receive_until(Met) if isinstance(each, Held)]
 
-    # It may have been read before the newer greeting, but then that was told of it.
+    # The warden may have read the launch before the newer greeting, but then its answer has it.
     assert [each.order.key for each in held] == [each.order.key for each in held_later]
     assert older.is_hung_up()
     for talker in (older, newer, newest):
@@ -443,7 +443,7 @@ async def test_a_launch_and_its_stop_may_come_together(directory: Path) -> None:
     talker.greet()
 
     talker.say(launch_of(Work(shell="sleep 600")), Stop(KEY, None))
-    [ended] = [each for each in talker.hear(Ended) if isinstance(each, Ended)]
+    [ended] = [each for each in talker.receive_until(Ended) if isinstance(each, Ended)]
 
     assert ended.ending.outcome is Outcome.CANCELLED
     talker.close()
@@ -459,30 +459,32 @@ async def test_a_patient_reader_is_answered_when_there_is_something(
     work = Work(shell=f"until test -e {gate}; do sleep 0.01; done; echo done; sleep 600")
 
     talker.say(launch_of(work), Read(7, "process", KEY, 0, 100, True), Beat())
-    before = talker.hear(Beaten)
+    before = talker.receive_until(Beaten)
     gate.touch()
-    after = talker.hear(Data)
+    after = talker.receive_until(Data)
 
     assert not any(isinstance(each, Data) for each in before)
     assert after[-1] == Data(7, True, False, b"done\n")
     talker.close()
 
 
-async def test_one_of_another_version_is_told_nothing_but_may_have_it_end(directory: Path) -> None:
+async def test_a_node_of_another_version_gets_no_attempts_but_may_retire_the_warden(
+    directory: Path,
+) -> None:
     async with life_of(directory) as life:
         life.host.launch(Work(shell="sleep 600"), key=KEY)
     stranger = Talker(directory)
 
     stranger.say(Hello(VERSION + 1))
-    heard = stranger.hear(Met)
+    received = stranger.receive_until(Met)
     stranger.say(Retire(Duration(0)))
     await wait_until(lambda: warden_of(directory) == 0)
 
-    assert [type(each) for each in heard] == [Met]
+    assert [type(each) for each in received] == [Met]
     stranger.close()
 
 
-async def test_what_nobody_understands_ends_the_connection_and_nothing_else(
+async def test_an_unknown_message_ends_the_connection_and_nothing_else(
     directory: Path,
 ) -> None:
     async with life_of(directory) as life:

@@ -50,14 +50,14 @@ GROUP = "7/session"
 
 
 WATCHDOG = Watchdog(elapsed=elapsed, on_late=lambda: None)
-"""Not started; it is only looked at."""
+"""Not started; tests only read its deadline."""
 
 
 class Looking(scripted.ScriptedExecutor):
     """Plays attempts, whose output is the journal as it was when they began.
 
     Attributes:
-        watched: The deadline that the watchdog knew of when each began.
+        watched: The deadline of the watchdog at the start of each attempt.
     """
 
     watched: ClassVar[list[Instant | None]] = []
@@ -107,15 +107,15 @@ class Node:
         for frame in frames(messages):
             await asyncio.get_running_loop().sock_sendall(self._end, frame)
 
-    async def hear(self, kind: type[ToNode], count: int) -> list[ToNode]:
-        """Return the first so many messages of a kind."""
-        heard: list[ToNode] = []
+    async def receive(self, kind: type[ToNode], count: int) -> list[ToNode]:
+        """Return the first messages of a kind, at least *count*."""
+        received: list[ToNode] = []
         async with asyncio.timeout(LIMIT_S):
-            while len(heard) < count:
+            while len(received) < count:
                 data = await asyncio.get_running_loop().sock_recv(self._end, 1 << 16)
-                assert data, f"the warden hung up after {heard}"
-                heard += [each for each in self._reader.feed(data) if isinstance(each, kind)]
-        return heard
+                assert data, f"the warden hung up after {received}"
+                received += [each for each in self._reader.feed(data) if isinstance(each, kind)]
+        return received
 
 
 class Exaggerating(scripted.ScriptedExecutor):
@@ -190,7 +190,7 @@ async def test_attempts_are_in_the_journal_and_their_deadline_is_watched_before_
             *(Launch(GROUP, order) for order in orders),
             Stop(AttemptKey(EXECUTION_ID, "another-task", 1), None),  # Has all begin before it.
         )
-        ended = await node.hear(Ended, len(orders))
+        ended = await node.receive(Ended, len(orders))
 
     assert Looking.watched == [until, until]
     for each in ended:
@@ -213,7 +213,7 @@ async def test_an_attempt_of_an_earlier_warden_gets_a_few_seconds_until_its_node
 
     async with serving(tmp_path) as node:
         await node.say(Hello(VERSION))
-        await node.hear(Held, 1)
+        await node.receive(Held, 1)
 
     [until] = Looking.watched
     assert until is not None
@@ -230,7 +230,7 @@ async def test_a_message_that_cannot_be_encoded_is_dropped_alone(
     async with serving(tmp_path) as node:
         launches = [Launch(GROUP, order) for order in orders_of("first-task", "second-task")]
         await node.say(Hello(VERSION), Allow({GROUP: until}), *launches)
-        ended = await node.hear(Ended, len(launches))
+        ended = await node.receive(Ended, len(launches))
 
     outcomes = [each.ending.outcome for each in ended if isinstance(each, Ended)]
     assert outcomes == [Outcome.SUCCEEDED] * len(launches)

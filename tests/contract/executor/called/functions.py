@@ -38,7 +38,7 @@ def say(text: str) -> None:
 
 
 def echo(*args: Json, **kwargs: Json) -> Json:
-    """Return what it was given."""
+    """Return the arguments."""
     return [list(args), kwargs]
 
 
@@ -48,7 +48,7 @@ def value(text: str) -> Json:
 
 
 def context(ctx: Any) -> Json:  # Any: rota need not be installed where this runs.
-    """Return all that ctx tells."""
+    """Return the fields of ctx."""
     return {
         "execution_id": ctx.execution_id,
         "task": ctx.task,
@@ -185,16 +185,16 @@ def sleep() -> None:
 
 
 def poll(ctx: Any) -> str:
-    """Work until it is told to end."""
+    """Work until the attempt is cancelled."""
     say("up")
     while not ctx.cancelled:
         time.sleep(0.002)
-    say("told")
+    say("cancelled")
     return "done"
 
 
 def ignore() -> None:
-    """Go on, whatever comes."""
+    """Continue despite every exception."""
     while True:
         try:
             say("up")
@@ -278,16 +278,16 @@ def leave_child(*argv: str, own_session: bool = False) -> Json:
 
 def daemon() -> int:
     """Leave a process behind as daemons do it; return its number."""
-    told, tell = os.pipe()
+    readable, writable = os.pipe()
     child = os.fork()
     if child == 0:
         os.setsid()
         if os.fork() == 0:
-            os.write(tell, str(os.getpid()).encode())
+            os.write(writable, str(os.getpid()).encode())
             time.sleep(60)
         os._exit(0)
     os.waitpid(child, 0)
-    return int(os.read(told, 100))
+    return int(os.read(readable, 100))
 
 
 def daemon_and(then: str, file: str) -> None:
@@ -317,16 +317,16 @@ def leave_thread(*, is_daemon: bool) -> int:
     return os.getpid()
 
 
-def leave_teller(ctx: Any) -> None:
-    """Leave a thread behind that goes on to tell."""
+def leave_reporting_thread(ctx: Any) -> None:
+    """Leave a thread behind that continues to report progress."""
 
-    def tell() -> None:
+    def report() -> None:
         percent = 0
         while True:
             percent = (percent + 1) % 100
             ctx.progress(percent)
 
-    threading.Thread(target=tell, daemon=True).start()
+    threading.Thread(target=report, daemon=True).start()
 
 
 def spin(milliseconds: int) -> None:
