@@ -20,7 +20,7 @@ DRAWN = pytest.mark.parametrize("draw", [port_of_a_test, free_port])
 
 
 @DRAWN
-def test_a_port_that_was_given_is_given_to_nobody_else(draw: Callable[[], int]) -> None:
+def test_a_port_is_given_only_once(draw: Callable[[], int]) -> None:
     port = draw()
 
     assert kept(port) is None
@@ -48,7 +48,9 @@ def test_a_server_listens_on_the_port_that_it_was_given_again_and_again(
 
 
 @DRAWN
-def test_nobody_answers_on_a_port_before_its_server_does(draw: Callable[[], int]) -> None:
+def test_connections_to_a_port_are_refused_until_its_server_listens(
+    draw: Callable[[], int],
+) -> None:
     port = draw()
 
     with socket.socket() as client:

@@ -145,8 +145,8 @@ class Mailbox:
     """A server that records requests.
 
     Attributes:
-        came: The path and the body of each request, in order of its first arrival. On a busy machine an
-            answer may come too late for the warden, which then repeats the request.
+        came: The path and the body of each request, in order of first arrival. On a busy machine
+            an answer may come too late for the warden, which then repeats the request.
     """
 
     def __init__(self) -> None:

@@ -36,9 +36,9 @@ Came = tuple[ShardId | None, NodeId, Sent]
 
 
 class Network(Protocol):
-    """What the suite needs of either."""
+    """The interface of both networks in this suite."""
 
-    heard: dict[NodeId, list[Came]]
+    received: dict[NodeId, list[Came]]
 
     def send(self, sender: NodeId, receiver: NodeId, message: Sent) -> None:
         """Send a message about `SHARD`."""
@@ -46,11 +46,11 @@ class Network(Protocol):
 
     @contextmanager
     def cut(self) -> Generator[None]:
-        """Let nothing pass between the two while the body runs."""
+        """Lose all messages between the two nodes during the block."""
         ...
 
     async def linked(self) -> None:
-        """Return when both can send."""
+        """Wait until both nodes can send."""
         ...
 
 
@@ -61,7 +61,7 @@ Story = Callable[[Network], Coroutine[None, None, None]]
 
 
 def numbered(number: int) -> Fenced:
-    """Return a small message, told from others by its number."""
+    """Return a small message with a distinct number."""
     return Fenced(epoch=Epoch(number))
 
 
@@ -104,16 +104,16 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 class End:
-    """A node as far as its links go: one life after the other, on one port.
+    """The links of a node, in successive lives on one port.
 
     Attributes:
-        secret: Of its process (`rota.node.peers.death_proof`).
-        credentials: Of its process.
-        port: Where it listens; 0 before it first did.
-        heard: What came in all lives.
-        linked: To whom there was a link, each time one began, in all lives.
-        deaths: What was proven in all lives.
-        registry: What its present life counts.
+        secret: Secret of its process (`rota.node.peers.death_proof`).
+        credentials: Credentials of its process.
+        port: Port that it listens on; 0 before the first life.
+        received: Messages received in all lives.
+        linked_nodes: Node of each new link, in all lives.
+        deaths: Proven deaths, in all lives.
+        registry: Metrics of the present life.
     """
 
     def __init__(self, node_id: NodeId, *, cluster: str = "c", store_id: str = "") -> None:
@@ -127,7 +127,7 @@ class End:
             key=node_id.encode().ljust(32, b"."),
         )
         self.port = 0
-        self.heard: list[Came] = []
+        self.received: list[Came] = []
         self.linked_nodes: list[NodeId] = []
         self.greet: Callable[[NodeId], None] | None = None
         self.deaths: list[tuple[NodeId, Session]] = []
@@ -137,7 +137,7 @@ class End:
 
     @asynccontextmanager
     async def living(self) -> AsyncGenerator["End"]:
-        """Run its links while the body runs."""
+        """Run the links during the block."""
         self.registry = CollectorRegistry()
         self.links = Links(
             self.credentials,
@@ -151,7 +151,7 @@ class End:
 
     def receive(self, number: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Keep a message (`rota.node.links.link_connector.LinkReceiver`)."""
-        self.heard.append((number, sender, message))
+        self.received.append((number, sender, message))
 
     def linked(self, node_id: NodeId) -> None:
         """Keep the id of a node to which there is a new link, and greet it."""
@@ -165,7 +165,7 @@ class End:
         self.left = left
 
     def member(self, port: int = 0) -> Member:
-        """Return what it tells of itself, or what stands before it on *port*."""
+        """Return its member record, with the address of a proxy on *port* if given."""
         address = f"127.0.0.1:{port or self.port}"
         return Member(
             node_id=self.id,
@@ -176,12 +176,12 @@ class End:
         )
 
     def count(self, name: str, **labels: str) -> float:
-        """Return what it has counted."""
+        """Return the value of a metric; 0 if there is none."""
         return self.registry.get_sample_value(name, labels) or 0.0
 
 
 def acquaint(*ends: End) -> None:
-    """Give each the records of all."""
+    """Give each end the records of all ends."""
     for end in ends:
         introduce(end, *ends)
 
@@ -192,7 +192,7 @@ def introduce(end: End, *others: End) -> None:
 
 
 class Wire:
-    """A TCP proxy before a node, that can be cut."""
+    """A TCP proxy in front of a node that can break its connections."""
 
     def __init__(self, target: End) -> None:
         self._target = target
@@ -202,7 +202,7 @@ class Wire:
 
     @asynccontextmanager
     async def laid(self) -> AsyncGenerator["Wire"]:
-        """Carry what comes while the body runs."""
+        """Forward connections during the block."""
         async with await asyncio.start_server(self._carry, "127.0.0.1", 0) as server:
             self.port = server.sockets[0].getsockname()[1]
             try:
@@ -213,7 +213,7 @@ class Wire:
 
     @contextmanager
     def cut(self) -> Generator[None]:
-        """Break all connections, and take none."""
+        """Break all connections, and refuse new ones during the block."""
         self._is_cut = True
         self.sever()
         try:
@@ -251,7 +251,7 @@ class RealNetwork:
 
     def __init__(self, ends: dict[NodeId, End], wire: Wire) -> None:
         self.ends = ends
-        self.heard = {node_id: end.heard for node_id, end in ends.items()}
+        self.received = {node_id: end.received for node_id, end in ends.items()}
         self._wire = wire
 
     def send(self, sender: NodeId, receiver: NodeId, message: Sent) -> None:
@@ -270,7 +270,7 @@ class RealNetwork:
 
 
 def on_real_links(story: Story) -> None:
-    """Let *story* happen on real links."""
+    """Run *story* on real links."""
 
     async def main() -> None:
         async with AsyncExitStack() as stack:
@@ -288,22 +288,22 @@ def on_real_links(story: Story) -> None:
     asyncio.run(main())
 
 
-# -- simulated ones -------------------------------------------------------------------------------
+# -- simulated links ------------------------------------------------------------------------------
 
 
 class SimulatedNetwork:
-    """Two nodes in memory, on virtual time, with links that lose nothing but what is cut."""
+    """Two nodes in memory, on virtual time, with links that lose messages only during a cut."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         chance = Random(1)
         self._links = SimulatedLinks(loop, chance, draw_plan(chance, (), ()))
         self._links.make_perfect()
-        self.heard: dict[NodeId, list[Came]] = {A: [], B: []}
+        self.received: dict[NodeId, list[Came]] = {A: [], B: []}
 
     def send(self, sender: NodeId, receiver: NodeId, message: Sent) -> None:
         """Send a message."""
         came = SHARD, sender, message
-        self._links.carry(sender, receiver, lambda: self.heard[receiver].append(came))
+        self._links.carry(sender, receiver, lambda: self.received[receiver].append(came))
 
     @contextmanager
     def cut(self) -> Generator[None]:
@@ -315,11 +315,11 @@ class SimulatedNetwork:
             self._links.mend()
 
     async def linked(self) -> None:
-        """Do nothing: they always can."""
+        """Return at once: simulated nodes can always send."""
 
 
 def on_simulated_links(story: Story) -> None:
-    """Let *story* happen in memory."""
+    """Run *story* on simulated links."""
     loop = VirtualLoop()  # type: ignore[abstract]  # the story asks nothing else of it
     loop.run(story(SimulatedNetwork(loop)))
 
@@ -329,7 +329,7 @@ def on_simulated_links(story: Story) -> None:
 
 @asynccontextmanager
 async def dialled(port: int) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
-    """Dial a node's peer port, and say nothing yet."""
+    """Open a connection to a node's peer port, without a message."""
     async with (
         aiohttp.ClientSession() as session,
         session.ws_connect(f"http://127.0.0.1:{port}/peer") as socket,

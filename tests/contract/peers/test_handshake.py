@@ -43,7 +43,7 @@ def a_hello(
 
 @pytest.fixture
 async def end() -> AsyncGenerator[End]:
-    """Node b, on record, which knows node a."""
+    """Node b, with the records of nodes a and b."""
     async with End(B).living() as end:
         introduce(end, End(A))
         yield end
@@ -168,12 +168,12 @@ def test_a_key_is_not_in_what_is_printed(shown: object) -> None:
     assert repr(KEY)[2:-1] not in f"{[shown]}"
 
 
-# -- who is refused --------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Stranger:
-    """A process that is no member, whatever it knows, and the reason in this node's log."""
+    """A process that is no member, and the reason of its refusal in this node's log."""
 
     end: Callable[[], End]
     why: str
@@ -186,7 +186,9 @@ def with_key(end: End, key: bytes) -> End:
 
 UNPROVEN = "'a' has not proven to be"
 STRANGERS = {
-    "that knows all ids": Stranger(lambda: with_key(End(A), b"guessed".ljust(32)), UNPROVEN),
+    "with all ids but a wrong key": Stranger(
+        lambda: with_key(End(A), b"guessed".ljust(32)), UNPROVEN
+    ),
     "with an empty key": Stranger(lambda: with_key(End(A), b""), UNPROVEN),
     "of another cluster": Stranger(lambda: End(A, cluster="other"), UNPROVEN),
     "with another data directory": Stranger(lambda: End(A, store_id="a new one"), UNPROVEN),
@@ -203,9 +205,9 @@ async def test_a_stranger_gets_no_link_and_learns_nothing(
         with pytest.raises(NotWelcome) as refusal:
             await greet(socket, stranger.end(), end)
 
-    told = str(refusal.value)
-    assert "not accepted" in told
-    assert not any(name in told for name in ("'a'", "'b'", "store", " c "))
+    reason = str(refusal.value)
+    assert "not accepted" in reason
+    assert not any(name in reason for name in ("'a'", "'b'", "store", " c "))
     assert end.links.peers == ()
     assert end.linked_nodes == []
     [logged] = [each for each in caplog.records if each.message == "peer refused"]
@@ -407,7 +409,7 @@ async def test_an_impostor_at_a_members_address_gets_no_link(
     assert "has not proven to be that node" in vars(logged)["reason"]
 
 
-async def test_a_dialler_tells_an_impostor_no_more_than_who_looks_for_whom() -> None:
+async def test_a_dialler_shows_an_impostor_no_more_than_the_two_node_ids() -> None:
     came: list[bytes] = []
 
     async def listen(request: web.Request) -> web.WebSocketResponse:

@@ -86,7 +86,7 @@ async def test_a_snapshot_holds_other_messages_up_for_no_longer_than_a_chunk() -
     assert frames.decode(second) == frames.Batch(items=[(SHARD, numbered(1))])
 
 
-async def test_a_snapshot_goes_on_beside_other_messages_without_end() -> None:
+async def test_a_snapshot_is_sent_beside_an_endless_flow_of_messages() -> None:
     waiting = SendQueue()
     waiting.put(SHARD, a_part(10 * frames.CHUNK_BYTES))
 
@@ -138,7 +138,7 @@ async def test_what_waits_to_be_sent_is_counted_until_it_has_gone(end: End) -> N
         end.links.send(A, SHARD, an_append(10_000))
 
         assert end.count("rota_peer_waiting_bytes") > 10_000
-        await until(lambda: bool(other.heard))
+        await until(lambda: bool(other.received))
 
         assert end.count("rota_peer_waiting_bytes") == 0
 
@@ -221,7 +221,7 @@ async def test_garbage_ends_the_link_and_nothing_else(
         await hung_up(socket)
     await until(lambda: end.links.peers == ())
 
-    assert end.heard == [(SHARD, A, numbered(1))]
+    assert end.received == [(SHARD, A, numbered(1))]
     is_too_long = len(garbage) > frames.FRAME_BYTES_MAX
     assert ("the connection broke: " if is_too_long else "garbage") in why_gone(caplog)
     assert end.count("rota_peer_garbage_total") == (0 if is_too_long else 1)
@@ -298,7 +298,7 @@ async def test_what_is_sent_without_a_link_is_dropped_and_counted(end: End) -> N
     assert end.count("rota_peer_messages_dropped_total", reason="no_link") == 1
 
 
-async def test_a_link_tells_what_went_over_it(end: End, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_link_counts_its_traffic(end: End, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rota.node.links.link.PING_S", 0.05)
     async with End(A).living() as other:
         acquaint(end, other)
@@ -306,13 +306,13 @@ async def test_a_link_tells_what_went_over_it(end: End, monkeypatch: pytest.Monk
         other.links.send(B, SHARD, numbered(1))
         await until(lambda: end.count("rota_peer_round_trip_seconds_count") > 0)
 
-        assert end.heard == [(SHARD, A, numbered(1))]
+        assert end.received == [(SHARD, A, numbered(1))]
         assert other.count("rota_peer_frames_total", direction="sent") >= 1
         assert end.count("rota_peer_bytes_total", direction="received") > 10
         assert end.count("rota_peer_links") == end.count("rota_peer_links_made_total") == 1
 
 
-async def test_a_peer_that_is_restarted_is_spoken_with_again(end: End) -> None:
+async def test_a_restarted_peer_is_linked_again(end: End) -> None:
     other = End(A)
     async with other.living():
         acquaint(end, other)
@@ -323,9 +323,9 @@ async def test_a_peer_that_is_restarted_is_spoken_with_again(end: End) -> None:
         acquaint(end, other)
         await until(lambda: end.links.peers == (A,) and other.links.peers == (B,))
         end.links.send(A, SHARD, numbered(2))
-        await until(lambda: bool(other.heard))
+        await until(lambda: bool(other.received))
 
-    assert other.heard == [(SHARD, B, numbered(2))]
+    assert other.received == [(SHARD, B, numbered(2))]
 
 
 async def test_a_restarted_node_is_dialled_again_by_those_with_lower_ids() -> None:
@@ -341,7 +341,7 @@ async def test_a_restarted_node_is_dialled_again_by_those_with_lower_ids() -> No
             await until(lambda: other.links.peers == (B,))
 
 
-async def test_of_each_new_link_both_ends_are_told_when_it_takes_messages(end: End) -> None:
+async def test_both_ends_are_notified_when_a_new_link_accepts_messages(end: End) -> None:
     other = End(A)
     sent: list[bool] = []
 
@@ -352,14 +352,14 @@ async def test_of_each_new_link_both_ends_are_told_when_it_takes_messages(end: E
     end.greet = greet
     async with other.living():
         acquaint(end, other)
-        await until(lambda: len(other.heard) == 1)
+        await until(lambda: len(other.received) == 1)
     await until(lambda: end.links.peers == ())
     async with other.living():
         acquaint(end, other)
-        await until(lambda: len(other.heard) == 2)
+        await until(lambda: len(other.received) == 2)
 
     assert sent == [True, True]
-    assert other.heard == [(SHARD, B, numbered(1)), (SHARD, B, numbered(2))]
+    assert other.received == [(SHARD, B, numbered(1)), (SHARD, B, numbered(2))]
     assert other.linked_nodes == [B, B]
 
 

@@ -1,4 +1,4 @@
-"""What every `Network` does: real links on the loopback, and those of the simulation."""
+"""Contract of every `Network`: real links on the loopback, and simulated links."""
 
 from collections.abc import Callable
 
@@ -31,10 +31,10 @@ def test_a_message_arrives_with_its_shard_and_its_sender(on: On) -> None:
     async def story(network: Network) -> None:
         network.send(A, B, numbered(7))
         network.send(B, A, numbered(8))
-        await until(lambda: bool(network.heard[A] and network.heard[B]))
+        await until(lambda: bool(network.received[A] and network.received[B]))
 
-        assert network.heard[B] == [(SHARD, A, numbered(7))]
-        assert network.heard[A] == [(SHARD, B, numbered(8))]
+        assert network.received[B] == [(SHARD, A, numbered(7))]
+        assert network.received[A] == [(SHARD, B, numbered(8))]
 
     on(story)
 
@@ -44,9 +44,9 @@ def test_messages_arrive_once_each_and_in_order(on: On) -> None:
     async def story(network: Network) -> None:
         for number in range(MANY):
             network.send(A, B, numbered(number))
-        await until(lambda: len(network.heard[B]) >= MANY)
+        await until(lambda: len(network.received[B]) >= MANY)
 
-        assert numbers(network.heard[B]) == list(range(MANY))
+        assert numbers(network.received[B]) == list(range(MANY))
 
     on(story)
 
@@ -58,9 +58,9 @@ def test_a_long_message_arrives_whole(on: On, size: int) -> None:
         network.send(A, B, an_append(size))
         network.send(A, B, numbered(1))
         network.send(A, B, a_part(size))
-        await until(lambda: len(network.heard[B]) == 3)
+        await until(lambda: len(network.received[B]) == 3)
 
-        came = [message for _, _, message in network.heard[B]]
+        came = [message for _, _, message in network.received[B]]
         assert a_part(size) in came
         # Parts may be overtaken, entries are not.
         assert [each for each in came if each != a_part(size)] == [an_append(size), numbered(1)]
@@ -74,16 +74,16 @@ def test_what_is_sent_during_a_cut_is_lost_and_what_is_sent_after_it_is_not(
 ) -> None:
     async def story(network: Network) -> None:
         network.send(A, B, numbered(1))
-        await until(lambda: len(network.heard[B]) == 1)
+        await until(lambda: len(network.received[B]) == 1)
 
         with network.cut():
             network.send(A, B, numbered(2))
             await unheard(network)
         await network.linked()
         network.send(A, B, numbered(3))
-        await until(lambda: len(network.heard[B]) >= 2)
+        await until(lambda: len(network.received[B]) >= 2)
 
-        assert numbers(network.heard[B]) == [1, 3]
+        assert numbers(network.received[B]) == [1, 3]
 
     on(story)
 
@@ -101,9 +101,9 @@ def test_a_single_node_has_no_peers_and_sends_nothing(size: int) -> None:
 async def unheard(network: Network) -> None:
     """Return when what was sent has had its time."""
     ticks = iter(range(40))
-    await until(lambda: len(network.heard[B]) != 1 or next(ticks, None) is None)
+    await until(lambda: len(network.received[B]) != 1 or next(ticks, None) is None)
 
 
-def numbers(heard: list[Came]) -> list[int]:
+def numbers(received: list[Came]) -> list[int]:
     """Return the numbers of small messages, in the order in which they came."""
-    return [message.epoch for _, _, message in heard if isinstance(message, Fenced)]
+    return [message.epoch for _, _, message in received if isinstance(message, Fenced)]

@@ -1,4 +1,4 @@
-"""Requests and connections that the peer port refuses before it knows who sends them."""
+"""Requests and connections that the peer port refuses before their sender is identified."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ UPGRADE = (
 
 @pytest.fixture
 async def end() -> AsyncGenerator[End]:
-    """Node b, on record, which knows node a."""
+    """Node b, with the records of nodes a and b."""
     async with End(B).living() as end:
         introduce(end, End(A))
         yield end
@@ -267,7 +267,7 @@ async def test_a_death_that_names_too_much_is_refused(
     assert end.deaths == []
 
 
-# -- what an answer tells --------------------------------------------------------------------------
+# -- content of answers ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ async def test_a_body_that_breaks_off_has_a_line_in_the_log_at_most(
     assert not any(record.exc_info for record in caplog.records)
 
 
-async def test_deaths_that_are_not_believed_do_not_fill_the_log(
+async def test_refused_proofs_of_death_do_not_fill_the_log(
     end: End, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -161,7 +161,7 @@ def test_relative_paths_and_links_name_the_same_directory(
             open_directory(Path("data"))
 
 
-def test_a_second_process_is_told_who_uses_the_directory(tmp_path: Path) -> None:
+def test_the_error_for_a_second_process_names_the_user_of_the_directory(tmp_path: Path) -> None:
     path = tmp_path / "data"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)],
@@ -264,7 +264,7 @@ def test_a_damaged_format_file_is_refused_and_named(
         open_directory(path)
 
 
-def test_somebody_elses_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("important")
 
     with pytest.raises(StoreMismatch, match=r"not a data directory.*thesis\.tex"):

@@ -38,7 +38,7 @@ class Disk:
         self._mount(self._image, self.path)
 
     def cut_power(self) -> Path:
-        """Return where what the disk has now is mounted: whoever uses it does not notice."""
+        """Mount a copy of the disk's present content, and return the mount point."""
         image = self._image.with_suffix(".left")
         shutil.copyfile(self._image, image)
         self._mount(image, self._left)

@@ -24,7 +24,7 @@ from rota.storage.rocks import RocksStore
 from rota.storage.shards import ShardFile, shard_prefix
 from rota.storage.store import Family, StoreLocked
 
-Json = Any  # Any: lines, looked into by the test that knows them.
+Json = Any  # Any: exported lines; each test reads the fields that it checks.
 
 SHARD, OTHER = ShardId(3), ShardId(5)
 NOON = Instant(1_800_000_000_000_000)

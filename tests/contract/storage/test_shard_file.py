@@ -128,7 +128,7 @@ def test_entries_that_were_not_committed_are_kept_and_not_applied() -> None:
     assert (stored.committed, stored.tip) == (1, writer.copy.tip)
 
 
-def test_a_journal_goes_on_where_it_ended() -> None:
+def test_a_journal_continues_after_its_last_entry() -> None:
     store = MemoryStore()
     Writer(store).append("a")
 

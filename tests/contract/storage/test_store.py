@@ -200,7 +200,7 @@ def test_a_scan_not_yet_advanced_does_not_see_later_writes(store: Store) -> None
 
 
 def test_a_scan_keeps_its_bounds_when_its_caller_has_dropped_them(store: Store) -> None:
-    # rocksdict frees bounds given in its options while the cursor runs; whoever came next in that
+    # rocksdict frees bounds given in its options while the cursor runs; the next data in that
     # memory became the bound.
     put(store, *(number.to_bytes(3, "big") for number in range(1_000)))
     found: list[bytes] = []

@@ -1,4 +1,4 @@
-"""What `GroupCommit` promises the event loop, over both stores."""
+"""Contract of `GroupCommit` with the event loop, over both stores."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -14,7 +14,7 @@ from rota.storage.store import Family, Store, StoreFailed, Ticket
 
 
 class GatedStore(MemoryStore):
-    """Every sync waits for the gate, and tells that it is waiting."""
+    """A store whose syncs wait for the gate, and signal the wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,14 +29,14 @@ class GatedStore(MemoryStore):
 
 
 class Loop:
-    """The event loop's side: writes, and collects what it is told."""
+    """The event loop's side: writes, and records the callbacks."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.durable: list[Ticket] = []
         self.failures: list[Exception] = []
         self.durations: list[float] = []
-        self._told = asyncio.Event()
+        self._called = asyncio.Event()
         self.commit = GroupCommit(
             store,
             loop=asyncio.get_running_loop(),
@@ -54,26 +54,26 @@ class Loop:
         return ticket
 
     async def wait_durable(self, ticket: Ticket) -> None:
-        """Wait until the loop was told of *ticket*."""
+        """Wait until *ticket* has been reported as durable."""
         async with asyncio.timeout(30):
             while not (self.durable and self.durable[-1] >= ticket):
-                self._told.clear()
-                await self._told.wait()
+                self._called.clear()
+                await self._called.wait()
 
     async def wait_failed(self) -> None:
-        """Wait until the loop was told of a failure."""
+        """Wait until a failure has been reported."""
         async with asyncio.timeout(30):
             while not self.failures:
-                self._told.clear()
-                await self._told.wait()
+                self._called.clear()
+                await self._called.wait()
 
     def _on_durable(self, ticket: Ticket) -> None:
         self.durable.append(ticket)
-        self._told.set()
+        self._called.set()
 
     def _on_failed(self, error: Exception) -> None:
         self.failures.append(error)
-        self._told.set()
+        self._called.set()
 
 
 @pytest.fixture(params=["memory", "rocks"])
@@ -175,7 +175,7 @@ async def test_closing_without_a_write_is_at_once(store: Store) -> None:
     assert side.commit.sync_count == 0
 
 
-async def test_a_failed_sync_is_told_once_and_nothing_is_durable_after_it() -> None:
+async def test_a_failed_sync_is_reported_once_and_nothing_is_durable_after_it() -> None:
     store = MemoryStore()
     store.fail_next_sync(StoreFailed("fsync failed"))
     side = Loop(store)
@@ -191,7 +191,7 @@ async def test_a_failed_sync_is_told_once_and_nothing_is_durable_after_it() -> N
     assert side.commit.sync_count == 0
 
 
-async def test_a_bug_in_the_flusher_is_told_and_not_swallowed() -> None:
+async def test_a_bug_in_the_flusher_is_reported() -> None:
     class Buggy(MemoryStore):
         def sync(self) -> Ticket:
             raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""What the store in memory does beyond the contract: it crashes and fails when it is told to."""
+"""Crashes and failures that the store in memory simulates on request."""
 
 import pytest
 

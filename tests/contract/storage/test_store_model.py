@@ -12,7 +12,7 @@ from rota.storage.memory import MemoryStore
 from rota.storage.rocks import RocksStore
 from rota.storage.store import Batch, Family
 
-# Few letters and short keys, so that keys collide and ranges meet keys.
+# Few characters and short keys, so that keys collide and ranges meet keys.
 KEYS = st.text("\x00a\xff", max_size=3).map(lambda text: text.encode("latin-1"))
 FAMILIES = st.sampled_from([Family.JOURNAL, Family.META])
 
@@ -78,7 +78,7 @@ class TwoStores(RuleBasedStateMachine):
     @precondition(lambda self: self.batches is None)
     @rule()
     def close_and_open(self) -> None:
-        """Begin anew with what both kept."""
+        """Open both stores again with their durable data."""
         self.memory.close()
         written = self.rocks.sync()
         self.rocks.close()

@@ -271,7 +271,7 @@ def test_no_flip_in_a_synced_header_is_taken_for_the_end(
 
 
 def test_a_log_cut_between_two_synced_records_is_refused(path: Path) -> None:
-    # To RocksDB such a log is in perfect order; only the mark knows that there was more.
+    # RocksDB accepts such a log; only the mark shows that there was more.
     os.truncate(log_of(path), log_records(log_of(path))[SYNCED_COUNT - 1])
 
     with pytest.raises(StoreDamaged, match=r"ends at write 1596, but 1600 had been made durable"):
@@ -298,7 +298,7 @@ def test_a_damaged_mark_is_refused_and_named(path: Path) -> None:
         RocksStore(path)
 
 
-def test_without_a_mark_a_shorter_log_is_believed(path: Path) -> None:
+def test_without_a_mark_a_shorter_log_is_accepted(path: Path) -> None:
     (path / "SYNCED").unlink()
     os.truncate(log_of(path), log_records(log_of(path))[100])
 

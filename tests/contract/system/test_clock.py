@@ -47,7 +47,7 @@ def test_both_times_pass(make_clock: Callable[[], Clock]) -> None:
 
 
 @clocks
-def test_the_calendar_counts_microseconds_since_1970(make_clock: Callable[[], Clock]) -> None:
+def test_the_wall_clock_counts_microseconds_since_1970(make_clock: Callable[[], Clock]) -> None:
     now = make_clock().now()
 
     assert parse_instant("2024-01-01T00:00:00Z") < now < parse_instant("2200-01-01T00:00:00Z")
@@ -60,7 +60,7 @@ def test_both_times_are_whole_numbers(make_clock: Callable[[], Clock]) -> None:
     assert [type(each) for each in (clock.now(), clock.elapsed())] == [int, int]
 
 
-def test_a_calendar_that_is_set_leaves_the_time_that_passes_alone() -> None:
+def test_a_change_of_the_wall_clock_leaves_elapsed_time_alone() -> None:
     clock = SkewedClock(lambda: 5 * SECOND, ahead=Duration(HOUR), drift_ppm=0)
     now, elapsed = clock.now(), clock.elapsed()
 
