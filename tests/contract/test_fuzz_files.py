@@ -1,4 +1,4 @@
-"""What is read from disk at a start, with anything in it: taken, or refused as documented."""
+"""Files that a start reads, with arbitrary content: accepted, or refused as documented."""
 
 import asyncio
 import zlib

@@ -1,1 +1,1 @@
-"""What deploy/ holds, checked by the programs that it is for."""
+"""Tests of deploy/ with the programs that use its files."""

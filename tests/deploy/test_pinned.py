@@ -1,4 +1,4 @@
-"""What is installed is pinned by its content: packages by hashes, images by digests."""
+"""Pinned dependencies: packages by hashes, images by digests."""
 
 import os
 import re

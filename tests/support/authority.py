@@ -10,7 +10,7 @@ from rota.node.runtime.wiring import NodeWiring
 
 
 def lose_authority(wiring: NodeWiring, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the node's session run out by its own clock, and never be renewed."""
+    """Let the node's session expire by the node's own clock, without renewal."""
 
     async def never(*_: object) -> None:
         await asyncio.Event().wait()
@@ -20,5 +20,5 @@ def lose_authority(wiring: NodeWiring, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def regain_authority(wiring: NodeWiring) -> None:
-    """Have the node's session hold again."""
+    """Make the node's session valid again."""
     wiring.foundation.liveness.session_end = LATEST_INSTANT

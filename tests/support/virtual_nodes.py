@@ -232,7 +232,7 @@ class Node:
         self._gate.remove()
 
     async def pause(self, duration_s: float) -> None:
-        """Have the process stand still for a while; it does not notice."""
+        """Pause the process for some time, which it does not notice."""
         self._gate.close()
         await asyncio.sleep(duration_s)
         self._gate.open()

@@ -1,4 +1,4 @@
-"""What the file of a node alone does beyond the contract: it survives, or says that it does not."""
+"""The coordination file of a single node: durability, and refusal of damage."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a simulation can do to the simulated coordinator, on virtual time."""
+"""Faults of the simulated coordinator, on virtual time."""
 
 import asyncio
 import selectors

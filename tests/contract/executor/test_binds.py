@@ -1,6 +1,6 @@
-"""What is never bound, whatever path leads to it: asked of containers without an engine.
+"""Paths that are never bound, whatever link leads to them, without a container engine.
 
-What engines and bubblewrap do with it is in the suites of their executors.
+The suites of the container and process executors test the binds that result.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the container executor promises beyond the seam, with a real engine."""
+"""The container executor beyond the common contract, with a real engine."""
 
 import asyncio
 import json

@@ -58,7 +58,7 @@ class Bench:
         (self.gate / "open").touch()
 
     def live_and_die(self, *works: Work) -> None:
-        """Have a life that launches *works*, and is killed when they are up."""
+        """Run a life that launches *works*, and kill it when they are up."""
         live_and_die(self.dockerd, self.directory, *works)
 
     def run(self, scenario: Scenario[T]) -> T:

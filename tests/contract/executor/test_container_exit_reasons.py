@@ -1,4 +1,4 @@
-"""How the end of a container is put into words and numbers."""
+"""Reasons and exit codes of ended containers."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How an engine's stream of output is put together again."""
+"""Decoding of a container engine's output stream."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What a node does about the processes of its previous life."""
+"""End of the processes of a node's previous life."""
 
 import asyncio
 import os

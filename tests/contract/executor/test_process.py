@@ -1,4 +1,4 @@
-"""What the process executor promises beyond the seam: groups, streams, folders, files."""
+"""The process executor beyond the common contract: groups, streams, folders, files."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What an attempt without sandbox and cgroup leaves behind, and that it is found by descent."""
+"""Remaining processes of an attempt without sandbox and cgroup, found by descent."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The warden on its own: what it does for one life of a node after another."""
+"""The warden across successive lives of a node."""
 
 import asyncio
 import os
@@ -76,7 +76,7 @@ class Life:
 
 @asynccontextmanager
 async def life_of(directory: Path, *, home: str = "/home/someone") -> AsyncGenerator[Life]:
-    """Live as a node that leaves its warden in the end."""
+    """Run a node's end of the socket during the block; its warden keeps running."""
     life = Life(directory, home=home)
     await life.executor.begin()
     try:

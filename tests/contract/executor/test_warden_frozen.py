@@ -57,7 +57,7 @@ def volume(tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def frozen(mount: Path) -> Generator[None]:
-    """Have the file system take no writes while the body runs."""
+    """Freeze the file system during the block."""
     thaw = ["fsfreeze", "-u", str(mount)]
     subprocess.run(["fsfreeze", "-f", mount], check=True)
     guard = subprocess.Popen(["sh", "-c", f"sleep {THAWED_AFTER_S}; exec {' '.join(thaw)}"])

@@ -1,4 +1,4 @@
-"""What a warden finds in its journal, whatever became of the machine that wrote it."""
+"""Recovery of a warden from its journal, also after a crash of the machine."""
 
 import asyncio
 import errno

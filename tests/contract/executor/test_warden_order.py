@@ -1,4 +1,4 @@
-"""What is in a warden's journal by the time that an attempt begins."""
+"""Content of a warden's journal at the start of an attempt."""
 
 import asyncio
 import socket

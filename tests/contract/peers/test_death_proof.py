@@ -1,4 +1,4 @@
-"""Proofs of death that a node accepts from other nodes' wardens, and those that it refuses."""
+"""Proofs of death from other nodes' wardens: accepted and refused ones."""
 
 from collections.abc import AsyncGenerator
 

@@ -1,4 +1,4 @@
-"""What real links do beyond the seam: who is spoken with, and what a peer cannot do to a node."""
+"""Real links beyond the common contract: accepted peers, and limits for a peer."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ from rota.node.system.sampled_log import SampledLog
 
 @pytest.fixture
 async def end() -> AsyncGenerator[End]:
-    """Node b, which everybody with a lower id dials."""
+    """Node b, which every node with a lower id dials."""
     async with End(B).living() as end:
         introduce(end, End(A))
         yield end

@@ -1,4 +1,4 @@
-"""What a data directory is, and what happens to one that is not what was asked for."""
+"""The data directory: creation, reuse, and refusal of an unsuitable one."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""History goes by when it ended, not by when it was due."""
+"""Order of the history: by end, not by fire time."""
 
 from collections.abc import Callable
 

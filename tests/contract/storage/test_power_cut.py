@@ -1,6 +1,6 @@
-"""What is on a disk when the power goes: a file system of its own, copied while it is in use.
+"""Content of a disk at a power cut: a file system of its own, copied while it is in use.
 
-What was written and not synced is in the memory of the machine alone, so the copy does not have it.
+Writes without a sync are in the machine's memory alone, so the copy does not have them.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a stopped node's data directory has of shards, as lines of JSON."""
+"""Export of the shards in a stopped node's data directory, as lines of JSON."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""A shard in a store: the journal is checked whole, and what was committed is applied once."""
+"""A shard in a store: full check of the journal, and single application of committed entries."""
 
 import shutil
 from collections.abc import Callable

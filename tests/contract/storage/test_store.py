@@ -1,4 +1,4 @@
-"""What every `Store` does, checked on RocksDB and on the one in memory."""
+"""Contract of every `Store`: RocksDB and the store in memory."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a disk, a crash and a second process do to a `RocksStore`, all of it for real."""
+"""Effects of real disk damage, crashes and second processes on a `RocksStore`."""
 
 import os
 import shutil

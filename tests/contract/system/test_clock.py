@@ -1,4 +1,4 @@
-"""What every `Clock` does: that of the machine, and that of the simulation."""
+"""Contract of every `Clock`: the machine's and the simulation's."""
 
 from collections.abc import Callable
 from random import Random  # noqa: TID251 - the simulation's world draws from one

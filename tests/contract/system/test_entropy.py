@@ -1,4 +1,4 @@
-"""What every `Entropy` does: that of the machine, and that of a seed."""
+"""Contract of every `Entropy`: the machine's and a seed's."""
 
 from collections.abc import Callable
 

@@ -153,7 +153,7 @@ def remove_folder() -> None:
 
 
 def progress(*percents: float, ctx: Any) -> None:
-    """Tell how far it is, again and again."""
+    """Report progress repeatedly."""
     for percent in percents:
         ctx.progress(percent)
 

@@ -1,4 +1,4 @@
-"""What the suite of all executors has a Python worker do."""
+"""Functions that the suite of all executors calls in a Python worker."""
 
 import sys
 import time
