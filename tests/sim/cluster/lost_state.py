@@ -175,12 +175,11 @@ def _check_witnesses(world: World) -> None:
 
 
 def _raise_generation(world: World, generation: int) -> None:
-    """Write the record of the cluster, where there is one in this world."""
-    if REVISION_SET_BACK in world.plan.faults:
-        found_cluster(world)
-        state = world.server.state
-        assert state.cluster is not None
-        state.cluster = replace(state.cluster, generation=generation)
+    """Write the record of the cluster, with the generation of the recovery."""
+    found_cluster(world)
+    state = world.server.state
+    assert state.cluster is not None
+    state.cluster = replace(state.cluster, generation=generation)
 
 
 def _is_behind(world: World, inventories: Mapping[NodeId, Inventory]) -> bool:
