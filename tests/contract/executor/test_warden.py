@@ -65,11 +65,11 @@ class Life:
 
     @property
     def held(self) -> list[AttemptKey]:
-        """What its warden held when it was met."""
+        """The attempts that the warden held when this life connected to it."""
         return [order.key for order in self.link.held]
 
     def allow(self, duration: Duration) -> None:
-        """Let all attempts go on for so long from now."""
+        """Extend the lease of all attempts to *duration* from now."""
         self.executor.until = later(elapsed(), duration)
         self.link.allow({"": self.executor.until})
 
