@@ -18,9 +18,6 @@ FOLDERS = (
 FILES = ("README.md", "CHANGELOG.md", "Makefile")
 SUFFIXES = frozenset({".py", ".md", ".toml", ".yml", ".yaml", ".cfg", ".conf", ".service"})
 
-NOT_YET: tuple[str, ...] = ("tests",)
-"""Files and folders, by the beginnings of their paths, that still have some of the words."""
-
 
 class Banned(NamedTuple):
     """A word or phrase that is not used.
@@ -89,15 +86,11 @@ def test_a_discouraged_word_is_not_used(banned: Banned) -> None:
     found = [
         f"{name}:{line}: {text!r}: {banned.why}; better: {banned.better}"
         for name in _files()
-        if name.startswith(banned.where or "") and not name.startswith(NOT_YET)
+        if name.startswith(banned.where or "")
         for line, text in _uses(banned, name)
     ]
 
     assert not found, "\n".join(found)
-
-
-def test_folders_that_are_not_clean_yet_exist() -> None:
-    assert [name for name in NOT_YET if not (ROOT / name).exists()] == []
 
 
 def test_the_classes_of_the_glossary_exist() -> None:

@@ -1,4 +1,4 @@
-"""The members that a node knows, and the view that it reads when copies may move."""
+"""Member records of a node, and reads of the view when copies may move."""
 
 from collections.abc import Mapping
 
