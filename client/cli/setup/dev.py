@@ -15,27 +15,40 @@ from rota.client.cli.inputs.options import examples
 from rota.client.dev.local_node import LocalNode, NodeNotStarted
 from rota.client.transport.endpoints import DEFAULT_URL
 
+DEFAULT_PORT = 7400
+FIRST_COMMANDS = """\
+  rota jobs create hello --schedule "@every 5s" -- echo hello
+  rota trigger hello --wait
+  rota executions"""
+DEMO_COMMANDS = """\
+  rota jobs
+  rota executions -w
+  rota output demo-flaky@latest"""
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command(
     epilog=examples(
         "rota dev",
-        "rota dev --port 7500 --data-dir /tmp/rota-data",
+        "rota dev --demo",
+        "rota dev --port 7500",
         "rota dev --nodes 3",
     )
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
-    default=7400,
+    default=DEFAULT_PORT,
     show_default=True,
     help="Port of the API on 127.0.0.1; 0 for any free port.",
 )
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory of its data.  [default: ~/.local/state/rota-data]",
+    envvar="ROTA_DATA_DIR",
+    show_envvar=True,
+    help="Directory of its data.  [default: ~/.local/state/rota-data; with another port than 7400 "
+    "the port is added to the name]",
 )
 @click.option(
     "--nodes",
@@ -45,28 +58,41 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     help="Number of nodes; several form a cluster with its own etcd, on ports from --port on, "
     "which is deleted at the end unless --data-dir is given.",
 )
-@click.option("--slots", type=click.IntRange(1), help="Tasks that may run at the same time.")
+@click.option(
+    "--slots",
+    type=click.IntRange(1),
+    envvar="ROTA_SLOTS",
+    show_envvar=True,
+    help="Tasks that may run at the same time.",
+)
+@click.option("--demo", is_flag=True, help="Create demonstration jobs, which run at once.")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show the whole log of the node, not only warnings."
 )
-def dev(port: int, *, data_dir: Path | None, size: int, slots: int | None, verbose: bool) -> int:
+def dev(
+    port: int, *, data_dir: Path | None, size: int, slots: int | None, demo: bool, verbose: bool
+) -> int:
     """Run a temporary node, until Ctrl-C.
 
     It has no other requirements, can be reached from this machine only, and keeps its jobs for the
-    next start.
+    next start. Settings of `rotad` may be given as environment variables (ROTA_...), except its
+    address.
     """
     if size > 1:
         from rota.client.cli.setup.dev_cluster import run_cluster
 
-        return run_cluster(size, port=port, data_dir=data_dir, slots=slots, log_level="info")
-    where = (data_dir or default_data_dir()).absolute()
+        return run_cluster(
+            size, port=port, data_dir=data_dir, slots=slots, log_level="info", has_demo=demo
+        )
+    where = (data_dir or default_data_dir(port)).absolute()
+    usual_level, usual_log = ("info", "all") if verbose else ("warning", "off")
     node = LocalNode(
         where,
         port=port,
         slots=slots,
-        log_level="info" if verbose else "warning",
+        log_level=os.environ.get("ROTA_LOG_LEVEL", usual_level),
         # Refusals are shown in the terminal of the client.
-        flags=("--access-log", "all" if verbose else "off"),
+        flags=("--access-log", os.environ.get("ROTA_ACCESS_LOG", usual_log)),
     )
     with _forwarding_signals(node) as forwarded:
         try:
@@ -75,7 +101,9 @@ def dev(port: int, *, data_dir: Path | None, size: int, slots: int | None, verbo
             if forwarded and error.exit_status is not None:
                 return _shell_status(error.exit_status)
             raise
-        _greet(node)
+        if demo:
+            _save_demo_jobs(node)
+        _greet(node, has_demo=demo)
         assert node.process is not None
         return _shell_status(node.process.wait())
 
@@ -99,17 +127,30 @@ def _forwarding_signals(node: LocalNode) -> Generator[list[int], None, None]:
             signal.signal(number, handler)
 
 
-def default_data_dir() -> Path:
-    """Return the default data directory, which does not depend on the current directory."""
+def default_data_dir(port: int) -> Path:
+    """Return the default data directory of a node with the API on *port*.
+
+    It does not depend on the current directory. Nodes on two ports have two directories.
+    """
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "rota-data"
+    return Path(state) / ("rota-data" if port == DEFAULT_PORT else f"rota-data-{port}")
+
+
+def _save_demo_jobs(node: LocalNode) -> None:
+    from rota.client.dev.demo_jobs import save_demo_jobs
+
+    try:
+        save_demo_jobs(node.url)
+    except BaseException:
+        node.stop()
+        raise
 
 
 def _shell_status(exit_status: int) -> int:
     return exit_status if exit_status >= 0 else 128 - exit_status
 
 
-def _greet(node: LocalNode) -> None:
+def _greet(node: LocalNode, *, has_demo: bool) -> None:
     elsewhere = "" if node.url == DEFAULT_URL else f"  export ROTA_URL={node.url}\n"
     out(
         f"rota {rota.__version__}: a temporary node; Ctrl-C stops it\n"
@@ -117,8 +158,5 @@ def _greet(node: LocalNode) -> None:
         f"  data  {node.data_dir} (kept; delete it for a fresh start)\n"
         "\n"
         "In another terminal:\n"
-        f"{elsewhere}"
-        '  rota jobs create hello --schedule "@every 5s" -- echo hello\n'
-        "  rota trigger hello --wait\n"
-        "  rota executions"
+        f"{elsewhere}{DEMO_COMMANDS if has_demo else FIRST_COMMANDS}"
     )

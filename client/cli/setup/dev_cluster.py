@@ -9,6 +9,7 @@ from types import FrameType
 
 import rota
 from rota.client.cli.display.printing import out, say
+from rota.client.dev.demo_jobs import save_demo_jobs
 from rota.client.dev.local_cluster import LocalCluster, folder_for_a_while
 
 LOOK_S = 0.2
@@ -20,9 +21,23 @@ class _Stopped(BaseException):
 
 
 def run_cluster(
-    size: int, *, port: int, data_dir: Path | None, slots: int | None, log_level: str
+    size: int,
+    *,
+    port: int,
+    data_dir: Path | None,
+    slots: int | None,
+    log_level: str,
+    has_demo: bool,
 ) -> int:
     """Run a cluster until a signal arrives; only *data_dir*, if given, is kept.
+
+    Args:
+        size: Number of nodes.
+        port: API port of the first node.
+        data_dir: Directory of all data; None for a temporary one.
+        slots: Slots of each node; None for the default.
+        log_level: Log level of each node.
+        has_demo: Whether to create the demonstration jobs.
 
     Raises:
         RotaError: A required program is missing, or does not start.
@@ -31,6 +46,8 @@ def run_cluster(
     with _until_stopped(), place as folder:
         cluster = LocalCluster(folder, size, port=port, slots=slots, log_level=log_level)
         with cluster:
+            if has_demo:
+                save_demo_jobs(cluster.urls)
             _greet(cluster, is_kept=data_dir is not None)
             while True:
                 sleep(LOOK_S)

@@ -1,5 +1,6 @@
 """``rota dev``: one node for trials, its data and its errors."""
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -67,6 +68,32 @@ def test_dev_keeps_its_data_in_the_state_directory_of_the_user(
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
 
-    assert default_data_dir() == Path("/home/someone/.local/state/rota-data")
+    assert default_data_dir(7400) == Path("/home/someone/.local/state/rota-data")
     monkeypatch.setenv("XDG_STATE_HOME", "/var/state")
-    assert default_data_dir() == Path("/var/state/rota-data")
+    assert default_data_dir(7400) == Path("/var/state/rota-data")
+    assert default_data_dir(7500) == Path("/var/state/rota-data-7500")
+
+
+def test_dev_obeys_the_environment_and_creates_demonstration_jobs(tmp_path: Path) -> None:
+    argv = [*PROGRAM, "dev", "--port", "0", "--demo"]
+    data_dir = tmp_path / "elsewhere"
+    environment = {**os.environ, "ROTA_DATA_DIR": str(data_dir), "ROTA_SLOTS": "3"}
+
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment, text=True) as dev:
+        assert dev.stdout is not None
+        try:
+            greeting = [*iter(dev.stdout.readline, "  rota output demo-flaky@latest\n")]
+            url = next(line.split()[1] for line in greeting if line.startswith("  API"))
+            with Client(url) as client:
+                names = [each.name for each in client.jobs()]
+                execution = client.wait(client.trigger("demo-flaky").execution_id, timeout_s=30)
+                [node] = client.cluster().nodes
+        finally:
+            dev.send_signal(signal.SIGINT)
+            dev.wait(20)
+
+    assert f"  data  {data_dir} (kept; delete it for a fresh start)\n" in greeting
+    assert names == ["demo-flaky", "demo-heartbeat", "demo-report"]
+    assert execution.status == "success"
+    assert node.load is not None
+    assert node.load.slots == 3
