@@ -21,6 +21,7 @@ import click
 
 import rota
 from rota.client.cli.display.printing import say
+from rota.client.cli.inputs.aliases import ADVICE, ALIASES
 from rota.client.cli.inputs.command_groups import Entry, LazyGroup
 from rota.client.cli.inputs.options import examples, url_option
 from rota.client.cli.setup.completion import VARIABLE
@@ -72,6 +73,8 @@ COMMANDS = {
 @click.group(
     cls=LazyGroup,
     entries=COMMANDS,
+    aliases=ALIASES,
+    advice=ADVICE,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples(
         "rota dev",

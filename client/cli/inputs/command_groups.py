@@ -1,8 +1,9 @@
 """Groups of commands: one with lazily loaded commands, one with a default command."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from types import MappingProxyType
 from typing import NamedTuple
 
 import click
@@ -22,19 +23,33 @@ class Entry(NamedTuple):
 
 
 class SuggestingGroup(click.Group):
-    """A group that suggests similar names for an unknown command."""
+    """A group that suggests similar names for an unknown command.
+
+    Attributes:
+        aliases: Other words for its commands: the words that replace each.
+        advice: Advice in the error for words that are no command.
+    """
+
+    aliases: Mapping[str, Sequence[str]] = MappingProxyType({})
+    advice: Mapping[str, str] = MappingProxyType({})
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that *args* begin with."""
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            names = self.list_commands(ctx)
-            close = get_close_matches(args[0], names, n=3, cutoff=0.5)
-            hint = " or ".join(map(repr, close))
-            said = f"Did you mean {hint}?" if close else f"There are: {', '.join(names)}."
-            ctx.fail(f"There is no command {args[0]!r}. {said}")
-        return super().resolve_command(ctx, args)
+        word, *rest = args
+        words = self.aliases.get(word, (word,))
+        if self.get_command(ctx, words[0]) is None and not word.startswith("-"):
+            ctx.fail(f"There is no command {word!r}. {self._advice_for(word, ctx)}")
+        return super().resolve_command(ctx, [*words, *rest])
+
+    def _advice_for(self, word: str, ctx: click.Context) -> str:
+        if word in self.advice:
+            return self.advice[word]
+        names = self.list_commands(ctx)
+        close = get_close_matches(word, names, n=3, cutoff=0.5)
+        hint = " or ".join(map(repr, close))
+        return f"Did you mean {hint}?" if close else f"There are: {', '.join(names)}."
 
 
 class LazyGroup(SuggestingGroup):
@@ -42,11 +57,22 @@ class LazyGroup(SuggestingGroup):
 
     Args:
         entries: Its commands by name, in the order of its help.
+        aliases: See `SuggestingGroup`.
+        advice: See `SuggestingGroup`.
     """
 
-    def __init__(self, *args: object, entries: Mapping[str, Entry], **more: object) -> None:
+    def __init__(
+        self,
+        *args: object,
+        entries: Mapping[str, Entry],
+        aliases: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        advice: Mapping[str, str] = MappingProxyType({}),
+        **more: object,
+    ) -> None:
         super().__init__(*args, **more)  # type: ignore[arg-type]  # whatever click.group passes on
         self.entries = entries
+        self.aliases = aliases
+        self.advice = advice
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -76,6 +102,9 @@ class LazyGroup(SuggestingGroup):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.about) for name, entry in self.entries.items()])
+        if self.aliases:
+            with formatter.section("Aliases"):
+                formatter.write_dl([(word, " ".join(to)) for word, to in self.aliases.items()])
 
 
 class ListingGroup(LazyGroup):

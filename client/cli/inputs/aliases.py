@@ -1,0 +1,25 @@
+"""Words of kubectl, docker, airflow and celery for commands of ``rota``.
+
+A word is an alias where exactly one command does the same. Where several do, or one that needs
+other arguments, the error names them.
+"""
+
+from collections.abc import Mapping
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "ls": ("jobs", "list"),
+    "ps": ("executions", "list", "--status", "running"),
+    "logs": ("output",),
+    "cancel": ("executions", "cancel"),
+    "status": ("cluster", "status"),
+    "nodes": ("cluster", "members"),
+}
+"""The command, with its options, that each word stands for."""
+
+ADVICE: Mapping[str, str] = {
+    "run": "`rota trigger JOB` runs a job now; `rota jobs create NAME -- COMMAND` creates one.",
+    "update": "`rota jobs apply -f FILE` replaces jobs with new versions.",
+    "top": "`rota executions list --status running --watch` shows the running executions, "
+    "`rota cluster members --watch` the load of the nodes.",
+}
+"""The commands to name for each word that is no command."""
