@@ -76,7 +76,7 @@ def dev(
 
     It has no other requirements, can be reached from this machine only, and keeps its jobs for the
     next start. Settings of `rotad` may be given as environment variables (ROTA_...), except its
-    address.
+    address and `on_stop`.
     """
     if size > 1:
         from rota.client.cli.setup.dev_cluster import run_cluster
