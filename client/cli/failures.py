@@ -86,6 +86,8 @@ def _lines(error: RotaError) -> list[str]:
 
 
 def _hint(error: RotaError) -> str | None:
+    if notes := getattr(error, "__notes__", None):
+        return "; ".join(notes)
     if not isinstance(error, Unreachable):
         return HINTS.get(error.code)
     # Advice to start a node would hide that a configured cluster cannot be reached.

@@ -25,6 +25,7 @@ from rota.client.cli.inputs.aliases import ADVICE, ALIASES
 from rota.client.cli.inputs.command_groups import Entry, LazyGroup
 from rota.client.cli.inputs.options import examples, url_option
 from rota.client.cli.setup.completion import VARIABLE
+from rota.core.errors import RotaError
 
 EX_USAGE = 2
 EX_IO = 74
@@ -70,8 +71,27 @@ COMMANDS = {
 }
 
 
+class Program(LazyGroup):
+    """The program: a group that adds near names to errors about jobs that do not exist."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command.
+
+        Raises:
+            RotaError: The command failed.
+        """
+        try:
+            return super().invoke(ctx)
+        except RotaError as error:
+            if error.code == "job_not_found":
+                from rota.client.cli.inputs.near_names import add_near_names
+
+                add_near_names(error)
+            raise
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=Program,
     entries=COMMANDS,
     aliases=ALIASES,
     advice=ADVICE,

@@ -110,6 +110,7 @@ def namespace_option(command: F) -> F:
         "--namespace",
         metavar="NAME",
         default=lambda: value_of("namespace").text or None,
+        callback=keep_flag,
         help="Namespace of jobs that are named without one.  [default: $ROTA_NAMESPACE or default]",
     )(command)
 

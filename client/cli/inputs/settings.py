@@ -119,7 +119,7 @@ def profile_in_use() -> Value:
 def keep_flag(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
     """Store a flag for `value_of`; it may be before or after the command."""
     if text is not None:
-        _flags(ctx)[param.opts[0]] = text
+        _flags(ctx)[max(param.opts, key=len)] = text
     return text
 
 
