@@ -122,11 +122,20 @@ def _recovered(world: World, present: list[Machine]) -> bool:
     shards = {each.id: each.wiring.context.shards for each in present if each.wiring is not None}
     hashes = hashes_of(lambda node_id, shard: shards[node_id][shard].replica)
     gone = [each.id for each in world.machines.values() if each.has_left]
-    without = [each for each in gone if each in view.members]
+    named = {
+        node_id
+        for each in (
+            *view.configurations.values(),
+            *(held.seen for one in inventories.values() for held in one.shards.values()),
+        )
+        if each is not None
+        for node_id in each.members
+    }
+    without = [each for each in gone if each in view.members or each in named]
     # A node that has not seen a configuration yet looks as if it had lost its disk. No fault takes
     # the last copy of anything, so the operator may accept that here.
     unseeing = sum(len(each.shards) < world.plan.shard_count for each in inventories.values())
-    is_blind = unseeing + len(without) >= COPIES.least
+    is_blind = unseeing + len(without) + world.counts["disk lost"] >= COPIES.least
     try:
         plan = plan_of(
             view, inventories, hashes, without=without, least=COPIES.least, accepts_loss=is_blind
