@@ -22,7 +22,7 @@ import click
 import rota
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.aliases import ADVICE, ALIASES
-from rota.client.cli.inputs.command_groups import Entry, LazyGroup
+from rota.client.cli.inputs.command_groups import Entry, LazyGroup, namespace_before, output_before
 from rota.client.cli.inputs.options import examples, url_option
 from rota.client.cli.setup.completion import VARIABLE
 from rota.core.errors import RotaError
@@ -103,6 +103,8 @@ class Program(LazyGroup):
         "rota executions",
     ),
 )
+@namespace_before
+@output_before
 @url_option
 @click.version_option(rota.__version__, prog_name="rota")
 def cli() -> None:

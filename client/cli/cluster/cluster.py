@@ -21,7 +21,7 @@ from rota.client.cli.display.live_table import WatchCommand, watch_option
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Look, print_facts, show_many, show_one
 from rota.client.cli.human import counted
-from rota.client.cli.inputs.command_groups import SuggestingGroup
+from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
 from rota.client.cli.inputs.options import (
     complete_node,
     connect,
@@ -44,6 +44,7 @@ EX_DIFFERENT = 8
         "rota cluster moves --watch",
     ),
 )
+@output_before
 def cluster() -> None:
     """Show nodes, shards, and moves; recover etcd's state.
 

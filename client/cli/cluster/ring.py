@@ -9,6 +9,7 @@ import click
 from rota.client.cli.cluster.ring_views import NodeLoad, PlanView, RingView, plan_view, ring_view
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import Look, print_table, show_one
+from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
 from rota.client.cli.inputs.options import examples
 from rota.client.cli.inputs.ring_members import NODE_FORM, changed, read_members
 from rota.ring.assignment import assign
@@ -25,11 +26,13 @@ MARKS = ascii_letters + digits
 
 
 @click.group(
+    cls=SuggestingGroup,
     epilog=examples(
         "rota ring show --nodes 5 --zones 3",
         "rota ring plan --nodes 10 --shards 1024 --add n11",
-    )
+    ),
 )
+@output_before
 def ring() -> None:
     """Show the placement of shards, and the moves of a change. Needs no node."""
 

@@ -1,13 +1,18 @@
 """Groups of commands: one with lazily loaded commands, one with a default command."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+
+F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever group
+
+MOVED = "rota.moved"
+"""Key of the options that stand before a command, among the values of a context."""
 
 
 class Entry(NamedTuple):
@@ -22,8 +27,30 @@ class Entry(NamedTuple):
     about: str
 
 
+def namespace_before(group: F) -> F:
+    """Accept ``--namespace`` before the command of a group, as after it."""
+    return _before("-n", "--namespace", metavar="NAME", help="As after the command.")(group)
+
+
+def output_before(group: F) -> F:
+    """Accept ``--output`` before the command of a group, as after it."""
+    return _before("-o", "--output", metavar="FORM", help="As after the command.")(group)
+
+
+def _before(*names: str, metavar: str, help: str) -> Callable[[F], F]:  # noqa: A002 - of click
+    return click.option(*names, metavar=metavar, expose_value=False, callback=_move, help=help)
+
+
+def _move(ctx: click.Context, param: click.Parameter, text: str | None) -> None:
+    """Store an option for the command, which refuses it if it has no such option."""
+    if text is not None:
+        ctx.meta.setdefault(MOVED, []).append(f"{max(param.opts, key=len)}={text}")
+
+
 class SuggestingGroup(click.Group):
     """A group that suggests similar names for an unknown command.
+
+    Options of `namespace_before` and `output_before` are passed to the command.
 
     Attributes:
         aliases: Other words for its commands: the words that replace each.
@@ -41,7 +68,8 @@ class SuggestingGroup(click.Group):
         words = self.aliases.get(word, (word,))
         if self.get_command(ctx, words[0]) is None and not word.startswith("-"):
             ctx.fail(f"There is no command {word!r}. {self._advice_for(word, ctx)}")
-        return super().resolve_command(ctx, [*words, *rest])
+        moved: list[str] = ctx.meta.pop(MOVED, [])
+        return super().resolve_command(ctx, [*words, *moved, *rest])
 
     def _advice_for(self, word: str, ctx: click.Context) -> str:
         if word in self.advice:
@@ -112,12 +140,28 @@ class ListingGroup(LazyGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert ``list`` if no command is named."""
+        rest = args[self._moved_count(args) :]
         # Completion of an empty word returns the commands.
-        is_bare = not args and not ctx.resilient_parsing
-        has_option = bool(args) and args[0].startswith("-")
-        if is_bare or (has_option and args[0] not in ctx.help_option_names):
+        is_bare = not rest and not ctx.resilient_parsing
+        has_option = bool(rest) and rest[0].startswith("-")
+        if is_bare or (has_option and rest[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
+
+    def _moved_count(self, args: Sequence[str]) -> int:
+        """Return the number of words at the start of *args* that are options of the group."""
+        names = {name for param in self.params for name in param.opts}
+        count = 0
+        while count < len(args):
+            word = args[count]
+            is_attached = not word.startswith("--") and word[:2] in names
+            if word in names:
+                count += 2
+            elif is_attached or word.partition("=")[0] in names:
+                count += 1
+            else:
+                break
+        return count
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin with *incomplete*, or the options of ``list``."""

@@ -2,7 +2,12 @@
 
 import click
 
-from rota.client.cli.inputs.command_groups import Entry, ListingGroup
+from rota.client.cli.inputs.command_groups import (
+    Entry,
+    ListingGroup,
+    namespace_before,
+    output_before,
+)
 from rota.client.cli.inputs.options import examples
 
 COMMANDS = {
@@ -32,6 +37,8 @@ COMMANDS = {
         "rota executions wait report@latest",
     ),
 )
+@namespace_before
+@output_before
 def executions() -> None:
     """List, show, cancel and wait for executions; alone: list the latest.
 

@@ -2,7 +2,12 @@
 
 import click
 
-from rota.client.cli.inputs.command_groups import Entry, ListingGroup
+from rota.client.cli.inputs.command_groups import (
+    Entry,
+    ListingGroup,
+    namespace_before,
+    output_before,
+)
 from rota.client.cli.inputs.options import examples
 
 COMMANDS = {
@@ -31,6 +36,8 @@ COMMANDS = {
         "rota jobs delete report",
     ),
 )
+@namespace_before
+@output_before
 def jobs() -> None:
     """List, show, create, change and delete jobs; alone: list them.
 

@@ -9,7 +9,7 @@ import msgspec
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import Column, Look, show_many
 from rota.client.cli.inputs import settings
-from rota.client.cli.inputs.command_groups import SuggestingGroup
+from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
 from rota.client.cli.inputs.options import (
     FORMATS,
     complete_profile,
@@ -70,6 +70,7 @@ PROFILE: Look[ProfileView] = Look(
         "rota config show",
     ),
 )
+@output_before
 def config() -> None:
     """Store URL, namespace, output and timeout in profiles.
 

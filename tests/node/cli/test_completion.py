@@ -56,6 +56,8 @@ def test_names_of_jobs_are_completed(rota: Rota, complete: Complete) -> None:
     assert complete("trigger", "else/") == ["else/comp-3"]
     assert complete("trigger", "comp", ROTA_NAMESPACE="else") == ["comp-3"]
     assert complete("trigger", "-n", "else", "comp") == ["comp-3"]
+    assert complete("-n", "else", "trigger", "comp") == ["comp-3"]
+    assert complete("jobs", "-n", "else", "show", "comp") == ["comp-3"]
     assert complete("jobs", "delete", "comp-1", "comp-2") == ["comp-2"]
     assert complete("next", "comp-1") == ["comp-1"]
 
