@@ -71,7 +71,8 @@ _DIRECTION = Label("direction", ("sent", "received"))
 _ALL = (
     MetricDefinition(
         "rota_start_lateness_seconds", _HISTOGRAM, _S,
-        "from the fire time of an execution, or its trigger, to the start of its first attempt",
+        "time from the fire time of an execution, or from its trigger, to the start of its first "
+        "attempt",
         buckets=_LATENESS_S,
     ),
     MetricDefinition(
@@ -102,19 +103,19 @@ _ALL = (
     MetricDefinition("rota_http_connections", _GAUGE, "connections", "open connections to the API"),
     MetricDefinition(
         "rota_http_connections_closed_total", _COUNTER, "connections",
-        "connections to the API that the node closed: beyond the limit in all or of one address, "
-        "without a complete request head for 10 s, or with responses that clients do not read and "
-        "that take more than 128 MiB together",
+        "connections to the API that the node closed: beyond the limit of all connections or of "
+        "one address, without a complete request head for 10 s, or because responses that clients "
+        "do not read exceed 128 MiB together",
         labels=(Label("reason", ("total", "address", "slow_head", "unread")),),
         see="configuration.md#details",
     ),
     MetricDefinition(
         "rota_decisions_total", _COUNTER, "commands",
-        "commands decided, including those of timers and attempts",
+        "commands decided, including commands of timers and attempts",
     ),
     MetricDefinition(
         "rota_events_total", _COUNTER, "events",
-        "events published, with or without a reader",
+        "events published, whether or not a reader follows them",
         see="events.md",
     ),
     MetricDefinition(
@@ -127,7 +128,8 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_commit_seconds", _HISTOGRAM, _S,
-        "from the decision of a journal entry to its commit: durable on all copies that count",
+        "time from the decision of a journal entry to its commit, when it is durable on all copies "
+        "that count",
         buckets=_SYNC_S,
     ),
     MetricDefinition(
@@ -136,7 +138,7 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_inbox", _GAUGE, "commands",
-        "commands that wait for a decision; at 20,000 requests are refused",
+        "commands that wait for a decision; from 20,000 on requests are refused",
     ),
     MetricDefinition(
         "rota_executions_unfinished", _GAUGE, "executions",
@@ -155,19 +157,19 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_outbox_items", _GAUGE, "items",
-        "outbox items between jobs, of the shards whose primary is this node, that wait for the "
-        "shards of other jobs",
+        "outbox items between jobs that wait for the shards of other jobs; only shards whose "
+        "primary is this node",
     ),
     MetricDefinition(
         "rota_outboxes_full", _GAUGE, "dependencies",
-        "dependencies with the maximum of waiting outbox items; further successes of the "
+        "dependencies with the maximum number of waiting outbox items; further successes of the "
         "upstream job do not count",
         see="jobs.md#dependencies-between-jobs",
     ),
     MetricDefinition(
         "rota_shards_frozen", _GAUGE, "shards",
-        "shards whose primary cannot change, because etcd lost its state or a promise is too high: "
-        "a running primary continues; 0 unless an operator has to act",
+        "shards whose primary cannot change, because etcd lost its state or a promise is too high; "
+        "a running primary continues. Above 0 an operator has to act",
         see="../explanation/coordination.md#faults-of-etcd",
     ),
     MetricDefinition(
@@ -187,12 +189,13 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_timers", _GAUGE, "timers",
-        "timers in memory; those due later are in the store",
+        "timers in memory; timers that are due later are in the store",
     ),
     MetricDefinition("rota_store_bytes", _GAUGE, _BYTES, "size of the store on disk"),
     MetricDefinition(
         "rota_shards", _GAUGE, "copies",
-        "copies on this node that count; `opening`: its primary does not decide yet",
+        "copies on this node that count; `opening`: this node is the primary and does not decide "
+        "yet",
         labels=(Label("role", ("primary", "opening", "backup")),),
     ),
     MetricDefinition(
@@ -202,29 +205,29 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_replication_lag_entries", _GAUGE, "entries",
-        "entries that another node has not acknowledged, of the shard with the largest lag; only "
-        "shards whose primary is this node",
+        "entries that the other node has not acknowledged, for the shard with the largest lag; "
+        "only shards whose primary is this node",
         labels=(Label("node", text="the other node"),),
     ),
     MetricDefinition(
         "rota_session_age_seconds", _GAUGE, _S,
-        "since the last successful renewal of the session; at `session_ttl` the session ends",
+        "time since the last successful renewal of the session; at `session_ttl` the session ends",
     ),
     MetricDefinition(
         "rota_coordinator_refusals_total", _COUNTER, "calls",
-        "calls that etcd refused: quota, permission, too many requests. The node works as while "
-        "etcd is down; an operator has to act",
+        "calls that etcd refused: quota, permission, too many requests. The node continues as "
+        "during an outage of etcd; an operator has to act",
         see="../explanation/coordination.md#faults-of-etcd",
     ),
     MetricDefinition(
         "rota_etcd_bytes", _GAUGE, _BYTES,
-        "size of etcd's database, of the member that is nearest to its quota; not a number while "
-        "no member reports it, and on a single node",
+        "size of the database of etcd, on the member that is nearest to its quota; NaN while "
+        "no member reports a size, and on a single node",
         see="../how-to/operate.md#etcd-is-full",
     ),
     MetricDefinition(
         "rota_etcd_quota_bytes", _GAUGE, _BYTES,
-        "the quota of that member: once its database is as large, etcd refuses all writes",
+        "quota of that member; when the database has this size, etcd refuses all writes",
         see="../how-to/operate.md#etcd-is-full",
     ),
     MetricDefinition(
@@ -238,7 +241,7 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_peer_links_made_total", _COUNTER, "links",
-        "links made; more than there are nodes means that links break",
+        "links made; a number above that of the other nodes means that links break",
     ),
     MetricDefinition(
         "rota_peer_refused_total", _COUNTER, "connections",
@@ -278,25 +281,26 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_peer_waiting_bytes", _GAUGE, _BYTES,
-        "bytes of messages that wait to be sent to other nodes; 32 MiB for each at most",
+        "bytes of messages that wait to be sent to other nodes; 32 MiB for each node at most",
         see="../explanation/links.md",
     ),
     MetricDefinition(
         "rota_peer_messages_dropped_total", _COUNTER, "messages",
-        "messages that were not sent; the protocol repeats those that are still needed",
+        "messages that were dropped and not sent; the protocol repeats messages that are still "
+        "needed",
         labels=(Label("reason", ("no_link", "no_room")),),
     ),
     MetricDefinition(
         "rota_peer_messages_refused_total", _COUNTER, "messages",
         "messages that were refused, because their sender had no right to send them or they answer "
-        "no request; a few after a change of primary, else none",
+        "no request; a few after a change of primary, otherwise none",
         labels=(Label("message", text="the kind of message"),),
         see="../explanation/protocol.md",
     ),
     MetricDefinition(
         "rota_state_comparisons_total", _COUNTER, "comparisons",
-        "comparisons of the copies of a shard, made by its primary, by result: `incomplete` if a "
-        "copy gave no digest in time; `different` only after a fault",
+        "comparisons of the copies of a shard by its primary; `incomplete`: a copy sent no "
+        "digest in time; `different`: only after a fault",
         labels=(Label("result", tuple(each.value for each in Result)),),
         see="../how-to/operate.md#copies-that-differ",
     ),
@@ -308,24 +312,24 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_peer_round_trip_seconds", _HISTOGRAM, _S,
-        "from a ping on a link to its answer",
+        "time from a ping on a link to its answer",
         buckets=_ROUND_TRIP_S,
     ),
     MetricDefinition(
         "rota_fenced", _GAUGE, _FLAG,
-        "1 while the node is unfit for that reason: it hands its shards over; a single node keeps "
-        "them",
+        "1 while the node is unfit for that reason, otherwise 0; an unfit node hands its shards "
+        "over, and a single node keeps them",
         labels=(_CONDITION,),
         see="../explanation/protocol.md#when-a-node-misbehaves",
     ),
     MetricDefinition(
         "rota_fences_total", _COUNTER, "times",
-        "changes of the node to unfit for that reason",
+        "number of times that the node became unfit for that reason",
         labels=(_CONDITION,),
     ),
     MetricDefinition(
         "rota_ready", _GAUGE, _FLAG,
-        "1 if requests are accepted, 0 if not; `/readyz` has the reason",
+        "1 if the node accepts requests, otherwise 0; `/readyz` has the reason",
     ),
 )  # fmt: skip
 
