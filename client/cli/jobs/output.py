@@ -4,7 +4,7 @@ import click
 
 from rota.client.cli.display.printing import OutputCopy, say
 from rota.client.cli.display.table_columns import tasks_in_order
-from rota.client.cli.inputs.execution_names import execution_id_of
+from rota.client.cli.inputs.execution_names import LATEST, execution_id_of
 from rota.client.cli.inputs.options import (
     connect,
     examples,
@@ -14,6 +14,7 @@ from rota.client.cli.inputs.options import (
 )
 from rota.client.client import Client
 from rota.client.errors import WaitTimedOut
+from rota.core.model.ids import is_execution_id
 from rota.wire.documents import ExecutionView
 
 LOOK_S = 0.2
@@ -26,7 +27,8 @@ ESCAPED = "hint: control characters are shown as escapes; --raw gives the termin
 
 @click.command(
     epilog=examples(
-        "rota output report@latest",
+        "rota output report",
+        "rota output report load --tail 20",
         "rota output report@latest load --follow",
         "rota output ID load --attempt 1",
     )
@@ -35,6 +37,13 @@ ESCAPED = "hint: control characters are shown as escapes; --raw gives the termin
 @click.argument("task", required=False)
 @click.option(
     "--attempt", type=click.IntRange(1), help="Number of the attempt.  [default: the latest]"
+)
+@click.option(
+    "--tail",
+    "line_count",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Only the last N lines of each task.",
 )
 @click.option(
     "-f",
@@ -57,16 +66,20 @@ def output(
     task: str | None,
     *,
     attempt: int | None,
+    line_count: int | None,
     is_followed: bool,
     is_raw: bool,
     namespace: str | None,
 ) -> None:
     """Print the standard output and standard error of the tasks of an execution.
 
-    EXECUTION is an id, @latest or JOB@latest. Without TASK: all tasks, one after another.
+    EXECUTION is an id, @latest or JOB@latest; JOB alone is JOB@latest. Without TASK: all tasks, one
+    after another.
     """
+    if is_followed and line_count is not None:
+        raise click.UsageError("--tail is not for --follow, which begins with all lines so far")
     with connect() as client:
-        execution_id = execution_id_of(client, execution, namespace)
+        execution_id = execution_id_of(client, _with_latest(execution), namespace)
         view = client.execution(execution_id)
         names = list(view.tasks or {}) if task is None else [task]
         if len(names) > 1 and (attempt is not None or is_followed):
@@ -78,19 +91,40 @@ def output(
             elif is_followed:
                 _copy_attempt(client, execution_id, names[0], attempt or 1, copy)
             elif task is None and len(names) > 1:
-                _print_all(client, view, copy)
+                _print_all(client, view, copy, line_count)
             else:
-                copy.write(client.output(execution_id, names[0], attempt=attempt), is_last=True)
+                content = client.output(execution_id, names[0], attempt=attempt)
+                copy.write(last_lines(content, line_count), is_last=True)
         finally:
             if copy.has_escapes:
                 say(ESCAPED)
 
 
-def _print_all(client: Client, execution: ExecutionView, copy: OutputCopy) -> None:
+def last_lines(content: bytes, count: int | None) -> bytes:
+    """Return the last *count* lines of *content*, all for None; the last may be incomplete."""
+    if count is None:
+        return content
+    start = len(content) - content.endswith(b"\n")
+    for _ in range(count):
+        start = content.rfind(b"\n", 0, start)
+        if start < 0:
+            return content
+    return content[start + 1 :]
+
+
+def _with_latest(named: str) -> str:
+    """Return the name of an execution; a job stands for its latest."""
+    return named if "@" in named or is_execution_id(named) else f"{named}@{LATEST}"
+
+
+def _print_all(
+    client: Client, execution: ExecutionView, copy: OutputCopy, line_count: int | None
+) -> None:
     for name, task in tasks_in_order(execution):
         if task.attempts:
             say(f"==> {name} <==")
-            copy.write(client.output(execution.execution_id, name), is_last=True)
+            content = client.output(execution.execution_id, name)
+            copy.write(last_lines(content, line_count), is_last=True)
 
 
 def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> None:

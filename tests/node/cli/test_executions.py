@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rota.client.cli.jobs.output import last_lines
 from support.rota_program import PROGRAM, Rota, until
 
 # -- executions ------------------------------------------------------------------------------------
@@ -144,6 +145,55 @@ def test_output_comes_from_each_task_and_attempt(rota: Rota, tmp_path: Path) -> 
     assert rota("output", execution, "--follow").status == 2
     assert rota("output", execution, "third").status == 3
     assert rota("output", execution, "third", "--follow").status == 3
+
+
+def test_output_of_a_job_is_that_of_its_latest_execution(rota: Rota) -> None:
+    rota("jobs", "create", "spoke", "-n", "heard", "--", 'echo "$ROTA_PARAMETERS"')
+    first = rota("trigger", "heard/spoke", "--wait", "--parameters", "1", "-o", "name").out.strip()
+    rota("trigger", "heard/spoke", "--wait", "--parameters", "2")
+
+    assert rota("output", "heard/spoke").out == "2\n"
+    assert rota("output", "spoke", "main", "-n", "heard").out == "2\n"
+    assert rota("output", first).out == "1\n"
+    missing = rota("output", "silent")
+    assert (missing.status, missing.err.splitlines()[0]) == (3, "error: there is no job 'silent'")
+
+
+def test_the_tail_of_output_is_its_last_lines(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "name: long\n"
+        "tasks:\n"
+        "- {name: first, command: seq 3}\n"
+        "- {name: second, needs: [first], command: 'printf \"4\\n5\\n6\"'}\n"
+    )
+    rota("jobs", "create", "-f", str(file))
+    rota("trigger", "long", "--wait")
+
+    assert rota("output", "long", "first", "--tail", "1").out == "3\n"
+    assert rota("output", "long", "second", "--tail", "2").out == "5\n6"
+    assert rota("output", "long", "--tail", "2").out == "2\n3\n5\n6"
+    assert rota("output", "long", "first", "--tail", "9").out == "1\n2\n3\n"
+    followed = rota("output", "long", "first", "--tail", "1", "--follow")
+    assert (followed.status, followed.out) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "count", "expected"),
+    [
+        (b"", 1, b""),
+        (b"a", 1, b"a"),
+        (b"a\n\n", 1, b"\n"),
+        (b"a\nb\n", 1, b"b\n"),
+        (b"a\nb\n", 2, b"a\nb\n"),
+        (b"10 %\r20 %\rdone\n", 1, b"10 %\r20 %\rdone\n"),
+        (b"a\nb", None, b"a\nb"),
+    ],
+)
+def test_last_lines_end_with_line_feeds_alone(
+    content: bytes, count: int | None, expected: bytes
+) -> None:
+    assert last_lines(content, count) == expected
 
 
 def test_output_is_followed_while_it_is_written(url: str, rota: Rota, tmp_path: Path) -> None:
