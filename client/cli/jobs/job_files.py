@@ -22,6 +22,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.client.cli.inputs.program_words import ProgramCommand
 from rota.wire.documents import ITEMS_MAX, CreatedItem, JobView, ProblemView
 
 if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
@@ -46,6 +47,7 @@ files_option = click.option(
 
 @click.command(
     "create",
+    cls=ProgramCommand,
     epilog=examples(
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
         "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",

@@ -17,6 +17,7 @@ from rota.client.cli.inputs.options import (
     output_option,
     url_option,
 )
+from rota.client.cli.inputs.program_words import ProgramCommand
 from rota.client.slo.slo import Measured, Promise, find_rate, measure
 from rota.core.timing.instants import SECOND, Duration
 
@@ -44,11 +45,12 @@ LOOK: Look[Measured] = Look(
 
 
 @click.command(
+    cls=ProgramCommand,
     epilog=examples(
         "rota bench slo --p99-lateness 25ms --rate 1000 --for 60s",
         "rota bench slo --p99-lateness 25ms --find",
         "rota bench slo --p99-lateness 1s --rate 20 --for 10s -- /bin/true",
-    )
+    ),
 )
 @click.option(
     "--p99-lateness",
