@@ -148,12 +148,12 @@ def test_output_comes_from_each_task_and_attempt(rota: Rota, tmp_path: Path) -> 
 
 
 def test_output_of_a_job_is_that_of_its_latest_execution(rota: Rota) -> None:
-    rota("jobs", "create", "spoke", "-n", "heard", "--", 'echo "$ROTA_PARAMETERS"')
-    first = rota("trigger", "heard/spoke", "--wait", "--parameters", "1", "-o", "name").out.strip()
-    rota("trigger", "heard/spoke", "--wait", "--parameters", "2")
+    rota("jobs", "create", "spoke", "-n", "latest", "--", 'echo "$ROTA_PARAMETERS"')
+    first = rota("trigger", "latest/spoke", "--wait", "--parameters", "1", "-o", "name").out.strip()
+    rota("trigger", "latest/spoke", "--wait", "--parameters", "2")
 
-    assert rota("output", "heard/spoke").out == "2\n"
-    assert rota("output", "spoke", "main", "-n", "heard").out == "2\n"
+    assert rota("output", "latest/spoke").out == "2\n"
+    assert rota("output", "spoke", "main", "-n", "latest").out == "2\n"
     assert rota("output", first).out == "1\n"
     missing = rota("output", "silent")
     assert (missing.status, missing.err.splitlines()[0]) == (3, "error: there is no job 'silent'")
