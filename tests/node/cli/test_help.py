@@ -153,6 +153,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "report.yaml").write_text(report.replace("loaded", "loaded it"))
     (home / "flaky.yaml").write_text(flaky)
     (home / "jobs.yaml").write_text(DEFINITIONS)
+    (home / "members.yaml").write_text("[{id: n1}, {id: n2}, {id: n3}]\n")
     return home
 
 
