@@ -47,8 +47,8 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     type=click.Path(path_type=Path, file_okay=False),
     envvar="ROTA_DATA_DIR",
     show_envvar=True,
-    help="Directory of its data.  [default: ~/.local/state/rota-data; with another port than 7400 "
-    "the port is added to the name]",
+    help="Directory of its data.  [default: ~/.local/state/rota-data; with another port "
+    "its number is added to the name]",
 )
 @click.option(
     "--nodes",
@@ -133,7 +133,7 @@ def default_data_dir(port: int) -> Path:
     It does not depend on the current directory. Nodes on two ports have two directories.
     """
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / ("rota-data" if port == DEFAULT_PORT else f"rota-data-{port}")
+    return Path(state) / ("rota-data" if port in {0, DEFAULT_PORT} else f"rota-data-{port}")
 
 
 def _save_demo_jobs(node: LocalNode) -> None:
