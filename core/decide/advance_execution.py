@@ -131,7 +131,12 @@ def running_task(draft: Draft, key: AttemptKey, token: Token) -> Task:
     """
     task = draft.task(key.execution_id, key.task)
     attempt = task.attempts[-1] if task is not None and task.attempts else None
-    if task is None or attempt is None or attempt.ending or attempt.token != token:
+    if (
+        task is None
+        or attempt is None
+        or attempt.ending
+        or (attempt.number, attempt.token) != (key.number, token)
+    ):
         raise Refused(
             Kind.CONFLICT,
             "stale_attempt",

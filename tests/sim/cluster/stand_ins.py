@@ -58,6 +58,8 @@ class Alone:
         return (
             self._world.links.is_alone(machine.id)
             and machine.wiring is not None
+            # A node that stops fires nothing, for as long as it tries to hand its shards over.
+            and not machine.wiring.cluster.membership.is_leaving
             and not (
                 machine.is_paused or machine.is_to_fail or machine.slow_sync or machine.is_frozen
             )

@@ -124,15 +124,21 @@ class Checks:
 
     # -- on request -----------------------------------------------------------------------------
 
-    def see_authority(self) -> None:
-        """I2; and a node with authority has all acknowledged entries."""
+    def see_authority(self, *, is_lost: bool) -> None:
+        """I2; and a node with authority has all acknowledged entries.
+
+        After a loss of the coordinator's state a node may act without them that has seen no
+        configuration under which they were acknowledged, and no evidence of the loss: all nodes
+        that have are stopped, or cut off from it (docs/explanation/protocol.md).
+        """
         acting = [
             node for node in self._nodes if node.is_up and node.replica.has_authority(node.clock())
         ]
         if len(acting) > 1:
             raise Violation(f"I2: {' and '.join(node.id for node in acting)} both have authority")
         for node in acting:
-            if node.replica.copy.committed < self.last_acknowledged:
+            is_unaware = is_lost and node.continuity.lost is None
+            if node.replica.copy.committed < self.last_acknowledged and not is_unaware:
                 raise Violation(f"I1: {node.id} acts without entry {self.last_acknowledged}")
 
     def see_copies(self, configuration: Configuration) -> None:

@@ -261,7 +261,7 @@ def restore_coordinator(world: World, node: Node) -> bool:
     history = world.coordination.history
     if world.is_lost or not history:
         return False
-    world.is_lost = True
+    world.is_lost, world.is_noticeable = True, False
     back = world.chance.choice([1, 1, 2, 4, 16])
     is_emptied = world.chance.random() < 0.2
     world.coordination.restore(None if is_emptied else history[-1 - min(back, len(history) - 1)])

@@ -66,6 +66,10 @@ class Surroundings(Protocol):
         """Renew a session at the coordinator; None if it is over; `NO_SESSION` begins one."""
         ...
 
+    def saw_view(self, node: "Node", configuration: Configuration | None) -> None:
+        """Record that a node received a view."""
+        ...
+
     def view(self) -> View:
         """Read the coordinator's state."""
         ...
@@ -306,6 +310,7 @@ class Node:
 
         def seen(view: View) -> None:
             configuration, sessions, has_cluster = view
+            self.world.saw_view(self, configuration)
             if not has_cluster:
                 self.continuity.lose(known.generation, "it has no record of the cluster")
             self.replica.compare(configuration, known)

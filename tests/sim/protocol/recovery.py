@@ -19,6 +19,14 @@ AGAIN = SECOND
 """Pause before the operator's next try, until all nodes run and all have detected the loss."""
 
 
+class Unnoticeable(Exception):
+    """A loss of acknowledged entries that cannot be detected: the assumption of R31 does not hold.
+
+    All nodes that had seen the lost configurations were stopped or cut off for so long that the
+    coordinator had later ones when they came back (docs/explanation/protocol.md).
+    """
+
+
 def recover(world: World) -> None:
     """Carry out the recovery plan while all nodes run; else, or if it is refused, try again later.
 
@@ -57,6 +65,7 @@ def recover(world: World) -> None:
             world.is_lost = False
             world.coordination.is_emptied = False
             world.checks.forget_unseen(current)
+            _check_noticed(world)
             return
         world.after(AGAIN, lambda: recover(world))
         return
@@ -123,6 +132,23 @@ def see_missing_nodes(world: World) -> None:
         if max(lasts) < last:
             what = f"{gone.id} lost, {empty.id if empty else 'none'} empty"
             raise Violation(f"R31: a recovery would lose entry {last}: {what}; {shard}")
+
+
+def _check_noticed(world: World) -> None:
+    """Check the copies that count after a loss that no node detected.
+
+    Raises:
+        Unnoticeable: They lack acknowledged entries, and no node could detect the loss.
+        Violation: They lack some, and a node could.
+    """
+    if (current := world.coordination.current) is None:
+        return
+    try:
+        world.checks.see_copies(current)
+    except Violation as violation:
+        if world.is_noticeable:
+            raise
+        raise Unnoticeable from violation
 
 
 def _has_lost(world: World) -> bool:

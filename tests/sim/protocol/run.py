@@ -6,6 +6,7 @@ from rota.core.timing.instants import SECOND, Duration
 from sim.protocol.checks import Violation
 from sim.protocol.faults import APART, FAULTS, RARE, heal, meet_fault
 from sim.protocol.plan import MS, TIMING, Plan, draw_plan
+from sim.protocol.recovery import Unnoticeable
 from sim.protocol.world import World
 from sim.seeds import Result
 from sim.sizes import in_use
@@ -31,6 +32,8 @@ def run(seed: int, plan: Plan | None = None) -> Result:
     try:
         with in_use(world.plan.sizes):
             live(world)
+    except Unnoticeable:
+        world.count("runs ended by a loss that no node could notice")
     except Exception as error:  # A replica that crashes has broken a rule like any other.
         violation = f"{type(error).__name__}: {error} at {world.now / SECOND:.3f} s"
     simulated = Duration(world.now)

@@ -62,6 +62,7 @@ class World:
         forged_at: When a node last forged messages of an epoch.
         swaps_on_their_way: Swaps that have not reached the coordinator yet.
         is_lost: The coordinator lost configurations, and no recovery followed.
+        is_noticeable: A node received a view that showed it the last loss.
     """
 
     def __init__(self, chance: Random, plan: Plan) -> None:
@@ -83,6 +84,7 @@ class World:
         self.forged_at: dict[tuple[NodeId, Epoch], int] = {}
         self.swaps_on_their_way: list[Swap] = []
         self.is_lost = False
+        self.is_noticeable = False
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._event_count = 0
         self._trace = blake2b(digest_size=8)
@@ -100,7 +102,7 @@ class World:
             self.now = at
             action()
             if at > self.excused_until:
-                self.checks.see_authority()
+                self.checks.see_authority(is_lost=self.is_lost)
         self.now = end
 
     def after(self, delay: int, action: Callable[[], None]) -> None:
@@ -268,6 +270,12 @@ class World:
     def _receive_loss(self, sender: Node, receiver: Node, generation: int) -> None:
         if receiver.is_up and (sender.id, receiver.id) not in self.cuts:
             receiver.later(0, lambda: receiver.receive_loss(sender.id, generation))
+
+    def saw_view(self, node: Node, configuration: Configuration | None) -> None:
+        """Record whether a view shows its node that the coordinator lost its state."""
+        seen = node.replica.seen
+        if self.is_lost and seen is not None and seen != configuration:
+            self.is_noticeable |= configuration is None or configuration.epoch <= seen.epoch
 
     def view(self) -> View:
         """Read the coordinator's state."""

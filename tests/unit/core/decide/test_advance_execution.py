@@ -357,6 +357,18 @@ def test_a_stale_token_cannot_finish_an_attempt() -> None:
     assert shard.status(execution_id) == "running"
 
 
+def test_a_report_with_the_number_of_another_attempt_is_refused() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    report = shard.report(execution_id)
+    forged = report.attempt._replace(number=report.attempt.number + 1)
+
+    with pytest.raises(Refused, match="stale_attempt"):
+        shard.do(replace(report, attempt=forged))
+
+    assert shard.status(execution_id) == "running"
+
+
 def test_the_report_of_an_end_counts_once() -> None:
     shard = Shard()
     execution_id = shard.run(task("main", retry=ONE_RETRY), task("other"))
