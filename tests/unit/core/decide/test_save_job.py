@@ -283,7 +283,7 @@ def test_a_job_cannot_depend_on_itself_nor_twice_on_another() -> None:
 
     problems = problems_of(spec)
 
-    assert [problem.pointer for problem in problems] == ["/dependencies/0", "/dependencies"]
+    assert [problem.pointer for problem in problems] == ["/dependencies/0", "/dependencies/2"]
 
 
 def test_every_problem_is_reported_at_once() -> None:
