@@ -146,18 +146,25 @@ def _path(cycle: tuple[str, ...]) -> str:
 
 
 def _duplicates(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
-    seen: set[str] = set()
+    names: set[str] = set()
     for number, task in enumerate(tasks):
-        if task.name in seen:
+        if task.name in names:
             yield Problem(
                 f"/tasks/{number}/name", f"there is already a task {in_quotes(task.name)}"
             )
-        seen.add(task.name)
-        first = {name: place for place, name in reversed(list(enumerate(task.needs)))}
-        for place, name in enumerate(task.needs):
-            if place > first[name]:
-                detail = f"names the task {in_quotes(name)} twice"
-                yield Problem(f"/tasks/{number}/needs/{place}", detail)
+        names.add(task.name)
+        for place in repetitions(task.needs):
+            detail = f"names the task {in_quotes(task.needs[place])} twice"
+            yield Problem(f"/tasks/{number}/needs/{place}", detail)
+
+
+def repetitions(names: Iterable[str]) -> Iterator[int]:
+    """Yield the place, from 0, of each name that also stands at an earlier place."""
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        if name in seen:
+            yield place
+        seen.add(name)
 
 
 def _unknown_needs(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:

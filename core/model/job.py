@@ -7,7 +7,7 @@ import msgspec
 
 from rota.core.errors import Problem, out_of_range
 from rota.core.model.attempt import Selector, Work
-from rota.core.model.dag import TriggerRule, problems_of_graph
+from rota.core.model.dag import TriggerRule, problems_of_graph, repetitions
 from rota.core.model.ids import NAME_RULE, Index, JobId, is_full_name, is_name
 from rota.core.model.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.model.work_checks import TIMEOUT_MAX, problems_of_work
@@ -205,11 +205,11 @@ def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
         for number, name in enumerate(spec.dependencies)
         if not is_full_name(name)
     ]
-    first = {name: number for number, name in reversed(list(enumerate(spec.dependencies)))}
     problems += [
-        Problem(f"/dependencies/{number}", f"names the job {in_quotes(name)} twice")
-        for number, name in enumerate(spec.dependencies)
-        if number > first[name]
+        Problem(
+            f"/dependencies/{number}", f"names the job {in_quotes(spec.dependencies[number])} twice"
+        )
+        for number in repetitions(spec.dependencies)
     ]
     if spec.dependencies and spec.consistency is Consistency.AVAILABLE:
         detail = (

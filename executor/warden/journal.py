@@ -7,7 +7,7 @@ attempts too, together with the last records.
 The loop writes, which costs no more than a copy into the page cache; a thread syncs within 50 ms.
 If the disk refuses a write, no attempt is affected: the records stay in memory and are written
 later. After a failed sync a file may lack records that were written to it, so all records that are
-not forgotten are then written to a new one.
+not forgotten are then written to a new one; if that fails too, when the journal has grown.
 """
 
 import asyncio

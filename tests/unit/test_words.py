@@ -43,7 +43,7 @@ PERSON = "no part of a program is a person"
 BANNED = (
     Banned(
         "nobody|somebody", RIDDLE, "no node, no client, a program, an operator, ...",
-        allowed=r'`nobody`|"nobody"',
+        allowed=r"`nobody`",
     ),
     Banned("who(ever|soever)", RIDDLE, "the client that, the node that, every caller that, ..."),
     Banned("anew", "archaic", "again"),

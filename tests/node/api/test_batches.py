@@ -124,7 +124,7 @@ def test_triggers_of_a_batch_take_its_key_or_their_own(node: Rotad) -> None:
 
 def test_a_bad_trigger_says_where_and_harms_no_other(node: Rotad) -> None:
     node.create(name="fine", type="scripted")
-    items = [{"job": "fine"}, {"job": "fine", "parameter": 1}, {"job": "nobody"}, {}]
+    items = [{"job": "fine"}, {"job": "fine", "parameter": 1}, {"job": "absent"}, {}]
 
     answer = node.call("POST", EXECUTIONS, {"items": items}, {"X-Request-Id": "asked"})
 

@@ -34,7 +34,7 @@ WRITES: list[tuple[str, str, Any]] = [
     ("POST", "/jobs", {**TICK, "name": "another", "priority": 3}),
     ("POST", "/jobs", TICK),
     ("POST", "/jobs", {**TICK, "command": "false"}),
-    ("POST", "/jobs", {**TICK, "name": "another", "dependencies": ["nobody"]}),
+    ("POST", "/jobs", {**TICK, "name": "another", "dependencies": ["absent"]}),
     ("POST", "/jobs", {**TICK, "name": "another", "type": "nope", "command": None}),
     ("PUT", "/jobs/default/job", {**TICK, "command": "false"}),
     ("PUT", "/jobs/default/new", {"command": "false"}),
@@ -49,7 +49,7 @@ WRITES: list[tuple[str, str, Any]] = [
     ("POST", "/jobs:batch", {"items": [{**TICK, "name": "x"}, {**TICK, "name": "x"}, TICK, 5]}),
     ("POST", "/jobs:batch", {"items": [TICK, {**TICK, "command": "x"}]}),
     ("POST", "/jobs:batch", {"items": []}),
-    ("POST", "/executions:batch", {"items": [{"job": "job"}, {"job": "nobody"}]}),
+    ("POST", "/executions:batch", {"items": [{"job": "job"}, {"job": "absent"}]}),
     ("POST", "/executions/{busy}/cancel", None),
     ("POST", "/executions/{waiting}/cancel", None),
 ]

@@ -1,7 +1,6 @@
 """Slots that nodes lend each other, and attempts on other nodes than their primary."""
 
 import asyncio
-from collections import Counter
 
 import pytest
 from msgspec.structs import replace
@@ -26,7 +25,8 @@ from rota.node.peers.messages import (
 )
 from rota.wire.documents import JobBody
 from support.in_process import save, trigger
-from support.virtual_nodes import FENCED_BY_S, TIMING, A, B, C, Loses, Nodes, run, until
+from support.moved_shards import losing_first
+from support.virtual_nodes import FENCED_BY_S, TIMING, A, B, C, Nodes, run, until
 
 LONG = {"sleepMs": 3_600_000}
 SHORT = {"sleepMs": 2_000}
@@ -65,18 +65,6 @@ def played(nodes: Nodes) -> dict[NodeId, int]:
 def executions_on(nodes: Nodes, node_id: NodeId) -> set[ExecutionId]:
     """Return the executions whose attempts a node plays."""
     return {key.execution_id for key in nodes[node_id].playing}
-
-
-def losing(count: int, *kinds: type[Sent]) -> Loses:
-    """Return a filter that drops the first *count* messages of each kind."""
-    seen: Counter[type[Sent]] = Counter()
-
-    def loses(sender: NodeId, receiver: NodeId, message: Sent) -> bool:
-        del sender, receiver
-        seen[type(message)] += 1
-        return isinstance(message, kinds) and seen[type(message)] <= count
-
-    return loses
 
 
 async def save_selecting(nodes: Nodes, **selector: str) -> JobId:
@@ -267,7 +255,7 @@ def test_a_task_that_waits_for_labels_does_not_block_others() -> None:
 @pytest.mark.parametrize("kind", [AskSlots, LendSlots, Dispatch, AskLease, GiveLease, ReturnSlots])
 def test_lost_messages_cost_time_and_nothing_else(kind: type[Sent]) -> None:
     async def story(nodes: Nodes) -> None:
-        nodes.loses = losing(3, kind)
+        nodes.loses = losing_first(3, kind)
 
         made = await busy(nodes, 9, SHORT)
         ended = [await nodes.ended(each) for each in made]

@@ -59,7 +59,7 @@ def test_wrong_usage_exits_with_2_and_a_correction(rota: Rota, argv: list[str], 
 def test_what_is_not_there_exits_with_3(rota: Rota) -> None:
     rota("jobs", "create", "never-ran", "--", "true")
 
-    assert rota("trigger", "nobody").status == 3
+    assert rota("trigger", "absent").status == 3
     assert rota("executions", "show", "nothing").status == 3
     never = rota("executions", "show", "never-ran@latest")
     assert (never.status, never.err) == (3, "error: job never-ran has no execution yet\n")

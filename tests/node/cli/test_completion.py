@@ -81,7 +81,7 @@ def test_nothing_is_said_where_nothing_can_be_found(
 ) -> None:
     assert complete("jobs", "show", "x", ROTA_URL=NO_NODE) == []
     assert complete("jobs", "show", "x", ROTA_URL="nonsense") == []
-    assert complete("jobs", "show", "x", ROTA_PROFILE="nobody") == []
+    assert complete("jobs", "show", "x", ROTA_PROFILE="absent") == []
     damaged = tmp_path / "damaged.toml"
     damaged.write_text("[")
     assert complete("jobs", "show", "x", ROTA_CLIENT_CONFIG=str(damaged)) == []

@@ -24,7 +24,7 @@ def test_dev_runs_a_node_and_stops_it(tmp_path: Path) -> None:
             with Client(url, repeats_max=0) as client:
                 assert client.ready()
                 with pytest.raises(NotFound):
-                    client.job("nobody")
+                    client.job("absent")
                 dev.send_signal(signal.SIGINT)
                 status = dev.wait(20)
                 assert not client.ready()

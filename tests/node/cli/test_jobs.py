@@ -108,7 +108,7 @@ def test_a_job_is_paused_and_resumed(rota: Rota) -> None:
     assert "by operator: moving house" in shown.out
     assert resumed.err == "resumed restless\n"
     assert "moving house" not in rota("jobs", "show", "restless").out
-    assert rota("jobs", "pause", "nobody").status == 3
+    assert rota("jobs", "pause", "absent").status == 3
 
 
 def test_of_several_jobs_the_refused_one_is_named_and_the_others_are_created(
@@ -256,8 +256,8 @@ def test_a_dry_run_finds_what_is_wrong(rota: Rota) -> None:
     refused = rota("jobs", "create", "dry-bad", "--schedule", "61 * * * *", "--dry-run", "--", "x")
 
     assert refused.status == 9
-    assert rota("trigger", "nobody", "--dry-run").status == 3
-    assert rota("trigger", "nobody", "--dry-run", "--wait").status == 2
+    assert rota("trigger", "absent", "--dry-run").status == 3
+    assert rota("trigger", "absent", "--dry-run", "--wait").status == 2
 
 
 def test_jobs_are_listed_by_status_and_labels(rota: Rota) -> None:

@@ -216,5 +216,5 @@ def test_events_begin_after_the_one_named(rota: Rota) -> None:
 
 
 def test_events_of_no_job_are_not_found(rota: Rota) -> None:
-    assert rota("events", "nobody", "--for", "50ms").status == 3
+    assert rota("events", "absent", "--for", "50ms").status == 3
     assert rota("events", "--type", "exec", "--for", "50ms").status == 9

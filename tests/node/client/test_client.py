@@ -78,7 +78,7 @@ async def test_pages_are_joined_by_their_cursors(
 def test_many_triggers_succeed_or_fail_alone(client: Client) -> None:
     client.create_job({"name": "one-of-many", "command": "true"})
 
-    triggered = client.trigger_many(["one-of-many", "nobody", TriggerItem(job="one-of-many")])
+    triggered = client.trigger_many(["one-of-many", "absent", TriggerItem(job="one-of-many")])
 
     assert triggered[1].error is not None
     assert triggered[1].error.code == "job_not_found"
@@ -89,7 +89,7 @@ def test_many_triggers_succeed_or_fail_alone(client: Client) -> None:
 
 
 def test_more_triggers_than_one_request_takes_are_divided(client: Client) -> None:
-    triggered = client.trigger_many(["nobody"] * 1_001)
+    triggered = client.trigger_many(["absent"] * 1_001)
 
     assert len(triggered) == 1_001
     assert all(item.error for item in triggered)
@@ -262,7 +262,7 @@ def test_a_wait_ends_at_its_timeout_and_the_execution_continues(client: Client) 
 
 
 REFUSED: list[tuple[Callable[[Client], object], type[RequestFailed], str]] = [
-    (lambda client: client.job("nobody"), NotFound, "job_not_found"),
+    (lambda client: client.job("absent"), NotFound, "job_not_found"),
     (lambda client: client.execution("../../x?y#z"), NotFound, "execution_not_found"),
     (lambda client: client.trigger("a/b/c"), NotFound, "job_not_found"),
     (lambda client: client.create_job({"name": "x"}), Invalid, "invalid_job"),

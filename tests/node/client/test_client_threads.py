@@ -50,7 +50,7 @@ def test_an_unreferenced_client_after_an_error_leaves_no_thread(url: str) -> Non
     before = client_threads()
     client = Client(url)
     with pytest.raises(NotFound):
-        client.job("nobody")
+        client.job("absent")
 
     del client
     gc.collect()
