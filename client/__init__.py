@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # No cycle is dodged: `rota --help` does not load an HTTP lib
         Unreachable,
         WaitTimedOut,
     )
+    from rota.client.needed_result import result
     from rota.core.errors import RotaError
 
 __all__ = [
@@ -45,19 +46,21 @@ __all__ = [
     "TooBusy",
     "Unreachable",
     "WaitTimedOut",
+    "result",
 ]
 
 _HOMES = {
     "AsyncClient": "rota.client.async_client",
     "Client": "rota.client.client",
     "RotaError": "rota.core.errors",
+    "result": "rota.client.needed_result",
 }
 _ERRORS = "rota.client.errors"
 """The module of all other names."""
 
 
 def __getattr__(name: str) -> object:
-    """Load a client or an error at its first use."""
+    """Load a client, an error or a function at its first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, _ERRORS)), name)

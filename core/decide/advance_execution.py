@@ -259,7 +259,8 @@ def _start_attempt(draft: Draft, execution: Execution, task: Task, spec: TaskSpe
         draft.put_execution(execution)
         draft.publish_execution(execution)
     draft.publish_task(execution, running)
-    draft.launch(execution, running, _work(spec, execution))
+    results = _results_of(draft, execution.id, spec.needs) if spec.needs else b""
+    draft.launch(execution, running, _work(spec, execution), results)
 
 
 def _missing_labels(selector: Selector) -> str:
@@ -277,6 +278,21 @@ def _work(spec: TaskSpec, execution: Execution) -> Work:
     if not added:
         return spec.work
     return replace(spec.work, parameters=parameters, env=(*spec.work.env, *added))
+
+
+def _results_of(draft: Draft, execution_id: ExecutionId, needs: tuple[str, ...]) -> bytes:
+    """Return the results of tasks as a JSON object; null for a task without one.
+
+    The results are JSON already, so none is parsed.
+    """
+    members: list[bytes] = []
+    for name in needs:
+        task = draft.task(execution_id, name)
+        assert task is not None, name
+        ending = task.attempts[-1].ending if task.attempts else None
+        result = ending.result if ending else b""
+        members.append(b'"%s":%s' % (name.encode(), result or b"null"))
+    return b"{%s}" % b",".join(members)
 
 
 def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: Ending) -> None:

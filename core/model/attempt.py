@@ -195,6 +195,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         fire_at: When its execution was due.
         session: The node's session under which its start was recorded.
         checkpoint: The last checkpoint that an attempt of the task saved; empty if there is none.
+        results: Of a task that needs others: a JSON object with one member for each, null without
+            a result; together at most `RESULTS_BYTES_MAX` and the names. Empty if it needs none.
     """
 
     key: AttemptKey
@@ -203,6 +205,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     fire_at: CheckedInstant
     session: CheckedSession = Session("")
     checkpoint: CheckpointBytes = b""
+    results: bytes = b""
 
     def __post_init__(self) -> None:
         """Refuse a malformed task name: executors use it in names of files and folders."""

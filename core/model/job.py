@@ -9,6 +9,7 @@ from rota.core.errors import Problem, out_of_range
 from rota.core.model.attempt import Selector, Work
 from rota.core.model.dag import TriggerRule, problems_of_graph, repetitions
 from rota.core.model.ids import NAME_RULE, Index, JobId, is_full_name, is_name
+from rota.core.model.result_arguments import problems_of_result_arguments
 from rota.core.model.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.model.work_checks import TIMEOUT_MAX, problems_of_work
 from rota.core.quoting import in_quotes
@@ -221,8 +222,10 @@ def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
 
 
 def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
+    call = task.work.call
     return [
         *problems_of_work(task.work, pointer),
+        *(problems_of_result_arguments(call, task.needs, f"{pointer}/python") if call else ()),
         *_problems_of_retry(task.retry, f"{pointer}/retries"),
         *(
             Problem(

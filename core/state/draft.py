@@ -201,8 +201,15 @@ class Draft:
         assert len(effects) == len(self._effects) - first, "nothing is postponed twice"
         self._effects[first:] = [PostponedEffects(execution.fire_at, execution.id, effects)]
 
-    def launch(self, execution: Execution, task: Task, work: Work) -> None:
-        """Launch the newest attempt of *task*, which takes one of the free slots."""
+    def launch(self, execution: Execution, task: Task, work: Work, results: bytes = b"") -> None:
+        """Launch the newest attempt of *task*, which takes one of the free slots.
+
+        Args:
+            execution: The execution of the task.
+            task: The task, with the attempt.
+            work: Of the attempt.
+            results: The results of the tasks that it needs, as in `Order`.
+        """
         attempt = task.attempts[-1]
         key = AttemptKey(execution.id, task.name, attempt.number)
         self.free_slots -= 1
@@ -213,6 +220,7 @@ class Draft:
             fire_at=execution.fire_at,
             session=attempt.session,
             checkpoint=self.checkpoint(execution.id, task.name),
+            results=results,
         )
         self._effects.append(Launch(order, attempt.node_id))
 

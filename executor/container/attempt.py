@@ -217,7 +217,7 @@ class ContainerAttempt:
         if work.image is not None and work.image.pull == "always":
             await self._pull(work.image.name, if_missing=False)
         if self.folder is not None:
-            await self.folder.make(self.order.checkpoint)
+            await self.folder.make(self.order)
         try:
             return await self._create_container()
         except EngineRefused as error:

@@ -7,10 +7,11 @@ disk access is in threads.
 import asyncio
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from rota.core.model.attempt import AttemptKey, Report
-from rota.executor.launch.task_channel import CHECKPOINT, TaskChannel
+from rota.core.model.attempt import AttemptKey, Order, Report
+from rota.executor.launch.task_channel import CHECKPOINT, RESULTS, TaskChannel
 
 
 class SharedFolder:
@@ -24,9 +25,9 @@ class SharedFolder:
         self.path = path
         self._channel = TaskChannel(path)
 
-    async def make(self, checkpoint: bytes) -> None:
-        """Make the folder with the checkpoint of the previous attempt."""
-        await asyncio.to_thread(self._make, checkpoint)
+    async def make(self, order: Order) -> None:
+        """Make the folder with the last checkpoint and the needed results of *order*."""
+        await asyncio.to_thread(self._make, order)
 
     def news(self) -> Report | None:
         """Return the report if it has changed since the last call; reads the disk."""
@@ -40,12 +41,13 @@ class SharedFolder:
         """Remove the folder and its content, as far as possible."""
         await asyncio.to_thread(shutil.rmtree, self.path, ignore_errors=True)
 
-    def _make(self, checkpoint: bytes) -> None:
+    def _make(self, order: Order) -> None:
         self.path.mkdir(exist_ok=True)
         self.path.chmod(0o777)  # For any user of the container; no other user can reach it.
-        self._channel.begin(checkpoint)
-        if checkpoint:
-            (self.path / CHECKPOINT).chmod(0o644)
+        self._channel.begin(order)
+        for name in (CHECKPOINT, RESULTS):
+            with suppress(FileNotFoundError):
+                (self.path / name).chmod(0o644)
 
     def _collect(self) -> tuple[Report | None, bytes, str]:
         collected = self._channel.collect()

@@ -164,7 +164,7 @@ class Confiner:
             )  # Bubblewrap has ended: it cannot make this sandbox.
         channel = TaskChannel.in_memory(private)
         try:
-            channel.begin(order.checkpoint)
+            channel.begin(order)
             if has_egress(order.work.sandbox):
                 self._egress.connect(namespace.first, alive)
         except BaseException as error:

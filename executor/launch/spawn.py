@@ -23,7 +23,7 @@ from rota.executor.kernel.env_marker import STORE_VARIABLE, mark_of
 from rota.executor.kernel.limits import UNLIMITED, Limited
 from rota.executor.kernel.process_trees import Namespace
 from rota.executor.launch.private_folders import Folders, remove
-from rota.executor.launch.task_channel import FILES, TaskChannel
+from rota.executor.launch.task_channel import TaskChannel, files_of
 
 _FROM_NODE = ("PATH", "HOME", "LANG", "TMPDIR")
 _DEFAULTS = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -120,7 +120,7 @@ def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[s
         "ROTA_TOKEN": str(order.token),
         "ROTA_IDEMPOTENCY_KEY": order.key.execution_id,
         "ROTA_FIRE_TIME": format_instant(order.fire_at),
-        **{name: f"{folder}/{file}" for name, file in FILES.items()},
+        **{name: f"{folder}/{file}" for name, file in files_of(order).items()},
     }
 
 
@@ -153,7 +153,7 @@ def starting(
         folder = around.folders.take()
         try:
             channel = TaskChannel(folder)
-            channel.begin(order.checkpoint)
+            channel.begin(order)
             yield channel
         except BaseException:
             remove(folder)

@@ -6,6 +6,8 @@
 | ``ROTA_CHECKPOINT`` | data for the next attempt; contains what the last attempt saved |
 | ``ROTA_RESULT`` | its result as JSON, read when it has ended |
 
+A fourth file, ``ROTA_RESULTS``, is for the program to read: the results of the tasks that it needs.
+
 No attempt needs a thread or a watch: all files are read once a second, together. The program may be
 hostile: only regular files in the folder itself are read, up to a limit.
 """
@@ -20,12 +22,13 @@ from typing import NamedTuple, Self
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.core.model.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Report
+from rota.core.model.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Order, Report
 
 log = logging.getLogger(__name__)
 
 PROGRESS, CHECKPOINT, RESULT = ".rota-progress", ".rota-checkpoint", ".rota-result"
-FILES = {"ROTA_PROGRESS": PROGRESS, "ROTA_CHECKPOINT": CHECKPOINT, "ROTA_RESULT": RESULT}
+RESULTS = ".rota-results"
+_FILES = {"ROTA_PROGRESS": PROGRESS, "ROTA_CHECKPOINT": CHECKPOINT, "ROTA_RESULT": RESULT}
 
 _NOWHERE = Path(os.devnull)  # No folder, so nothing is in it.
 _LINE_BYTES = 4096  # Of the progress, whose last line is a few bytes long.
@@ -50,6 +53,11 @@ class Collected(NamedTuple):
     result: bytes = b""
     bad_result: str = ""
     complaint: str = ""
+
+
+def files_of(order: Order) -> dict[str, str]:
+    """Return the variables that name files of the attempt of *order*, and the files' names."""
+    return {**_FILES, "ROTA_RESULTS": RESULTS} if order.results else _FILES
 
 
 class _Percent(msgspec.Struct):
@@ -93,11 +101,13 @@ class TaskChannel:
         self.folder = _NOWHERE
         os.close(descriptor)
 
-    def begin(self, checkpoint: bytes) -> None:
-        """Put *checkpoint* where the program finds it."""
-        if checkpoint:
-            (self.folder / CHECKPOINT).write_bytes(checkpoint)
+    def begin(self, order: Order) -> None:
+        """Write the checkpoint and the needed results of *order* to their files."""
+        if order.checkpoint:
+            (self.folder / CHECKPOINT).write_bytes(order.checkpoint)
             self._has_changed(CHECKPOINT)
+        if order.results:
+            (self.folder / RESULTS).write_bytes(order.results)
 
     def news(self) -> Report | None:
         """Return what has changed since the last call."""

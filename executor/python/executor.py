@@ -286,6 +286,7 @@ class _Attempt:
                 arguments=call.arguments,
                 variables=variables_of_call(self.order),
                 checkpoint=self.order.checkpoint.decode("utf-8", "replace"),
+                results=self.order.results.decode("utf-8", "replace"),
             ),
         )
 

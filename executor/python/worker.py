@@ -44,6 +44,9 @@ MESSAGE_BYTES_MAX = 4 << 10
 TRACEBACK_BYTES_MAX = 16 << 10
 REASON_CHARACTERS_MAX = 300
 
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_NAMES_SHOWN = 10
+
 _KILL_ROUNDS = 100  # Each ends a generation of processes; more are a fork bomb.
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -62,7 +65,8 @@ class Context:
         cancelled: True once a user, the timeout or the node has requested the attempt's end.
     """
 
-    def __init__(self, worker: Worker, variables: dict[str, str], checkpoint: str) -> None:
+    def __init__(self, worker: Worker, call: dict[str, Json]) -> None:
+        variables = call["variables"]
         self.execution_id = variables["ROTA_EXECUTION_ID"]
         self.task = variables["ROTA_TASK"]
         self.attempt = int(variables["ROTA_ATTEMPT"])
@@ -71,7 +75,9 @@ class Context:
         self.cancelled = False
         self._fire_time = variables["ROTA_FIRE_TIME"]
         self._parameters = variables.get("ROTA_PARAMETERS", "")
-        self._checkpoint = checkpoint
+        self._checkpoint = call["checkpoint"]
+        self._results_text = call["results"]
+        self._results: dict[str, Json] | None = None
         self._percent = -1
         self._worker = worker
 
@@ -92,6 +98,13 @@ class Context:
     def last_checkpoint(self) -> Json:
         """The last checkpoint that an attempt of this task has saved, or None."""
         return json.loads(self._checkpoint) if self._checkpoint else None
+
+    @property
+    def results(self) -> dict[str, Json]:
+        """The results of the tasks that this task needs, by name; None for a task without one."""
+        if self._results is None:
+            self._results = json.loads(self._results_text) if self._results_text else {}
+        return self._results
 
     def progress(self, percent: float) -> None:
         """Report the progress, from 0 to 100; cheap enough for every step of a loop.
@@ -127,11 +140,15 @@ class Target(NamedTuple):
     """A function to call.
 
     Attributes:
-        wants_context: True if it has a parameter ``ctx``.
+        names: Its parameters that can be passed by name.
+        takes_any_name: True if it has a parameter ``**kwargs``, or if its signature is not known.
+        results: For each parameter with the default ``rota.client.result(task)``: the task.
     """
 
     function: Callable[..., Any]
-    wants_context: bool
+    names: frozenset[str]
+    takes_any_name: bool
+    results: dict[str, str]
 
 
 class Used(NamedTuple):
@@ -207,7 +224,7 @@ class Worker:
         cpu_before, before = _cpu_of_self(), self._used
         self._set_variables(call["variables"])
         signal.signal(signal.SIGTERM, self._terminate)  # The last call may have replaced it.
-        context = self._context = Context(self, call["variables"], call["checkpoint"])
+        context = self._context = Context(self, call)
         context.cancelled = self._is_terminated  # TERM may overtake the call that it is for.
         try:
             ended = self._run(call["function"], call["arguments"], context)
@@ -240,8 +257,8 @@ class Worker:
             self._is_interruptible = True
             self._enter_folder()
             target = self._target(name)
-            args, kwargs = _arguments_of(arguments, context)
-            if target.wants_context:
+            args, kwargs = _arguments_of(arguments, target, context)
+            if "ctx" in target.names:
                 self._is_interruptible = False
                 kwargs["ctx"] = context
             value = target.function(*args, **kwargs)
@@ -388,31 +405,83 @@ def _find(name: str) -> Target:
             raise NotCallable(f"module {module_name!r} has no {path!r}") from None
     if not callable(found):
         raise NotCallable(f"{name!r} is no function but {type(found).__name__!r}")
-    return Target(found, _has_parameter(found, "ctx"))
+    return _target_of(found)
 
 
-def _has_parameter(function: Callable[..., Any], name: str) -> bool:
+def _target_of(function: Callable[..., Any]) -> Target:
     try:
-        return name in inspect.signature(function).parameters
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # Written in C, without a signature.
-        return False
+        return Target(function, frozenset(), takes_any_name=True, results={})
+    named = [each for each in parameters if each.kind in _NAMED]
+    tasks = {each.name: getattr(each.default, "__rota_result__", None) for each in named}
+    return Target(
+        function,
+        frozenset(each.name for each in named),
+        takes_any_name=any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters),
+        results={name: task for name, task in tasks.items() if isinstance(task, str)},
+    )
 
 
-def _arguments_of(text: str, context: Context) -> tuple[list[Json], dict[str, Json]]:
-    """Return what *text* says; without it, parameters that are an object are the arguments."""
-    given: Json = {"kwargs": context.parameters}
+def _arguments_of(
+    text: str, target: Target, context: Context
+) -> tuple[list[Json], dict[str, Json]]:
+    """Return the arguments in *text*; without them, those parameters that *target* takes.
+
+    In both cases a parameter with a task's result as default gets that result, unless it has a
+    value already.
+    """
     if text:
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise NotCallable(f"the arguments are not JSON: {error}") from None
-    elif not isinstance(context.parameters, dict):
-        return [], {}
+        args, kwargs = _given_arguments(text, context)
+    else:
+        args, kwargs = [], _taken_parameters(target, context)
+    if target.results:
+        bound = inspect.signature(target.function).bind_partial(*args, **kwargs).arguments
+        for name, task in target.results.items():
+            if name not in bound:
+                kwargs[name] = _result_of(task, context, f"the parameter {name!r}")
+    return args, kwargs
+
+
+def _given_arguments(text: str, context: Context) -> tuple[list[Json], dict[str, Json]]:
     try:
-        args, kwargs = given.get("args", []), given.get("kwargs", {})
-        return [*args], {**kwargs}
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotCallable(f"the arguments are not JSON: {error}") from None
+    try:
+        args, kwargs = [*given.get("args", [])], {**given.get("kwargs", {})}
     except (AttributeError, TypeError):
         raise NotCallable('the arguments are not {"args": [...], "kwargs": {...}}') from None
+    return (
+        [_argument(value, context) for value in args],
+        {name: _argument(value, context) for name, value in kwargs.items()},
+    )
+
+
+def _argument(value: Json, context: Context) -> Json:
+    """Return *value*, or the result of a task for ``{"result": "task"}``."""
+    if isinstance(value, dict) and value.keys() == {"result"} and isinstance(value["result"], str):
+        return _result_of(value["result"], context, "an argument")
+    return value
+
+
+def _taken_parameters(target: Target, context: Context) -> dict[str, Json]:
+    parameters = context.parameters
+    if not isinstance(parameters, dict):
+        return {}
+    if target.takes_any_name:
+        return parameters
+    return {name: value for name, value in parameters.items() if name in target.names}
+
+
+def _result_of(task: str, context: Context, place: str) -> Json:
+    if task not in context.results:
+        needed = ", ".join(sorted(context.results)[:_NAMES_SHOWN]) or "none"
+        raise NotCallable(
+            f"{place} is the result of the task {task!r}, which is not among the needs of "
+            f"{context.task!r} ({needed}): add it there"
+        )
+    return context.results[task]
 
 
 # -- how a call has ended --------------------------------------------------------------------------

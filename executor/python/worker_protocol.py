@@ -50,12 +50,14 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         arguments: JSON, or empty.
         variables: Of the environment, for the time of the call.
         checkpoint: JSON, or empty.
+        results: A JSON object of the results of needed tasks, or empty.
     """
 
     function: str
     arguments: str
     variables: dict[str, str]
     checkpoint: str
+    results: str = ""
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="type", tag="ready"):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from contract.executor.container_host import BUSYBOX, make_container_executor
 from contract.executor.executor_host import (
     EXECUTION_ID,
+    FIRE_AT,
     TOKEN,
     Host,
     Scenario,
@@ -25,9 +26,11 @@ from contract.executor.executor_host import (
 )
 from rota.core.model.attempt import (
     OUTPUT_TAIL_BYTES,
+    AttemptKey,
     Bind,
     Ending,
     Image,
+    Order,
     Outcome,
     Report,
     ResourceLimits,
@@ -266,6 +269,23 @@ def test_progress_checkpoint_and_result_are_reported(bench: Bench) -> None:
     assert bench.reports == [Report(percent=40, checkpoint=b"seen")]
     assert json.loads(ending.result) == {"rows": 3}
     assert list((bench.directory / "containers" / "shared").iterdir()) == []
+
+
+def test_a_container_of_any_user_reads_the_results_of_needed_tasks(bench: Bench) -> None:
+    async def scenario(host: Host) -> Ending:
+        order = Order(
+            key=AttemptKey(EXECUTION_ID, "load", 1),
+            token=TOKEN,
+            work=Work(image=replace(BUSYBOX, user="someone"), shell="cat $ROTA_RESULTS"),
+            fire_at=FIRE_AT,
+            results=b'{"extract":[1]}',
+        )
+        host.executor.launch(order)
+        return await host.ending(order.key)
+
+    ending = bench.run(scenario)
+
+    assert ending.output == b'{"extract":[1]}'
 
 
 def test_progress_is_reported_while_the_attempt_runs(bench: Bench) -> None:

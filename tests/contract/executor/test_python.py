@@ -64,6 +64,95 @@ def test_without_arguments_an_object_of_parameters_is_them(
     assert bench.results_of(work) == [[[], json.loads(given)]]
 
 
+def load_order(work: Work, results: str = '{"extract":[1,2],"silent":null}') -> Order:
+    """Return the order of a task that needs ``extract`` and ``silent``."""
+    return Order(
+        key=AttemptKey(EXECUTION_ID, "load", 1),
+        token=TOKEN,
+        work=work,
+        fire_at=FIRE_AT,
+        results=results.encode(),
+    )
+
+
+def ending_of_order(bench: Bench, order: Order) -> Ending:
+    async def scenario(host: Host) -> Ending:
+        host.executor.launch(order)
+        return await host.ending(order.key)
+
+    return bench.run(scenario)
+
+
+def without_arguments(function: str, parameters: str = "") -> Work:
+    return Work(
+        executor="python",
+        call=Call(function=function, path=(CALLED,)),
+        env=(("ROTA_PARAMETERS", parameters),) if parameters else (),
+        parameters=parameters,
+    )
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (call("functions:needed"), {"extract": [1, 2], "silent": None}),
+        (
+            call("functions:echo", {"result": "extract"}, other={"result": "silent"}),
+            [[[1, 2]], {"other": None}],
+        ),
+        (
+            call("functions:echo", {"result": "extract", "more": 1}, [{"result": "extract"}]),
+            [[{"result": "extract", "more": 1}, [{"result": "extract"}]], {}],
+        ),
+        (without_arguments("functions:totals"), {"day": None, "rows": [1, 2], "factor": 1}),
+        (call("functions:totals", 5, factor=2), {"day": 5, "rows": [1, 2], "factor": 2}),
+        (call("functions:totals", rows=[]), {"day": None, "rows": [], "factor": 1}),
+        (
+            without_arguments("functions:totals", '{"factor": 3, "unknown": 4}'),
+            {"day": None, "rows": [1, 2], "factor": 3},
+        ),
+    ],
+)
+def test_results_of_needed_tasks_reach_the_function(
+    bench: Bench, work: Work, expected: Json
+) -> None:
+    ending = ending_of_order(bench, load_order(work))
+
+    assert json.loads(ending.result) == expected
+
+
+def test_large_results_reach_the_function(bench: Bench) -> None:
+    rows = ["ä" * 1_000] * 1_000 * 7
+
+    ending = ending_of_order(
+        bench,
+        load_order(
+            without_arguments("functions:length"), json.dumps({"extract": rows}, ensure_ascii=False)
+        ),
+    )
+
+    assert json.loads(ending.result) == 7_000
+
+
+@pytest.mark.parametrize(
+    ("work", "place"),
+    [
+        (without_arguments("functions:totals"), "the parameter 'rows'"),
+        (call("functions:echo", {"result": "extract"}), "an argument"),
+    ],
+)
+def test_a_result_of_a_task_that_is_not_needed_fails_the_attempt_with_advice(
+    bench: Bench, work: Work, place: str
+) -> None:
+    ending = ending_of_order(bench, load_order(work, '{"b":1,"a":2}'))
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
+    assert ending.reason == (
+        f"{place} is the result of the task 'extract', which is not among the needs of 'load' "
+        "(a, b): add it there"
+    )
+
+
 def test_parameters_beside_arguments_are_in_the_context(bench: Bench) -> None:
     work = replace(
         call("functions:parameters", 1),

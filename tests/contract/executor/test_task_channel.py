@@ -56,13 +56,27 @@ class Bench:
         make = make_process_executor(self.directory, reported=self._record)
         return run_scenario("asyncio", make, scenario)
 
-    def ending_of(self, shell: str, *, checkpoint: bytes = b"", profile: str = "none") -> Ending:
-        """Return how a shell line ends that is given *checkpoint*."""
+    def ending_of(
+        self,
+        shell: str,
+        *,
+        checkpoint: bytes = b"",
+        results: bytes = b"",
+        profile: str = "none",
+    ) -> Ending:
+        """Return the end of a shell line that is given *checkpoint* and *results*."""
 
         async def scenario(host: Host) -> Ending:
             work = Work(shell=shell, sandbox=Sandbox(profile=profile))
             host.executor.launch(
-                Order(key=KEY, token=TOKEN, work=work, fire_at=FIRE_AT, checkpoint=checkpoint)
+                Order(
+                    key=KEY,
+                    token=TOKEN,
+                    work=work,
+                    fire_at=FIRE_AT,
+                    checkpoint=checkpoint,
+                    results=results,
+                )
             )
             return await host.ending(KEY)
 
@@ -137,6 +151,22 @@ def test_a_checkpoint_reaches_the_next_attempt_and_is_not_reported_again(
 
     assert ending.output == b"row 17"
     assert bench.reports == []
+
+
+@every_profile
+def test_results_of_needed_tasks_are_in_a_file(bench: Bench, profile: str) -> None:
+    results = b'{"extract":{"rows":3},"silent":null}'
+
+    ending = bench.ending_of("cat $ROTA_RESULTS", results=results, profile=profile)
+
+    assert ending.output == results
+    assert bench.reports == []
+
+
+def test_a_task_that_needs_no_other_has_no_variable_for_results(bench: Bench) -> None:
+    ending = bench.ending_of("test -z ${ROTA_RESULTS+set}")
+
+    assert ending.outcome is Outcome.SUCCEEDED
 
 
 def test_without_a_checkpoint_there_is_no_file(bench: Bench) -> None:

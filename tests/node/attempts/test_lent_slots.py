@@ -1,5 +1,6 @@
 """Three real nodes with few slots: tasks without a slot on one node run on the others."""
 
+import hashlib
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,8 @@ from support.cluster import Cluster
 from support.etcd import EtcdCluster, needs_etcd
 
 pytestmark = needs_etcd
+
+AS_RESULT = "(printf '{\"rows\": \"'; tr -d '\\n'; printf '\"}') > $ROTA_RESULT"
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +55,26 @@ def test_a_task_runs_on_the_node_with_its_labels_for_any_primary(narrow: Cluster
     attempts = [attempt for each in ended for attempt in each["tasks"]["main"]["attempts"]]
     assert len(attempts) == 6
     assert {attempt["nodeId"] for attempt in attempts} == {"n3"}
+
+
+def test_results_reach_tasks_that_run_on_other_nodes(narrow: Cluster) -> None:
+    first, *_ = narrow
+    rows = '{"rows": "%s"}' % ("x" * 1_000_000)
+    tasks = [
+        {"name": "extract", "command": f"head -c 1000000 /dev/zero | tr '\\0' x | {AS_RESULT}"},
+        {
+            "name": "load",
+            "needs": ["extract"],
+            "nodeSelector": {"disk": "ssd"},
+            "command": "cp $ROTA_RESULTS $ROTA_RESULT",
+        },
+        {"name": "check", "needs": ["load"], "command": f"md5sum < $ROTA_RESULTS | {AS_RESULT}"},
+    ]
+    jobs = [first.create(name=f"hand-on-{number}", tasks=tasks)["jobId"] for number in range(4)]
+
+    ended = [first.ended(execution) for execution in [first.trigger(job) for job in jobs]]
+
+    expected = hashlib.md5(b'{"load":{"extract":%s}}' % rows.encode()).hexdigest()
+    assert [each["status"] for each in ended] == ["success"] * 4
+    results = [each["tasks"]["check"]["attempts"][0]["result"] for each in ended]
+    assert results == [{"rows": f"{expected}  -"}] * 4

@@ -379,9 +379,10 @@ class Shard:
         name: str = "main",
         outcome: Outcome = Outcome.SUCCEEDED,
         exit_code: int | None = None,
+        result: bytes = b"",
     ) -> None:
         """Have the running attempt of a task end."""
-        self.do(self.report(execution_id, name, outcome, exit_code))
+        self.do(self.report(execution_id, name, outcome, exit_code, result))
 
     def fail(self, execution_id: ExecutionId, name: str = "main", exit_code: int = 1) -> None:
         """Have the running attempt of a task fail."""
@@ -393,6 +394,7 @@ class Shard:
         name: str = "main",
         outcome: Outcome = Outcome.SUCCEEDED,
         exit_code: int | None = None,
+        result: bytes = b"",
     ) -> FinishAttempt:
         """Return the report of the end of a task's newest attempt."""
         attempt = self.task(execution_id, name).attempts[-1]
@@ -404,6 +406,7 @@ class Shard:
             finished_at=self.clock,
             exit_code=exit_code,
             reason="" if outcome is Outcome.SUCCEEDED else f"ended {outcome.value}",
+            result=result,
         )
         key = AttemptKey(execution_id, name, attempt.number)
         return FinishAttempt(attempt=key, token=attempt.token, ending=ending)

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from rota.client import result
+
 Json = Any  # Any, as JSON is.
 CALLS: list[int] = []
 NOT_A_FUNCTION = 3
@@ -60,6 +62,21 @@ def context(ctx: Any) -> Json:  # Any: rota need not be installed where this run
         "last_checkpoint": ctx.last_checkpoint,
         "cancelled": ctx.cancelled,
     }
+
+
+def needed(ctx: Any) -> Json:
+    """Return the results of the tasks that its own needs."""
+    return ctx.results
+
+
+def totals(day: Json = None, *, rows: Json = result("extract"), factor: Json = 1) -> Json:
+    """Return the arguments; *rows* is the result of a task."""
+    return {"day": day, "rows": rows, "factor": factor}
+
+
+def length(rows: Json = result("extract")) -> Json:
+    """Return the number of rows."""
+    return len(rows)
 
 
 def parameters(given: Json, ctx: Any) -> Json:

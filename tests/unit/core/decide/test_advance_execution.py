@@ -80,6 +80,46 @@ def test_a_task_starts_only_on_a_node_with_the_labels_that_it_wants() -> None:
     assert shard.task(execution_id).reason == ""
 
 
+def test_a_task_gets_the_results_of_the_tasks_that_it_needs_and_of_no_others() -> None:
+    shard = Shard()
+    execution_id = shard.run(
+        task("silent"), task("extract"), task("other"), task("load", "extract", "silent")
+    )
+    assert {launch.order.results for launch in shard.all_effects(Launch)} == {b""}
+
+    shard.finish(execution_id, "extract", result=b'{"rows": [1, 2]}')
+    shard.finish(execution_id, "other", result=b"3")
+    shard.finish(execution_id, "silent")
+
+    [launch] = shard.all_effects(Launch)
+    assert launch.order.key.task == "load"
+    assert launch.order.results == b'{"extract":{"rows": [1, 2]},"silent":null}'
+
+
+def test_a_task_after_failures_gets_null_for_failed_and_skipped_tasks() -> None:
+    shard = Shard()
+    execution_id = shard.run(
+        task("fails"), task("skipped", "fails"), task("report", "fails", "skipped", rule=ALWAYS)
+    )
+
+    shard.finish(execution_id, "fails", Outcome.FAILED, result=b"1")
+
+    assert shard.all_effects(Launch)[-1].order.results == b'{"fails":null,"skipped":null}'
+
+
+def test_a_later_attempt_gets_the_same_results() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("extract"), task("load", "extract", retry=ONE_RETRY))
+    shard.finish(execution_id, "extract", result=b"[1]")
+
+    shard.fail(execution_id, "load")
+    shard.pass_time(TEN_SECONDS)
+
+    [launch] = shard.all_effects(Launch)
+    assert launch.order.key.number == 2
+    assert launch.order.results == b'{"extract":[1]}'
+
+
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMED_OUT])
 def test_a_failure_without_retries_fails_the_execution_and_says_why(outcome: Outcome) -> None:
     shard = Shard()

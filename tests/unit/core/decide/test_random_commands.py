@@ -4,6 +4,7 @@ The invariants are those of docs/explanation/protocol.md that one shard can brea
 and liveness: every unfinished execution waits for an event that will come.
 """
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -82,6 +83,7 @@ class WatchedShard(Shard):
                 self.launched[order.key] += 1
                 key = task_key(order.key.execution_id, order.key.task)
                 assert order.checkpoint == self.state.checkpoints.get(key, b"")
+                assert json.loads(order.results or b"{}") == self._needed_results(order.key)
             case WaitForSlot(execution_id, name):
                 self.waiting.add((execution_id, name))
             case Stop(key):
@@ -92,6 +94,20 @@ class WatchedShard(Shard):
                     self.note(each)
             case _:
                 pass
+
+    def _needed_results(self, key: AttemptKey) -> dict[str, object]:
+        execution = self.state.executions[key.execution_id]
+        spec = self.state.graph(execution.job_id, execution.job_version).tasks[key.task]
+        tasks = self.state.tasks[key.execution_id]
+        return {
+            name: json.loads(_result(name)) if tasks[name].status is TaskStatus.SUCCESS else None
+            for name in spec.needs
+        }
+
+
+def _result(task_name: str) -> bytes:
+    """Return the result of every successful attempt of a task; that of ``t1`` is none."""
+    return b"null" if task_name == "t1" else b'{"from": "%s"}' % task_name.encode()
 
 
 @st.composite
@@ -262,7 +278,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
     def reports(self, outcome: Outcome = Outcome.SUCCEEDED) -> list[FinishAttempt]:
         """Return a report for each attempt that runs."""
         return [
-            self.shard.report(execution_id, one.name, outcome)
+            self.shard.report(execution_id, one.name, outcome, result=_result(one.name))
             for execution_id, tasks in sorted(self.shard.state.tasks.items())
             for one in tasks.values()
             if one.status is TaskStatus.RUNNING

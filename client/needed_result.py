@@ -1,0 +1,31 @@
+"""Results of other tasks as arguments of Python tasks."""
+
+from typing import Any
+
+
+class NeededResult:
+    """The default of a parameter whose value is the result of a task.
+
+    A worker looks for its attribute, not for its class: the worker need not import rota.
+    """
+
+    __slots__ = ("__rota_result__",)
+
+    def __init__(self, task: str) -> None:
+        self.__rota_result__ = task
+
+    def __repr__(self) -> str:
+        return f"result({self.__rota_result__!r})"
+
+
+def result(task: str) -> Any:  # Any: the default of a parameter of any type.
+    """Return a default that a Python task replaces by the result of another task.
+
+        >>> from rota.client import result
+        >>> def load(rows: list = result("extract")):
+        ...     return len(rows)
+
+    *load* gets the return value of the task ``extract``, or None if that has none. The task of
+    *load* must need ``extract``. A caller that passes ``rows`` replaces the result, as in tests.
+    """
+    return NeededResult(task)
