@@ -77,7 +77,7 @@ class Context:
         self._parameters = variables.get("ROTA_PARAMETERS", "")
         self._checkpoint = call["checkpoint"]
         self._results_text = call["results"]
-        self._results: dict[str, Json] | None = None
+        self._results: dict[str, Json] = {}
         self._percent = -1
         self._worker = worker
 
@@ -102,8 +102,8 @@ class Context:
     @property
     def results(self) -> dict[str, Json]:
         """The results of the tasks that this task needs, by name; None for a task without one."""
-        if self._results is None:
-            self._results = json.loads(self._results_text) if self._results_text else {}
+        if self._results_text and not self._results:
+            self._results = json.loads(self._results_text)
         return self._results
 
     def progress(self, percent: float) -> None:
@@ -460,17 +460,19 @@ def _given_arguments(text: str, context: Context) -> tuple[list[Json], dict[str,
 
 def _argument(value: Json, context: Context) -> Json:
     """Return *value*, or the result of a task for ``{"result": "task"}``."""
-    if isinstance(value, dict) and value.keys() == {"result"} and isinstance(value["result"], str):
+    if _is_object(value) and value.keys() == {"result"} and isinstance(value["result"], str):
         return _result_of(value["result"], context, "an argument")
     return value
 
 
+def _is_object(value: Json) -> bool:
+    return isinstance(value, dict)
+
+
 def _taken_parameters(target: Target, context: Context) -> dict[str, Json]:
-    parameters = context.parameters
-    if not isinstance(parameters, dict):
-        return {}
+    parameters: dict[str, Json] = context.parameters if _is_object(context.parameters) else {}
     if target.takes_any_name:
-        return parameters
+        return {**parameters}
     return {name: value for name, value in parameters.items() if name in target.names}
 
 

@@ -92,27 +92,27 @@ def without_arguments(function: str, parameters: str = "") -> Work:
     )
 
 
-@pytest.mark.parametrize(
-    ("work", "expected"),
-    [
-        (call("functions:needed"), {"extract": [1, 2], "silent": None}),
-        (
-            call("functions:echo", {"result": "extract"}, other={"result": "silent"}),
-            [[[1, 2]], {"other": None}],
-        ),
-        (
-            call("functions:echo", {"result": "extract", "more": 1}, [{"result": "extract"}]),
-            [[{"result": "extract", "more": 1}, [{"result": "extract"}]], {}],
-        ),
-        (without_arguments("functions:totals"), {"day": None, "rows": [1, 2], "factor": 1}),
-        (call("functions:totals", 5, factor=2), {"day": 5, "rows": [1, 2], "factor": 2}),
-        (call("functions:totals", rows=[]), {"day": None, "rows": [], "factor": 1}),
-        (
-            without_arguments("functions:totals", '{"factor": 3, "unknown": 4}'),
-            {"day": None, "rows": [1, 2], "factor": 3},
-        ),
-    ],
-)
+REACHED: list[tuple[Work, Json]] = [
+    (call("functions:needed"), {"extract": [1, 2], "silent": None}),
+    (
+        call("functions:echo", {"result": "extract"}, other={"result": "silent"}),
+        [[[1, 2]], {"other": None}],
+    ),
+    (
+        call("functions:echo", {"result": "extract", "more": 1}, [{"result": "extract"}]),
+        [[{"result": "extract", "more": 1}, [{"result": "extract"}]], {}],
+    ),
+    (without_arguments("functions:totals"), {"day": None, "rows": [1, 2], "factor": 1}),
+    (call("functions:totals", 5, factor=2), {"day": 5, "rows": [1, 2], "factor": 2}),
+    (call("functions:totals", rows=[]), {"day": None, "rows": [], "factor": 1}),
+    (
+        without_arguments("functions:totals", '{"factor": 3, "unknown": 4}'),
+        {"day": None, "rows": [1, 2], "factor": 3},
+    ),
+]
+
+
+@pytest.mark.parametrize(("work", "expected"), REACHED)
 def test_results_of_needed_tasks_reach_the_function(
     bench: Bench, work: Work, expected: Json
 ) -> None:
