@@ -83,6 +83,7 @@ class LocalAttempts:
         self._unrecorded: dict[AttemptKey, Ending] = {}
         self._fenced: set[AttemptKey] = set()
         self._is_closing = False
+        self._stopped_executors: frozenset[str] = frozenset()
         self.offered: set[AttemptKey] = set()
         """Sent here, and waiting to be confirmed (`rota.node.attempts.inbound_attempts`)."""
         self.unsandboxed_count = 0
@@ -193,7 +194,7 @@ class LocalAttempts:
         order = self._running.get(key)
         if order is None:
             return
-        if self._is_closing and ending.outcome is Outcome.CANCELLED:
+        if ending.outcome is Outcome.CANCELLED and order.work.executor in self._stopped_executors:
             # A closing node stops its attempts; the next process records them as lost.
             self._release(order)
             return
@@ -233,9 +234,16 @@ class LocalAttempts:
                 return output
         return None
 
-    def close(self) -> None:
-        """Start no more attempts; report only those that end without being stopped."""
+    def close(self, *, ends_hosted: bool = False) -> None:
+        """Start no more attempts; of those that this node stops, report no outcome.
+
+        Args:
+            ends_hosted: Whether this node stops the attempts of its warden, too. If not, an attempt
+                of the warden that ends as cancelled was cancelled by a user.
+        """
         self._is_closing = True
+        hosted = self.executors.hosted if ends_hosted else ()
+        self._stopped_executors = frozenset((*self.executors.own, *hosted))
 
     def _recorded(self, key: AttemptKey, refusal: str) -> None:
         del self._unrecorded[key]

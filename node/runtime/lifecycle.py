@@ -125,7 +125,7 @@ class NodeLifecycle:
         wiring.foundation.slot_table.close()
         await self._await_attempts()
         attempts.leases.tick()  # Attempts that outlive this process get a whole lease.
-        attempts.local.close()
+        attempts.local.close(ends_hosted=self._config.ends_attempts)
         for executor in self._to_close:
             await executor.close()
         # If the disk hangs, closing the commit raises it; or other copies do not answer.
@@ -135,7 +135,7 @@ class NodeLifecycle:
 
     async def _abandon(self) -> None:
         """Kill the attempts of this process: after a failure no lease deadline ends them."""
-        self.wiring.attempts.local.close()
+        self.wiring.attempts.local.close(ends_hosted=self._config.ends_attempts)
         for executor in self._to_close:
             await executor.close(Duration(0))
 

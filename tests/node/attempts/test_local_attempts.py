@@ -365,6 +365,31 @@ async def test_an_attempt_that_ends_during_the_close_of_the_node_is_recorded(
         assert [each.ending is None for each in task.attempts] == [False, True]
 
 
+async def test_an_attempt_of_the_warden_that_is_cancelled_during_the_close_is_recorded_as_cancelled(
+    tmp_path: Path,
+) -> None:
+    forgotten: list[AttemptKey] = []
+
+    def executors(ended: Ended, reported: Reported, right_of: RightOf) -> AttemptExecutors:
+        del reported, right_of
+        hosted = {"scripted": ScriptedExecutor(ended=ended, now=SystemClock().now)}
+        return AttemptExecutors(own={}, hosted=hosted, forget=forgotten.append)
+
+    async with running_works(HeldStore(), tmp_path, executors=executors) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
+        execution_id = await trigger(shards, await save(shards, "job", parameters=LONG))
+        attempts.close()
+        await cancel(shards, execution_id)
+        await until(lambda: _is_over(shards, execution_id))
+
+        tasks = wiring.context.history.tasks(shards.of_id(execution_id).id, execution_id)
+        [attempt] = tasks["main"].attempts
+
+    assert attempt.ending is not None
+    assert attempt.ending.outcome is Outcome.CANCELLED
+    assert [key.execution_id for key in forgotten] == [execution_id]
+
+
 async def test_attempts_of_a_lost_life_take_slots_again(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring:
