@@ -67,7 +67,7 @@ def main() -> None:
 
 def _requests(operations: Iterable[Described]) -> Iterator[str]:
     yield from table(
-        ("request", "does"),
+        ("request", "function"),
         (
             (f"[`{each.title}`](#{_anchor(each.title)})", cell(each.spec["summary"]))
             for each in operations
