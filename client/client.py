@@ -240,6 +240,7 @@ class Client:
         namespace: str | None = None,
         q: str | None = None,
         status: str | None = None,
+        last_status: str | None = None,
         labels: Labels | None = None,
         limit: int | None = None,
     ) -> Generator[JobView, None, None]:
@@ -248,12 +249,21 @@ class Client:
         Args:
             namespace: Only jobs in this namespace.
             q: Only jobs with this text in their name.
-            status: Only jobs that are ``scheduled``, ``running``, ``paused``, ``finished`` or
-                ``broken``.
+            status: Only jobs that are ``scheduled``, ``manual``, ``waiting``, ``running``,
+                ``paused``, ``finished`` or ``broken``.
+            last_status: Only jobs whose latest finished execution has the status ``success``,
+                ``failed`` or ``cancelled``.
             labels: Only jobs with all of these; the value None matches any.
             limit: Maximum number.
         """
-        page = partial(requests.jobs, namespace=namespace, q=q, status=status, labels=labels or {})
+        page = partial(
+            requests.jobs,
+            namespace=namespace,
+            q=q,
+            status=status,
+            last_status=last_status,
+            labels=labels or {},
+        )
         return self._over_pages(page, limit)
 
     def delete_job(

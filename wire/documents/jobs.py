@@ -155,6 +155,26 @@ class ScheduleView(View, frozen=True):
     next_fire_at: InstantText | None = None
 
 
+class LastExecutionView(View, frozen=True):
+    """The outcome of the latest finished execution of a job.
+
+    Attributes:
+        execution_id: Its id.
+        status: ``success``, ``failed`` or ``cancelled``; ``broken`` if its record cannot be read.
+        fire_time: When it was due; for a trigger, when it was requested.
+        started_at: When its first attempt started.
+        finished_at: When its last task ended.
+        reason: The reason of its status; empty for a success.
+    """
+
+    execution_id: str
+    status: str
+    fire_time: InstantText | None = None
+    started_at: InstantText | None = None
+    finished_at: InstantText | None = None
+    reason: str = ""
+
+
 class JobView(View, frozen=True):
     """A job.
 
@@ -162,8 +182,10 @@ class JobView(View, frozen=True):
         job_id: 16 hexadecimal digits; the first four are the hash slot of its name.
         name: Its name.
         namespace: Its namespace.
-        status: ``broken`` if its record cannot be shown; ``paused``; ``running`` while an execution
-            is unfinished; ``finished`` if its schedules have no further fire times and it has no
+        status: ``broken`` if its record cannot be shown; ``paused``; ``running`` while a task of an
+            execution runs or has run; ``waiting`` while its executions wait for a slot, for
+            dependencies or for earlier executions; ``manual`` if it has neither schedules nor
+            dependencies; ``finished`` if its schedules have no further fire times and it has no
             dependencies; otherwise ``scheduled``.
         version: The version of its definition, from 1.
         description: Its description.
@@ -180,6 +202,8 @@ class JobView(View, frozen=True):
         execution_id: Its latest unfinished execution.
         started_at: When that execution started.
         progress: The progress of that execution in percent; see `ExecutionView`.
+        last_execution: Its finished execution with the latest fire time; null if there is none
+            within the retention of the history, and in responses to requests that make changes.
         paused_at: When it was paused.
         paused_by: The caller that paused it.
         pause_reason: The reason of the pause.
@@ -210,6 +234,7 @@ class JobView(View, frozen=True):
     execution_id: str | None = None
     started_at: InstantText | None = None
     progress: int | None = None
+    last_execution: LastExecutionView | None = None
     paused_at: InstantText | None = None
     paused_by: str = ""
     pause_reason: str = ""

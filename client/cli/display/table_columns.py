@@ -60,6 +60,11 @@ def tasks_in_order(execution: ExecutionView) -> list[tuple[str, TaskView]]:
     return sorted((execution.tasks or {}).items(), key=start)
 
 
+def _last(job: JobView, at: Instant) -> str:
+    last = job.last_execution
+    return f"{last.status} {relative(last.finished_at, at)}".strip() if last else ""
+
+
 JOB: Look[JobView] = Look(
     name=full_name,
     columns=(
@@ -67,6 +72,7 @@ JOB: Look[JobView] = Look(
         Column("STATUS", lambda job, _: job.status),
         Column("SCHEDULE", lambda job, _: schedule_text(job)),
         Column("NEXT", lambda job, at: relative(job.next_fire_at, at)),
+        Column("LAST", _last, is_optional=True),
         Column("TASKS", lambda job, _: _tasks(job)),
         Column("ID", lambda job, _: job.job_id, is_wide=True),
         Column("VERSION", lambda job, _: str(job.version), is_wide=True),

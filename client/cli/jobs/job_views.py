@@ -19,9 +19,11 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.core.timing.instants import Instant
 from rota.wire.documents import JobView, LimitsView, SandboxView, TaskSpecView
 
-STATUSES = ("scheduled", "running", "paused", "finished", "broken")
+STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "broken")
+LAST_STATUSES = ("success", "failed", "cancelled")
 
 
 @click.command(
@@ -36,6 +38,19 @@ STATUSES = ("scheduled", "running", "paused", "finished", "broken")
 )
 @click.option("-q", "--query", metavar="TEXT", help="Only jobs with this text in their name.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only jobs in it.")
+@click.option(
+    "--last",
+    "last_status",
+    type=click.Choice(LAST_STATUSES),
+    help="Only jobs whose latest finished execution has this status.",
+)
+@click.option(
+    "--failing",
+    "last_status",
+    flag_value="failed",
+    type=click.Choice(LAST_STATUSES),
+    help="Short for --last failed.",
+)
 @click.option(
     "--label",
     "labels",
@@ -53,6 +68,7 @@ def list_jobs(
     *,
     query: str | None,
     status: str | None,
+    last_status: str | None,
     labels: tuple[str, ...],
     limit: int | None,
     namespace: str | None,
@@ -66,7 +82,7 @@ def list_jobs(
 
     def draw(found: Sequence[JobView]) -> None:
         if not found and form in ("table", "wide"):
-            is_filtered = bool(within or query or status or labels)
+            is_filtered = bool(within or query or status or last_status or labels)
             say("no such jobs" if is_filtered else "no jobs yet; see `rota jobs create --help`")
             return
         show_many(found, JOB, form)
@@ -74,7 +90,14 @@ def list_jobs(
     with connect() as client:
         live_table.show(
             lambda: list(
-                client.jobs(namespace=within, q=query, status=status, labels=wanted, limit=limit)
+                client.jobs(
+                    namespace=within,
+                    q=query,
+                    status=status,
+                    last_status=last_status,
+                    labels=wanted,
+                    limit=limit,
+                )
             ),
             draw,
             look=JOB,
@@ -120,6 +143,14 @@ def _label(text: str) -> tuple[str, str | None]:
     return key, value if equals else None
 
 
+def _last_text(job: JobView, at: Instant) -> str:
+    last = job.last_execution
+    if last is None:
+        return ""
+    ended = f"{last.status} {relative(last.finished_at, at)}, {last.execution_id}"
+    return f"{ended}: {last.reason}" if last.reason else ended
+
+
 def _print_job(job: JobView) -> None:
     at = now()
     coming = f"{absolute(job.next_fire_at)} UTC, {relative(job.next_fire_at, at)}"
@@ -131,6 +162,7 @@ def _print_job(job: JobView) -> None:
             ("status", job.status),
             ("broken", job.broken),
             ("paused", _paused_text(job)),
+            ("last", _last_text(job, at)),
             ("schedule", schedule_text(job)),
             ("next", coming if job.next_fire_at else ""),
             ("misfire", f"{job.misfire}, grace {span(job.grace_s)}"),

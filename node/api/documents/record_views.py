@@ -9,10 +9,11 @@ from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
     Execution,
+    ExecutionStatus,
     Task,
     TaskStatus,
 )
-from rota.core.model.job import Job, JobPlan, TaskSpec
+from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, SECOND, Instant, format_instant
@@ -36,6 +37,7 @@ from rota.wire.documents import (
     ErrorView,
     ExecutionView,
     JobView,
+    LastExecutionView,
     LedgerEntryView,
     LimitsView,
     NextFireView,
@@ -45,7 +47,7 @@ from rota.wire.documents import (
     TaskView,
 )
 
-JOB_STATUSES = ("scheduled", "running", "paused", "finished", "broken")
+JOB_STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "broken")
 
 
 def view_of(state: State, job: Job, *, is_complete: bool = False) -> JobView:
@@ -59,14 +61,31 @@ def view_of(state: State, job: Job, *, is_complete: bool = False) -> JobView:
     tasks = state.tasks[newest].values() if newest is not None else ()
     plan = state.plans[job.id]
     return complete_or_broken(
-        lambda: job_view(job, plan, latest, tasks, is_complete=is_complete),
+        lambda: job_view(
+            job, plan, latest, tasks, status=status_of(state, job), is_complete=is_complete
+        ),
         lambda why: broken_job(job, why),
     )
 
 
 def status_of(state: State, job: Job) -> str:
     """Return the status of a job of *state*, one of `JOB_STATUSES`."""
-    return _job_status(job, state.plans[job.id], is_busy=job.id in state.live)
+    plan, live = state.plans[job.id], state.live.get(job.id, ())
+    if any(at is not None and at > LATEST_INSTANT for at in plan.next_fires):
+        return "broken"
+    if job.pause is not None:
+        return "paused"
+    if any(state.executions[each].status is not ExecutionStatus.QUEUED for each in live):
+        return "running"
+    if live:
+        return "waiting"
+    return _idle_status(job.spec, plan)
+
+
+def _idle_status(spec: JobSpec, plan: JobPlan) -> str:
+    if spec.dependencies or any(at is not None for at in plan.next_fires):
+        return "scheduled"
+    return "finished" if spec.schedules else "manual"
 
 
 def job_view(
@@ -75,6 +94,7 @@ def job_view(
     latest: Execution | None,
     tasks: Collection[Task],
     *,
+    status: str,
     is_complete: bool = False,
 ) -> JobView:
     """Return the document of a job.
@@ -84,6 +104,7 @@ def job_view(
         plan: Its next fire times.
         latest: Its newest unfinished execution.
         tasks: The tasks of *latest*.
+        status: One of `JOB_STATUSES`.
         is_complete: Whether to include its definition.
     """
     spec, pause = job.spec, job.pause
@@ -92,7 +113,7 @@ def job_view(
         job_id=job.id,
         name=spec.name,
         namespace=spec.namespace,
-        status=_job_status(job, plan, is_busy=latest is not None),
+        status=status,
         version=job.version,
         description=spec.description,
         schedules=[
@@ -177,6 +198,20 @@ def _duplicate_view(duplicate: StandInExecution) -> DuplicateView:
     )
 
 
+def last_execution_view(execution: Execution | UnreadableExecution) -> LastExecutionView:
+    """Return the outcome of a finished execution."""
+    if isinstance(execution, UnreadableExecution):
+        return LastExecutionView(execution_id=execution.id, status="broken", reason=execution.why)
+    return LastExecutionView(
+        execution_id=execution.id,
+        status=execution.status.value,
+        fire_time=format_instant(execution.fire_at),
+        started_at=_instant(execution.started_at),
+        finished_at=_instant(execution.finished_at),
+        reason=execution.reason,
+    )
+
+
 def ledger_entry_view(entry: LedgerEntry | UnreadableEntry) -> LedgerEntryView:
     """Return the document of a ledger entry."""
     if isinstance(entry, UnreadableEntry):
@@ -207,18 +242,6 @@ def next_fire_view(number: int, preview: FirePreview) -> NextFireView:
         schedule=number,
         note=preview.note,
     )
-
-
-def _job_status(job: Job, plan: JobPlan, *, is_busy: bool) -> str:
-    if any(at is not None and at > LATEST_INSTANT for at in plan.next_fires):
-        return "broken"
-    if job.pause is not None:
-        return "paused"
-    if is_busy:
-        return "running"
-    fires_again = any(at is not None for at in plan.next_fires)
-    is_over = bool(job.spec.schedules) and not fires_again and not job.spec.dependencies
-    return "finished" if is_over else "scheduled"
 
 
 def _task_spec_view(task: TaskSpec) -> TaskSpecView:

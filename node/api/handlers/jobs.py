@@ -20,6 +20,7 @@ from rota.node.api.documents.record_views import ledger_entry_view, next_fire_vi
 from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.idempotency import write_once
 from rota.node.api.handlers.job_references import resolve
+from rota.node.api.handlers.last_executions import last_execution
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED, READING
 from rota.node.api.requests.operations import (
@@ -129,7 +130,8 @@ async def get_job(request: RequestContext) -> web.Response:
     shard, job = find_job(request, request.http.match_info["job"])
     request.principal.check(Verb.READ, job.spec.namespace)
     view = _job_view(job.id, request.state(shard))
-    return document(view, headers={"ETag": f'"{view.version}"'})
+    shown = msgspec.structs.replace(view, last_execution=last_execution(request, job.id))
+    return document(shown, headers={"ETag": f'"{view.version}"'})
 
 
 @operations.declare(

@@ -221,3 +221,73 @@ def test_a_ledger_is_read_from_either_end(node: Rotad) -> None:
 
     before_last = [each for each in oldest_first if each[0] < oldest_first[-1][0]]
     assert found == before_last[::-1]
+
+
+async def test_a_job_shows_its_finished_execution_with_the_latest_fire_time(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        await create(client, "fresh")
+        await create(client, "mixed")
+        await create(client, "failing", parameters={"outcome": "failed"})
+        for parameters in ({"outcome": "failed"}, {}):
+            await run(client, "mixed", parameters)
+        execution_id = await run(client, "failing", None)
+        [fresh, failing, mixed] = [
+            (await client.call("GET", f"/api/v1/jobs/{name}"))[1]
+            for name in ("fresh", "failing", "mixed")
+        ]
+        _, page = await client.call("GET", "/api/v1/jobs")
+
+        assert fresh["lastExecution"] is None
+        assert mixed["lastExecution"]["status"] == "success"
+        assert failing["lastExecution"] == {
+            "executionId": execution_id,
+            "status": "failed",
+            **{name: failing["lastExecution"][name] for name in ("fireTime", "startedAt")},
+            "finishedAt": failing["lastExecution"]["finishedAt"],
+            "reason": "task main failed: exited with code 1",
+        }
+        assert failing["lastExecution"]["finishedAt"] is not None
+        assert [job["lastExecution"] for job in page["items"]] == [
+            failing["lastExecution"],
+            None,
+            mixed["lastExecution"],
+        ]
+        assert await names(client, "lastStatus=failed&limit=1") == ["default/failing"]
+        assert await names(client, "lastStatus=success") == ["default/mixed"]
+        assert await names(client, "lastStatus=cancelled") == []
+
+
+async def run(client: Client, name: str, parameters: Any) -> str:
+    """Trigger a job, and return the id of its execution when that has ended."""
+    body = {} if parameters is None else {"parameters": parameters}
+    _, made = await client.call("POST", f"/api/v1/jobs/{name}/trigger", body)
+    path = f"/api/v1/executions/{made['executionId']}/wait?timeout=20s"
+    _, ended = await client.call("GET", path)
+    assert ended["finishedAt"], ended
+    return str(made["executionId"])
+
+
+async def test_the_status_of_a_job_is_that_of_its_executions_and_schedules(tmp_path: Path) -> None:
+    long = {"sleepMs": 10**9}
+    async with running_works(HeldStore(), tmp_path, slots=1) as wiring, serving(wiring) as client:
+        await create(client, "a-manual", schedule="@manual")
+        await create(client, "b-scheduled")
+        await create(client, "c-after", schedule=None, dependencies=["b-scheduled"])
+        await create(client, "d-running", parameters=long)
+        await create(client, "e-waiting", parameters=long)
+        await create(client, "f-over", schedule="@at 2020-01-01T00:00:00Z", misfire="skip")
+        for name in ("d-running", "e-waiting"):
+            await client.call("POST", f"/api/v1/jobs/{name}/trigger", {})
+        _, page = await client.call("GET", "/api/v1/jobs")
+
+        assert {job["name"]: job["status"] for job in page["items"]} == {
+            "a-manual": "manual",
+            "b-scheduled": "scheduled",
+            "c-after": "scheduled",
+            "d-running": "running",
+            "e-waiting": "waiting",
+            "f-over": "finished",
+        }
+        for status in ("manual", "waiting"):
+            [name] = await names(client, f"status={status}")
+            assert name.endswith(status)

@@ -25,7 +25,7 @@ def test_a_watch_prints_a_document_when_it_is_there_and_when_it_has_changed(rota
         second = json.loads(watch.stdout.readline())
         rest = interrupted(watch)
 
-    assert [each["status"] for each in (first, second)] == ["scheduled", "paused"]
+    assert [each["status"] for each in (first, second)] == ["manual", "paused"]
     assert (rest.status, rest.out) == (130, "")
 
 
@@ -44,10 +44,10 @@ def test_a_watched_list_prints_rows_that_are_new_or_have_changed(rota: Rota) -> 
 
     assert [line.split()[:2] for line in lines] == [
         ["JOB", "STATUS"],
-        ["rows/row-1", "scheduled"],
-        ["rows/row-2", "scheduled"],
+        ["rows/row-1", "manual"],
+        ["rows/row-2", "manual"],
         ["rows/row-2", "paused"],
-        ["rows/row-0", "scheduled"],
+        ["rows/row-0", "manual"],
     ]
 
 
@@ -112,7 +112,7 @@ def test_a_watch_continues_after_a_restart_of_the_node(rota_alone: Rota, tmp_pat
                 second = json.loads(watch.stdout.readline())
                 interrupted(watch)
 
-    assert [each["status"] for each in (first, second)] == ["scheduled", "paused"]
+    assert [each["status"] for each in (first, second)] == ["manual", "paused"]
     assert said.endswith("; trying again\n")
 
 

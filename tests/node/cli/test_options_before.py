@@ -23,7 +23,7 @@ def jobs(rota: Rota) -> None:
         ["-n", "before", "jobs", "-o", "name", "show", "report"],
         ["-n", "before", "-o", "name", "ls"],
         ["-n", "other", "jobs", "show", "report", "-n", "before", "-o", "name"],
-        ["-n", "before", "jobs", "--status", "scheduled", "-o", "name"],
+        ["-n", "before", "jobs", "--status", "manual", "-o", "name"],
     ],
 )
 def test_options_before_a_command_are_those_of_the_command(rota: Rota, argv: list[str]) -> None:

@@ -61,6 +61,7 @@ def test_what_is_none_is_left_out_of_the_query_and_a_list_is_repeated() -> None:
         namespace=None,
         q="x y",
         status=None,
+        last_status=None,
         labels={"team": "a&b", "gpu": None},
         limit=5,
         cursor=None,
