@@ -345,7 +345,7 @@ def test_codes_of_the_reference_are_those_of_the_api() -> None:
 
 
 def test_messages_of_the_reference_are_those_of_the_code() -> None:
-    section = PAGE.partition("## Refusals")[2]
+    section = PAGE.partition("## Errors")[2]
     messages = section.split("```")[1].strip().splitlines()
 
     for message in messages:
