@@ -111,7 +111,7 @@ class PythonExecutor:
             base_environment(environ, node_id=node_id, store_id=store_id),
             folders=self._folders,
             limiter=Limiter(f"{store_id} python"),
-            umask=terms.umask,
+            terms=terms,
         )
         self._spawner = one_thread("python-spawner")
         self._sweeper = one_thread("python-sweeper")

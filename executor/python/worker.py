@@ -7,6 +7,9 @@ settings and the messages on the socket.
 Standard output and error are one pipe. Both are flushed before the message that a call has ended,
 so the pipe then contains the whole output of the attempt.
 
+Before a call, the program starts itself afresh if the file of a module that it has loaded has
+changed, so that the call runs the new code.
+
 TERM requests the end of the current attempt. The way depends on the function:
 
 - ``async def``: its asyncio task is cancelled.
@@ -27,6 +30,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from types import FrameType, TracebackType
@@ -35,6 +39,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:  # Imported at the first coroutine: it takes 30 ms, a third of a worker's start.
     import asyncio
     import datetime
+
+    Stamp = tuple[int, int]
 
 Json = Any  # Any, as JSON is.
 
@@ -46,6 +52,10 @@ REASON_CHARACTERS_MAX = 300
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _NAMES_SHOWN = 10
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+
+CHECK_S = 0.5
+FILES_MAX = 2_000  # Two milliseconds for each check of all of them.
 
 _KILL_ROUNDS = 100  # Each ends a generation of processes; more are a fork bomb.
 _PR_SET_CHILD_SUBREAPER = 36
@@ -172,12 +182,17 @@ class NotCallable(Exception):
 class Worker:
     """Serves one executor for the life of this process."""
 
-    def __init__(self, control: socket.socket, folder: str, *, is_private: bool) -> None:
+    def __init__(
+        self, control: socket.socket, settings: dict[str, Json], environment: dict[str, str]
+    ) -> None:
         self._control = control
         self._frames = control.makefile("rb")
         self._lock = threading.Lock()  # Protects the socket and `_context`.
-        self._folder = folder
-        self._is_private = is_private
+        self._settings = settings
+        self._environment = environment
+        self._folder: str = settings["folder"]
+        self._is_private: bool = settings["is_private"]
+        self._code = LoadedCode()
         self._streams = sys.stdout, sys.stderr
         self._libc = _become_subreaper()
         self._memory = os.open("/proc/self/status", os.O_RDONLY)
@@ -194,14 +209,44 @@ class Worker:
     def serve(self) -> None:
         """Answer calls until the executor closes the socket."""
         signal.signal(signal.SIGTERM, self._terminate)
-        self.send({"type": "ready"})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # See `_start_again`.
+        if self._settings["pending"] < 0:
+            self.send({"type": "ready"})
+        else:
+            self._serve_call(_content_of(self._settings["pending"]))
         while True:
             head = self._frames.read(4)
             if len(head) < 4:
                 return
-            call = json.loads(self._frames.read(struct.unpack(">I", head)[0]))
-            ended = self._answer(call)
-            self.send(ended)
+            call = self._frames.read(struct.unpack(">I", head)[0])
+            if self._settings["reloads_code"] and self._code.has_changed():
+                self._start_again(call)
+            self._serve_call(call)
+
+    def _serve_call(self, call: bytes) -> None:
+        ended = self._answer(json.loads(call))
+        self._code.record()
+        self.send(ended)
+
+    def _start_again(self, call: bytes) -> None:
+        """Replace this program by a fresh one, in the same process, which begins with *call*.
+
+        So the executor need not know: process, socket and pipe stay the same. TERM waits until the
+        fresh program can handle it. If there is no interpreter any more, this program continues.
+        """
+        pending = os.memfd_create("rota-call")
+        os.write(pending, call)
+        kept = (pending, self._control.fileno())
+        for fd in kept:
+            os.set_inheritable(fd, True)
+        settings = json.dumps({**self._settings, "pending": pending})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            os.execve(sys.executable, [sys.executable, _FILE, settings], self._environment)
+        except OSError:
+            os.close(pending)
+            os.set_inheritable(self._control.fileno(), False)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def send(self, message: dict[str, Json], *, of: Context | None = None) -> None:
         """Send *message*; *of* is the context of the attempt that must be the current one.
@@ -334,6 +379,61 @@ class Worker:
 def _kilobytes(status: bytes, name: bytes) -> int:
     """Return an amount of memory from ``/proc/<pid>/status``, in bytes."""
     return int(status.partition(name)[2].split(None, 1)[0]) * 1024
+
+
+class LoadedCode:
+    """The files of the loaded modules without the standard library, to detect their changes."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[str, Stamp] = {}
+        self._module_count = 0
+        self._checked_at = 0.0
+
+    def record(self) -> None:
+        """Record the files of modules that were imported since the last call."""
+        if len(sys.modules) == self._module_count:
+            return
+        self._module_count = len(sys.modules)
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__dict__", {}).get("__file__")
+            if isinstance(file, str) and name != "__main__" and not _is_standard(file):
+                self._record(file)
+
+    def _record(self, file: str) -> None:
+        if file in self._stamps or len(self._stamps) >= FILES_MAX:
+            return
+        stamp = _stamp(file)
+        if stamp is not None:
+            self._stamps[file] = stamp
+
+    def has_changed(self) -> bool:
+        """Return True if a file has changed; looks at most every `CHECK_S`.
+
+        A file that is missing counts as unchanged: it is probably being replaced.
+        """
+        now = time.monotonic()
+        if now - self._checked_at < CHECK_S:
+            return False
+        self._checked_at = now
+        return any(_stamp(file) not in (None, before) for file, before in self._stamps.items())
+
+
+def _stamp(file: str) -> Stamp | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _is_standard(file: str) -> bool:
+    return file.startswith(_STANDARD) and "-packages" not in file[len(_STANDARD) :]
+
+
+def _content_of(fd: int) -> bytes:
+    with open(fd, "rb") as file:
+        file.seek(0)
+        return file.read()
 
 
 class Coroutines:
@@ -659,7 +759,7 @@ def _empty(folder: str) -> None:
 
 def main() -> None:
     """Serve the executor at the other end of the socket."""
-    settings = json.loads(sys.argv[1])
+    settings, environment = json.loads(sys.argv[1]), dict(os.environ)
     control = socket.socket(fileno=settings["control"])
     control.set_inheritable(False)
     own_folder = os.path.dirname(os.path.realpath(__file__))
@@ -669,7 +769,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, io.TextIOWrapper), stream
         stream.reconfigure(line_buffering=True)
-    Worker(control, settings["folder"], is_private=settings["is_private"]).serve()
+    Worker(control, settings, environment).serve()
 
 
 _FILE = main.__code__.co_filename

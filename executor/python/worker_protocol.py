@@ -34,12 +34,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         path: The first folders of its module search path.
         folder: The working directory of calls.
         is_private: True if *folder* is emptied after each call.
+        reloads_code: Whether to start afresh before a call if loaded code has changed on disk.
+        pending: The descriptor of a call that a worker left when it started afresh; -1 without one.
     """
 
     control: int
     path: tuple[str, ...]
     folder: str
     is_private: bool
+    reloads_code: bool
+    pending: int = -1
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from rota.core.model.attempt import ResourceLimits
+from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.kernel.cgroups import Cgroup
 from rota.executor.kernel.environment_reader import EnvironmentReader
 from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
@@ -56,16 +57,16 @@ class Starter:
         base: The variables that all attempts have.
         folders: Where private folders are made.
         limiter: Puts on limits.
-        umask: Of the workers.
+        terms: The node's settings for attempts.
     """
 
     def __init__(
-        self, base: Mapping[str, str], *, folders: Path, limiter: Limiter, umask: int
+        self, base: Mapping[str, str], *, folders: Path, limiter: Limiter, terms: AttemptSettings
     ) -> None:
         self._base = base
         self._folders = folders
         self._limiter = limiter
-        self._umask = umask
+        self._terms = terms
         self._numbers = count(1)
 
     def start(self, environment: Environment) -> StartedWorker:
@@ -97,6 +98,7 @@ class Starter:
             path=environment.path,
             folder=cwd,
             is_private=folder is not None,
+            reloads_code=self._terms.reloads_code,
         )
         argv = (interpreter, PROGRAM, msgspec.json.encode(settings).decode())
         limits = environment.limits
@@ -108,7 +110,7 @@ class Starter:
                     | {WORKER_VARIABLE: name},
                     cwd=cwd,
                     stdin="",
-                    umask=self._umask,
+                    umask=self._terms.umask,
                     inherited=(theirs.fileno(),),
                 )
             )

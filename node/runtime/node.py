@@ -337,6 +337,7 @@ def _terms_of(config: NodeConfig, umask: int) -> AttemptSettings:
         sandbox_tmp_bytes=config.sandbox_tmp_mb * MIB,
         container_memory=config.container_memory_mb * MIB,
         container_pids=config.container_pids,
+        reloads_code=config.reload_code,
     )
 
 

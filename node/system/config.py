@@ -188,6 +188,8 @@ class NodeConfig:
     # More than programs need, and fewer than a fork bomb.
     container_pids: int = ATTEMPTS.setting(1024, kinds.count(0, 1 << 22, note="0: no limit"),
         "Processes of a container whose task sets no limit.")
+    reload_code: bool = ATTEMPTS.setting(
+        True, kinds.TRUTH, "Load the code of Python tasks again when it has changed on disk.")
 
     history: Duration = STORAGE.setting(
         Duration(7 * DAY), kinds.ANY_DURATION, "Retention of finished executions and the ledger.")

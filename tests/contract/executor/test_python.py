@@ -1,9 +1,11 @@
 """Calls of the Python executor: arguments, results, failures, progress, stops and output."""
 
+import asyncio
 import json
 import select
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -15,8 +17,9 @@ from contract.executor.executor_host import (
     TOKEN,
     Host,
     kill_leftovers,
+    run_scenario,
 )
-from contract.executor.python_host import CALLED, ONE, Bench, Json, call
+from contract.executor.python_host import CALLED, ONE, Bench, Json, call, make_python_executor
 from rota.core.model.attempt import (
     CHECKPOINT_BYTES_MAX,
     OUTPUT_TAIL_BYTES,
@@ -30,7 +33,9 @@ from rota.core.model.attempt import (
     Work,
 )
 from rota.core.timing.instants import SECOND, Duration
+from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.python.executor import PythonExecutor
+from rota.executor.python.worker import CHECK_S
 
 
 @pytest.fixture(params=LOOPS)
@@ -119,6 +124,53 @@ def test_results_of_needed_tasks_reach_the_function(
     ending = ending_of_order(bench, load_order(work))
 
     assert json.loads(ending.result) == expected
+
+
+def versions_of(tmp_path: Path, **options: Any) -> tuple[list[int], bool]:
+    """Return the results of calls before and after a change of an imported module.
+
+    The second value is True if all calls ran in one process. The calls after the change end with
+    the first one that has a new result, or after ten seconds.
+    """
+    (tmp_path / "front.py").write_text(
+        "import os, back\n\ndef version():\n    return back.VERSION, os.getpid()\n"
+    )
+    (tmp_path / "back.py").write_text("VERSION = 1\n")
+    work = Work(executor="python", call=Call(function="front:version", path=(str(tmp_path),)))
+
+    async def scenario(host: Host) -> tuple[list[int], bool]:
+        found = [json.loads((await host.run(work)).result) for _ in range(2)]
+        (tmp_path / "back.py").write_text("VERSION = 22\n")
+        for _ in range(200):
+            if found[-1][0] != 1:
+                break
+            found.append(json.loads((await host.run(work)).result))
+            await asyncio.sleep(0.05)
+        return sorted({version for version, _ in found}), len({pid for _, pid in found}) == 1
+
+    make = make_python_executor(tmp_path / "executor", bounds=ONE, **options)
+    return run_scenario("asyncio", make, scenario)
+
+
+def test_a_change_of_an_imported_module_is_loaded_in_the_same_process(tmp_path: Path) -> None:
+    assert versions_of(tmp_path) == ([1, 22], True)
+
+
+def test_changed_code_is_not_loaded_if_the_node_does_not_want_it(tmp_path: Path) -> None:
+    work = Work(executor="python", call=Call(function="front:version", path=(str(tmp_path),)))
+    (tmp_path / "front.py").write_text("def version():\n    return 1\n")
+
+    async def scenario(host: Host) -> list[bytes]:
+        first = await host.run(work)
+        (tmp_path / "front.py").write_text("def version():\n    return 22\n")
+        await asyncio.sleep(2 * CHECK_S)
+        return [first.result, (await host.run(work)).result]
+
+    make = make_python_executor(
+        tmp_path / "executor", bounds=ONE, terms=AttemptSettings(reloads_code=False)
+    )
+
+    assert run_scenario("asyncio", make, scenario) == [b"1", b"1"]
 
 
 def test_large_results_reach_the_function(bench: Bench) -> None:
