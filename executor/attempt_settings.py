@@ -13,6 +13,7 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
         sandbox_tmp_bytes: Size of ``/tmp``, and of ``/dev/shm``, in each sandbox.
         container_memory: Bytes of a container whose task has no limit of memory; 0 for no limit.
         container_pids: Processes of one whose task has no limit of them; 0 for no limit.
+        url: Address of the node's API for tasks; empty if it is not known.
         reloads_code: Whether Python workers load code again that has changed on disk.
     """
 
@@ -21,6 +22,7 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
     container_memory: int = 2048 * MIB
     container_pids: int = 1024
     reloads_code: bool = True
+    url: str = ""
 
 
 USUAL = AttemptSettings()

@@ -197,6 +197,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         checkpoint: The last checkpoint that an attempt of the task saved; empty if there is none.
         results: Of a task that needs others: a JSON object with one member for each, null without
             a result; together at most `RESULTS_BYTES_MAX` and the names. Empty if it needs none.
+        job: ``namespace/name`` of its job; empty in the order of an older node.
     """
 
     key: AttemptKey
@@ -206,6 +207,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     session: CheckedSession = Session("")
     checkpoint: CheckpointBytes = b""
     results: bytes = b""
+    job: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a malformed task name: executors use it in names of files and folders."""

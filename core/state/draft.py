@@ -221,6 +221,7 @@ class Draft:
             session=attempt.session,
             checkpoint=self.checkpoint(execution.id, task.name),
             results=results,
+            job=execution.job_name,
         )
         self._effects.append(Launch(order, attempt.node_id))
 

@@ -98,11 +98,19 @@ class NotStartedError(Exception):
 
 
 def base_environment(
-    environ: Mapping[str, str], *, node_id: NodeId, store_id: str
+    environ: Mapping[str, str], *, node_id: NodeId, store_id: str, url: str = ""
 ) -> dict[str, str]:
-    """Return the variables that every attempt of a node gets; *environ* is the node's own."""
+    """Return the variables that every attempt of a node gets.
+
+    Args:
+        environ: The environment of the node.
+        node_id: The id of the node.
+        store_id: The id of its data directory.
+        url: Address of its API; empty if it is not known.
+    """
     inherited = {name: environ[name] for name in _FROM_NODE if name in environ}
-    return _DEFAULTS | inherited | {"ROTA_NODE_ID": node_id, STORE_VARIABLE: store_id}
+    ours = {"ROTA_NODE_ID": node_id, STORE_VARIABLE: store_id}
+    return _DEFAULTS | inherited | ours | ({"ROTA_URL": url} if url else {})
 
 
 def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[str, str]:
@@ -116,11 +124,20 @@ def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[s
         **base,
         **dict(order.work.env),
         **ours,
+        **variables_of(order),
+        **{name: f"{folder}/{file}" for name, file in files_of(order).items()},
+    }
+
+
+def variables_of(order: Order) -> dict[str, str]:
+    """Return the variables that describe the attempt of *order*."""
+    namespace, _, job = order.job.partition("/")
+    return {
         **mark_of(order.key),
         "ROTA_TOKEN": str(order.token),
         "ROTA_IDEMPOTENCY_KEY": order.key.execution_id,
         "ROTA_FIRE_TIME": format_instant(order.fire_at),
-        **{name: f"{folder}/{file}" for name, file in files_of(order).items()},
+        **({"ROTA_JOB": job, "ROTA_NAMESPACE": namespace} if job else {}),
     }
 
 

@@ -114,7 +114,9 @@ class ProcessExecutor:
         self.watch = FdWatch()
         self._folders = Folders(directory / "work")
         self._environment = LaunchEnvironment(
-            base_environment(environ, node_id=node_id, store_id=store_id), self._folders, terms
+            base_environment(environ, node_id=node_id, store_id=store_id, url=terms.url),
+            self._folders,
+            terms,
         )
         self._confiner = Confiner(
             self._environment,

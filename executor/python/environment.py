@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from rota.core.model.attempt import Call, Order, ResourceLimits
-from rota.core.timing.instants import format_instant
-from rota.executor.kernel.env_marker import mark_of
+from rota.executor.launch.spawn import variables_of
 
 _OF_ONE_CALL = ("ROTA_", "TRACEPARENT")
 """How the variables begin that rota gives to each attempt; all others are a worker's for life."""
@@ -54,8 +53,5 @@ def variables_of_call(order: Order) -> dict[str, str]:
     """Return the variables that are set for the time of one call."""
     return {
         **{name: value for name, value in order.work.env if name.startswith(_OF_ONE_CALL)},
-        **mark_of(order.key),
-        "ROTA_TOKEN": str(order.token),
-        "ROTA_IDEMPOTENCY_KEY": order.key.execution_id,
-        "ROTA_FIRE_TIME": format_instant(order.fire_at),
+        **variables_of(order),
     }

@@ -108,7 +108,7 @@ class PythonExecutor:
         for left in list(self._folders.iterdir()):
             shutil.rmtree(left, ignore_errors=True)
         self._starter = Starter(
-            base_environment(environ, node_id=node_id, store_id=store_id),
+            base_environment(environ, node_id=node_id, store_id=store_id, url=terms.url),
             folders=self._folders,
             limiter=Limiter(f"{store_id} python"),
             terms=terms,

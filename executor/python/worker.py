@@ -68,6 +68,8 @@ class Context:
 
     Attributes:
         execution_id: The execution.
+        job: The job's name.
+        namespace: The job's namespace.
         task: The task's name.
         attempt: The attempt's number within its task, from 1.
         token: The fencing token: 32 hexadecimal digits that sort by age.
@@ -78,6 +80,8 @@ class Context:
     def __init__(self, worker: Worker, call: dict[str, Json]) -> None:
         variables = call["variables"]
         self.execution_id = variables["ROTA_EXECUTION_ID"]
+        self.job = variables.get("ROTA_JOB", "")
+        self.namespace = variables.get("ROTA_NAMESPACE", "")
         self.task = variables["ROTA_TASK"]
         self.attempt = int(variables["ROTA_ATTEMPT"])
         self.token = variables["ROTA_TOKEN"]

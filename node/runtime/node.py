@@ -338,7 +338,17 @@ def _terms_of(config: NodeConfig, umask: int) -> AttemptSettings:
         container_memory=config.container_memory_mb * MIB,
         container_pids=config.container_pids,
         reloads_code=config.reload_code,
+        url=url_for_tasks(config),
     )
+
+
+def url_for_tasks(config: NodeConfig) -> str:
+    """Return the address at which tasks on this machine reach the API; empty for a free port."""
+    listen = config.listen
+    if not listen.port:
+        return ""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen.host, listen.host)
+    return f"http://{listen._replace(host=host)}"
 
 
 def _open_store(stack: AsyncExitStack, directory: DataDirectory) -> RocksStore:

@@ -11,6 +11,7 @@ import pytest
 
 from contract.executor.executor_host import (
     EXECUTION_ID,
+    FIRE_AT,
     LOOPS,
     TOKEN,
     Host,
@@ -23,7 +24,7 @@ from contract.executor.executor_host import (
     store_id_of,
     wait_until,
 )
-from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Outcome, Work
+from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Order, Outcome, Work
 from rota.core.timing.instants import (
     HOUR,
     MILLISECOND,
@@ -33,6 +34,7 @@ from rota.core.timing.instants import (
     format_instant,
     later,
 )
+from rota.executor.attempt_settings import AttemptSettings
 
 T = TypeVar("T")
 
@@ -172,6 +174,24 @@ def test_environment_is_minimal_and_names_the_attempt(bench: Bench) -> None:
         "ROTA_CHECKPOINT": f"{folder}/.rota-checkpoint",
         "ROTA_RESULT": f"{folder}/.rota-result",
     }
+
+
+def test_a_task_has_its_job_and_the_address_of_its_node(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> bytes:
+        order = Order(
+            key=AttemptKey(EXECUTION_ID, "main", 1),
+            token=TOKEN,
+            work=Work(shell="echo $ROTA_NAMESPACE $ROTA_JOB $ROTA_URL"),
+            fire_at=FIRE_AT,
+            job="billing/report",
+        )
+        host.executor.launch(order)
+        return (await host.ending(order.key)).output
+
+    terms = AttemptSettings(url="http://127.0.0.1:7400")
+    make = make_process_executor(tmp_path / "executor", terms=terms)
+
+    assert run_scenario("asyncio", make, scenario) == b"billing report http://127.0.0.1:7400\n"
 
 
 def test_private_folder_is_empty_and_goes_with_the_attempt(bench: Bench) -> None:

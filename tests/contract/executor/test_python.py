@@ -223,6 +223,7 @@ def test_the_context_describes_the_attempt(bench: Bench) -> None:
             work=call("functions:context"),
             fire_at=FIRE_AT,
             checkpoint=b'{"row": 500}',
+            job="billing/report",
         )
         host.executor.launch(order)
         return await host.ending(order.key)
@@ -233,6 +234,8 @@ def test_the_context_describes_the_attempt(bench: Bench) -> None:
         "execution_id": EXECUTION_ID,
         "task": "load",
         "attempt": 3,
+        "job": "report",
+        "namespace": "billing",
         "token": str(TOKEN),
         "idempotency_key": EXECUTION_ID,
         "fire_time": "2027-01-01T05:00:00+00:00",

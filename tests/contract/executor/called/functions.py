@@ -55,6 +55,8 @@ def context(ctx: Any) -> Json:  # Any: rota need not be installed where this run
         "execution_id": ctx.execution_id,
         "task": ctx.task,
         "attempt": ctx.attempt,
+        "job": ctx.job,
+        "namespace": ctx.namespace,
         "token": ctx.token,
         "idempotency_key": ctx.idempotency_key,
         "fire_time": ctx.fire_time.isoformat(),

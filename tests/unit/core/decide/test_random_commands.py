@@ -83,6 +83,7 @@ class WatchedShard(Shard):
                 self.launched[order.key] += 1
                 key = task_key(order.key.execution_id, order.key.task)
                 assert order.checkpoint == self.state.checkpoints.get(key, b"")
+                assert order.job == self.state.executions[order.key.execution_id].job_name
                 assert json.loads(order.results or b"{}") == self._needed_results(order.key)
             case WaitForSlot(execution_id, name):
                 self.waiting.add((execution_id, name))
