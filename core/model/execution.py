@@ -45,12 +45,12 @@ _E, _T = ExecutionStatus, TaskStatus
 EXECUTION_MOVES: Mapping[ExecutionStatus, Mapping[ExecutionStatus, str]] = {
     _E.QUEUED: {
         _E.RUNNING: "its first attempt starts",
-        _E.CANCELLED: "it is cancelled",
+        _E.CANCELLED: "a user cancels the execution",
     },
     _E.RUNNING: {
         _E.SUCCESS: "all tasks have ended and none has failed",
         _E.FAILED: "all tasks have ended and one has failed",
-        _E.CANCELLED: "it is cancelled and its last attempt has ended",
+        _E.CANCELLED: "a user has cancelled the execution, and its last attempt has ended",
     },
     _E.SUCCESS: {},
     _E.FAILED: {},
