@@ -33,6 +33,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -183,19 +184,28 @@ class NotCallable(Exception):
     """There is no function to call; the text is the reason."""
 
 
+class Launch(NamedTuple):
+    """What this program was started with.
+
+    Attributes:
+        settings: `rota.executor.python.worker_protocol.Settings`.
+        environment: The environment of the process at its start.
+    """
+
+    settings: dict[str, Json]
+    environment: dict[str, str]
+
+
 class Worker:
     """Serves one executor for the life of this process."""
 
-    def __init__(
-        self, control: socket.socket, settings: dict[str, Json], environment: dict[str, str]
-    ) -> None:
+    def __init__(self, control: socket.socket, launch: Launch) -> None:
         self._control = control
         self._frames = control.makefile("rb")
         self._lock = threading.Lock()  # Protects the socket and `_context`.
-        self._settings = settings
-        self._environment = environment
-        self._folder: str = settings["folder"]
-        self._is_private: bool = settings["is_private"]
+        self._launch = launch
+        self._folder: str = launch.settings["folder"]
+        self._is_private: bool = launch.settings["is_private"]
         self._code = LoadedCode()
         self._streams = sys.stdout, sys.stderr
         self._libc = _become_subreaper()
@@ -213,44 +223,27 @@ class Worker:
     def serve(self) -> None:
         """Answer calls until the executor closes the socket."""
         signal.signal(signal.SIGTERM, self._terminate)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # See `_start_again`.
-        if self._settings["pending"] < 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # See `start_again`.
+        settings = self._launch.settings
+        if settings["pending"] < 0:
             self.send({"type": "ready"})
         else:
-            self._serve_call(_content_of(self._settings["pending"]))
+            self._serve_call(_content_of(settings["pending"]))
         while True:
             head = self._frames.read(4)
             if len(head) < 4:
                 return
             call = self._frames.read(struct.unpack(">I", head)[0])
-            if self._settings["reloads_code"] and self._code.has_changed():
-                self._start_again(call)
+            if settings["reloads_code"] and self._code.has_changed():
+                start_again(
+                    call, self._control, self._launch, is_terminated=lambda: self._is_terminated
+                )
             self._serve_call(call)
 
     def _serve_call(self, call: bytes) -> None:
         ended = self._answer(json.loads(call))
         self._code.record()
         self.send(ended)
-
-    def _start_again(self, call: bytes) -> None:
-        """Replace this program by a fresh one, in the same process, which begins with *call*.
-
-        So the executor need not know: process, socket and pipe stay the same. TERM waits until the
-        fresh program can handle it. If there is no interpreter any more, this program continues.
-        """
-        pending = os.memfd_create("rota-call")
-        os.write(pending, call)
-        kept = (pending, self._control.fileno())
-        for fd in kept:
-            os.set_inheritable(fd, True)
-        settings = json.dumps({**self._settings, "pending": pending})
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        try:
-            os.execve(sys.executable, [sys.executable, _FILE, settings], self._environment)
-        except OSError:
-            os.close(pending)
-            os.set_inheritable(self._control.fileno(), False)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def send(self, message: dict[str, Json], *, of: Context | None = None) -> None:
         """Send *message*; *of* is the context of the attempt that must be the current one.
@@ -383,6 +376,41 @@ class Worker:
 def _kilobytes(status: bytes, name: bytes) -> int:
     """Return an amount of memory from ``/proc/<pid>/status``, in bytes."""
     return int(status.partition(name)[2].split(None, 1)[0]) * 1024
+
+
+def start_again(
+    call: bytes, control: socket.socket, launch: Launch, *, is_terminated: Callable[[], bool]
+) -> None:
+    """Replace this program by a fresh one, in the same process, which begins with *call*.
+
+    So the executor need not know: process, socket and pipe stay the same. TERM waits until the
+    fresh program can handle it. This program continues if TERM has come before, or if there is no
+    interpreter any more.
+
+    Args:
+        call: The frame of the call, without its length.
+        control: The socket of this worker.
+        launch: What this program was started with.
+        is_terminated: Returns True if TERM has come.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    if not is_terminated():
+        with suppress(OSError):
+            _execute(call, control, launch)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _execute(call: bytes, control: socket.socket, launch: Launch) -> None:
+    pending = os.memfd_create("rota-call")
+    try:
+        os.write(pending, call)
+        os.set_inheritable(pending, True)
+        control.set_inheritable(True)
+        settings = json.dumps({**launch.settings, "pending": pending})
+        os.execve(sys.executable, [sys.executable, _FILE, settings], launch.environment)
+    finally:  # There is no new program.
+        control.set_inheritable(False)
+        os.close(pending)
 
 
 class LoadedCode:
@@ -763,7 +791,8 @@ def _empty(folder: str) -> None:
 
 def main() -> None:
     """Serve the executor at the other end of the socket."""
-    settings, environment = json.loads(sys.argv[1]), dict(os.environ)
+    settings = json.loads(sys.argv[1])
+    launch = Launch(settings, dict(os.environ))
     control = socket.socket(fileno=settings["control"])
     control.set_inheritable(False)
     own_folder = os.path.dirname(os.path.realpath(__file__))
@@ -773,7 +802,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, io.TextIOWrapper), stream
         stream.reconfigure(line_buffering=True)
-    Worker(control, settings, environment).serve()
+    Worker(control, launch).serve()
 
 
 _FILE = main.__code__.co_filename
