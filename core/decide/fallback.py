@@ -82,7 +82,7 @@ def reconcile_fires(draft: Draft, command: ReconcileFires) -> None:
             due = next_fires[number]
             undecided = None if due is None else _from(entry, due, schedule)
             if undecided is not None and undecided.until <= draft.now:
-                _record_fires(draft, undecided, command.node_id)
+                _record_fires(draft, job.spec.full_name, undecided, command.node_id)
                 next_fires[number] = next_fire(schedule, undecided.until)
     if tuple(next_fires) != plan.next_fires:
         fresh = replace(plan, next_fires=tuple(next_fires))
@@ -100,12 +100,13 @@ def _from(entry: LedgerEntry, due: Instant, schedule: Schedule) -> LedgerEntry |
     return replace(entry, fire_at=times[0], count=len(times))
 
 
-def _record_fires(draft: Draft, entry: LedgerEntry, node_id: NodeId) -> None:
+def _record_fires(draft: Draft, job_name: str, entry: LedgerEntry, node_id: NodeId) -> None:
     reason = f"{entry.reason}; " if entry.reason else ""
     recorded = replace(entry, reason=f"{reason}decided by {node_id}, which stood in")
     key = ledger_key(entry.job_id, entry.fire_at, entry.schedule)
     draft.put(Table.LEDGER, key, recorded)
     _put_by_age(draft, entry.fire_at, Pointer(Table.LEDGER, key))
+    draft.publish_fires(job_name, recorded)
     if entry.outcome is FireOutcome.FIRED:
         draft.put(Table.STAND_IN, entry.execution_id, StandInRun(node_id))
         # If the execution is never reported, this record expires with the history.

@@ -305,6 +305,7 @@ def _record(
         reason=reason,
     )
     draft.put(Table.LEDGER, key, entry)
+    draft.publish_fires(due.job.spec.full_name, entry)
     if outcome is not FireOutcome.FIRED:
         # The entry of a fire goes with its execution.
         pointer = Pointer(Table.LEDGER, key)

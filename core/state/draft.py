@@ -21,6 +21,7 @@ from rota.core.model.execution import (
 )
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.model.job import Job, JobPlan, TaskSpec
+from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import State
 from rota.core.vocabulary.changes import Change, Checkpoint, Record, Table
 from rota.core.vocabulary.decision import Decision, Limits, Reply, Situation
@@ -31,6 +32,7 @@ from rota.core.vocabulary.effects import (
     Launch,
     PostponedEffects,
     Publish,
+    PublishFires,
     PublishJob,
 )
 
@@ -274,6 +276,20 @@ class Draft:
         self._effects.append(
             PublishJob(
                 at=self.now, job_id=job.id, job=job.spec.full_name, event=event, detail=detail
+            )
+        )
+
+    def publish_fires(self, job_name: str, entry: LedgerEntry) -> None:
+        """Publish the outcome of the fire times of *entry*."""
+        self._effects.append(
+            PublishFires(
+                at=self.now,
+                job_id=entry.job_id,
+                job=job_name,
+                outcome=entry.outcome,
+                fire_at=entry.fire_at,
+                count=entry.count,
+                detail=entry.reason,
             )
         )
 

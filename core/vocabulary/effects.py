@@ -11,6 +11,7 @@ import msgspec
 from rota.core.model.attempt import AttemptKey, Order, Selector
 from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.ids import ExecutionId, JobId, NodeId
+from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import OutboxItem
 from rota.core.vocabulary.commands import TimerCommand
@@ -132,7 +133,39 @@ class PublishJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
 
 
-Effect = Launch | Stop | WaitForSlot | SetTimer | ClearTimer | Deliver | Publish | PublishJob
+class PublishFires(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Publish and count the outcome of fire times of a schedule.
+
+    Attributes:
+        at: Shard time of the decision.
+        job: Full name of the job.
+        outcome: Of each of the fire times; ``fired`` is counted only, since the execution has
+            events of its own.
+        fire_at: The first of the fire times.
+        count: Their number, at least 1.
+        detail: The reason, as in the ledger.
+    """
+
+    at: Instant
+    job_id: JobId
+    job: str
+    outcome: FireOutcome
+    fire_at: Instant
+    count: int
+    detail: str = ""
+
+
+Effect = (
+    Launch
+    | Stop
+    | WaitForSlot
+    | SetTimer
+    | ClearTimer
+    | Deliver
+    | Publish
+    | PublishJob
+    | PublishFires
+)
 
 
 class PostponedEffects(msgspec.Struct, frozen=True):

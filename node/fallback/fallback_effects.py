@@ -15,6 +15,7 @@ from rota.core.vocabulary.effects import (
     Effect,
     Launch,
     Publish,
+    PublishFires,
     PublishJob,
     SetTimer,
     Stop,
@@ -124,5 +125,5 @@ class FallbackEffects:
                 self._stand_ins.wait_for_slot(fallback, command)
             case Publish(status=status) if status in FINAL_EXECUTION_STATES:
                 self._stand_ins.execution_ended(fallback)
-            case Publish() | PublishJob() | Deliver():
+            case Publish() | PublishJob() | PublishFires() | Deliver():
                 pass  # The shard publishes it after reconciliation.

@@ -24,8 +24,9 @@ import msgspec
 from rota.core.errors import Kind, Refused
 from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.ids import ExecutionId, JobId
+from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND, Duration, Instant, format_instant
-from rota.core.vocabulary.effects import JobEvent, Publish, PublishJob, TaskEvent
+from rota.core.vocabulary.effects import JobEvent, Publish, PublishFires, PublishJob, TaskEvent
 from rota.node.system.clock import Clock
 from rota.node.system.pacing import Pace
 from rota.wire.documents import EventView
@@ -43,11 +44,13 @@ KEEP_ALIVE_S = 15.0
 """Time without events after which a reader gets an empty batch: proxies often close a connection
 that is silent for a minute."""
 
-Event = Publish | PublishJob
-Happening = ExecutionStatus | TaskStatus | TaskEvent | JobEvent
+Event = Publish | PublishJob | PublishFires
+Happening = ExecutionStatus | TaskStatus | TaskEvent | JobEvent | FireOutcome
 
 TYPES: Mapping[Happening, str] = {
     **{event: f"job.{event.value}" for event in JobEvent},
+    # A fire time that fired has the events of its execution.
+    **{each: f"fire.{each.value}" for each in FireOutcome if each is not FireOutcome.FIRED},
     **{status: f"execution.{status.value}" for status in ExecutionStatus},
     # Tasks are blocked from the beginning of their execution: that is no event.
     **{status: f"task.{status.value}" for status in TaskStatus if status is not TaskStatus.BLOCKED},
@@ -110,7 +113,7 @@ class Filter:
     def admits(self, event: Event) -> bool:
         """Return True if *event* passes the filter."""
         if self.execution_id is not None and (
-            isinstance(event, PublishJob) or event.execution_id != self.execution_id
+            not isinstance(event, Publish) or event.execution_id != self.execution_id
         ):
             return False
         return (
@@ -307,6 +310,8 @@ class Reader:
 def _happening(event: Event) -> Happening:
     if isinstance(event, PublishJob):
         return event.event
+    if isinstance(event, PublishFires):
+        return event.outcome
     return event.status if event.percent is None else TaskEvent.PROGRESS
 
 
@@ -325,6 +330,17 @@ def _encoded(event_id: EventId, event: Event) -> EncodedEvent:
             status=event.status.value,
             detail=event.detail,
             progress=event.percent,
+        )
+    elif isinstance(event, PublishFires):
+        view = EventView(
+            id=text,
+            type=kind,
+            at=format_instant(event.at),
+            job_id=event.job_id,
+            job=event.job,
+            fire_at=format_instant(event.fire_at),
+            count=event.count,
+            detail=event.detail,
         )
     else:
         view = EventView(

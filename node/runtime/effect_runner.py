@@ -10,6 +10,7 @@ from prometheus_client import Counter
 
 from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
 from rota.core.model.ids import NodeId, instant_of
+from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND, Duration
 from rota.core.vocabulary.commands import Command, TakeOver
 from rota.core.vocabulary.decision import FreeSlots
@@ -20,6 +21,7 @@ from rota.core.vocabulary.effects import (
     JobEvent,
     Launch,
     Publish,
+    PublishFires,
     PublishJob,
     SetTimer,
     Stop,
@@ -104,6 +106,7 @@ class EffectRunner:
         self._ended: dict[ExecutionStatus | TaskStatus, Counter] = {
             status: metrics.executions.labels(status.value) for status in FINAL_EXECUTION_STATES
         }
+        self._fires = {each: metrics.fires.labels(each.value) for each in FireOutcome}
         self._open_count = self._unreadable_count = 0
         self.all_open = asyncio.Event()
 
@@ -172,6 +175,10 @@ class EffectRunner:
                 self._attempts.launch(order)
             case Launch(order=order, node_id=node_id):
                 self._outbound.launch(shard, order, node_id)
+            case PublishFires(outcome=outcome, count=count):
+                self._fires[outcome].inc(count)
+                if outcome is not FireOutcome.FIRED:
+                    self._events.publish(effect)
             case PublishJob():
                 self._events.publish(effect)
                 if effect.event is JobEvent.POSSIBLE_DUPLICATE:

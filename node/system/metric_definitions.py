@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from rota.core.model.execution import EXECUTION_MOVES
+from rota.core.model.ledger import FireOutcome
 from rota.core.replication.authority.health_conditions import HealthCondition
 from rota.core.replication.row_digests import Result
 
@@ -65,6 +66,7 @@ _ROUND_TRIP_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0
 _SYNC_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 
 _ENDED = Label("status", tuple(each.value for each, moves in EXECUTION_MOVES.items() if not moves))
+_FIRE_OUTCOME = Label("outcome", tuple(each.value for each in FireOutcome))
 _CONDITION = Label("reason", tuple(each.value for each in HealthCondition))
 _DIRECTION = Label("direction", ("sent", "received"))
 
@@ -84,6 +86,13 @@ _ALL = (
         "rota_executions_total", _COUNTER, "executions",
         "executions that ended",
         labels=(_ENDED,),
+    ),
+    MetricDefinition(
+        "rota_fires_total", _COUNTER, "fire times",
+        "fire times of schedules that this node decided, by outcome; outcomes other than `fired` "
+        "began no execution of their own",
+        labels=(_FIRE_OUTCOME,),
+        see="jobs.md#the-ledger",
     ),
     MetricDefinition(
         "rota_attempts_unsandboxed_total", _COUNTER, "attempts",

@@ -8,9 +8,11 @@ class EventView(View, frozen=True):
 
     Attributes:
         id: The value of ``Last-Event-ID`` with which the stream resumes after this event.
-        type: ``job.created``, ``execution.running``, ``task.failed`` and so on; types that begin
-            with ``stream.`` are about the stream itself.
+        type: ``job.created``, ``fire.skipped``, ``execution.running``, ``task.failed`` and so on;
+            types that begin with ``stream.`` are about the stream itself.
         at: When it was decided.
+        fire_at: The first of the fire times; only for types that begin with ``fire.``.
+        count: The number of fire times with this outcome; only for types that begin with ``fire.``.
         job_id: The id of its job.
         job: The ``namespace/name`` of its job.
         execution_id: Its execution.
@@ -32,3 +34,5 @@ class EventView(View, frozen=True):
     status: str | None = None
     detail: str = ""
     progress: int | None = None
+    fire_at: InstantText | None = None
+    count: int | None = None

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from rota.core.errors import Problem, invalid, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id
+from rota.core.model.ledger import FireOutcome
 from rota.core.quoting import in_quotes
 from rota.core.vocabulary.effects import JobEvent, TaskEvent
 from rota.node.api.forwarding.merged_events import merged_batches
@@ -79,7 +80,7 @@ STATUS: Repeatable[Happenings] = Repeatable(
     _one_of(
         (happening.value, happening)
         for happening in TYPES
-        if not isinstance(happening, JobEvent | TaskEvent)
+        if not isinstance(happening, JobEvent | TaskEvent | FireOutcome)
     ),
     frozenset(),
     {"type": "string"},

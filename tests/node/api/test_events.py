@@ -94,6 +94,38 @@ async def test_changes_of_a_job_are_published(wiring: NodeWiring, client: Client
     assert all(each.items() >= nothing.items() for each in delivered)
 
 
+async def test_fire_times_without_an_execution_are_published_and_counted(
+    wiring: NodeWiring, client: Client
+) -> None:
+    async with following(client.url) as stream:
+        await stream.next()
+        job_id = await created(client, name="rests", schedule="* * * * * *")
+        await client.call("POST", "/api/v1/jobs/rests/pause", {"reason": "inventory"})
+        delivered = await stream.until("fire.paused")
+
+    event = delivered[-1]
+    assert (event["jobId"], event["job"], event["count"]) == (job_id, "default/rests", 1)
+    assert event["fireAt"] <= event["at"]
+    assert event["detail"].endswith(": inventory")
+    nothing = {"executionId": None, "task": None, "attempt": None, "status": None}
+    assert event.items() >= nothing.items()
+    assert 'rota_fires_total{outcome="paused"} 1.0' in wiring.context.metrics.text().decode()
+
+
+async def test_a_fire_time_that_fired_is_counted_and_has_the_events_of_its_execution_only(
+    wiring: NodeWiring, client: Client
+) -> None:
+    async with following(client.url) as stream:
+        await stream.next()
+        await created(client, name="works", schedule="* * * * * *")
+        delivered = await stream.until("execution.queued")
+        await stream.until("execution.success")
+
+    assert [each["type"] for each in delivered] == ["job.created", "execution.queued"]
+    assert 'rota_fires_total{outcome="fired"}' in wiring.context.metrics.text().decode()
+    assert 'rota_fires_total{outcome="fired"} 0.0' not in wiring.context.metrics.text().decode()
+
+
 async def test_no_event_is_published_before_its_commit(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as wiring, serving(wiring) as client:

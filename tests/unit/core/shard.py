@@ -72,6 +72,7 @@ from rota.core.vocabulary.effects import (
     Deliver,
     PostponedEffects,
     Publish,
+    PublishFires,
     SetTimer,
     Timescale,
 )
@@ -201,6 +202,7 @@ class Shard:
         space: Free space on the node's disk.
         elapsed: The monotonic clock, which `pass_time` advances.
         effects: All effects of the last command.
+        published_fires: All outcomes of fire times that were published.
         timers: Timers that are set and have not rung.
         messages: Messages sent and not yet delivered, oldest first, by their key in the outbox.
         rows: The stored state and history, encoded.
@@ -220,6 +222,7 @@ class Shard:
     state: State = field(default_factory=State)
     copy: LocalCopy = field(default_factory=lambda: copy_from(ORIGIN, Epoch(1)))
     effects: list[Consequence] = field(default_factory=list[Consequence])
+    published_fires: list[PublishFires] = field(default_factory=list[PublishFires])
     timers: dict[Timer, int] = field(default_factory=dict[Timer, int])
     messages: dict[str, DependencyMessage] = field(default_factory=dict[str, DependencyMessage])
     rows: dict[tuple[Table, str], bytes] = field(default_factory=dict[tuple[Table, str], bytes])
@@ -328,6 +331,8 @@ class Shard:
                 self.timers[Timer(due, command, timescale)] = counted
             case ClearTimer(due, command, timescale):
                 self.timers.pop(Timer(due, command, timescale), None)
+            case PublishFires():
+                self.published_fires.append(effect)
             case Deliver(item):
                 self.messages[item.key] = item.message
             case _:

@@ -8,6 +8,7 @@ from rota.core.model.attempt import Outcome
 from rota.core.model.execution import ExecutionStatus
 from rota.core.model.ids import AllocationId, ExecutionId, JobId, NodeId
 from rota.core.model.job import Consistency, Misfire, Overlap, problems_of
+from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND, Duration
 from rota.core.vocabulary.changes import StandInExecution, Table
 from rota.core.vocabulary.commands import (
@@ -18,7 +19,7 @@ from rota.core.vocabulary.commands import (
     ReconcileFires,
     SaveJob,
 )
-from rota.core.vocabulary.effects import JobEvent, PublishJob
+from rota.core.vocabulary.effects import JobEvent, PublishFires, PublishJob
 from unit.core.shard import Shard, at, every, job
 
 AVAILABLE = Consistency.AVAILABLE
@@ -105,6 +106,8 @@ def test_a_stand_in_with_a_wrong_clock_claims_no_future_fire_time() -> None:
     home.do(claim_of(fallback, job_id))
 
     assert home.outcomes() == [("12:00:10", 1, "fired")]
+    [published] = home.all_effects(PublishFires)
+    assert (published.outcome, published.fire_at) == (FireOutcome.FIRED, at("12:00:10"))
     assert home.state.plans[job_id].next_fires == (at("12:00:20"),)
 
 

@@ -4,6 +4,7 @@ Random schedules, policies, outages, clocks set forward and back, full shards, t
 deletions; `fire_times` is the oracle.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -132,7 +133,17 @@ def test_every_fire_time_has_exactly_one_outcome_and_the_right_one(
         assert [fire for entry in entries for fire in fires_of(entry, schedule)] == expected
         for entry in entries:
             check_outcome(Context(shard, spec, schedule), entry)
+    check_published(shard)
     check_executions(shard, spec)
+
+
+def check_published(shard: Shard) -> None:
+    """Check that each entry of the ledger was published once, as recorded."""
+    published = [
+        (each.fire_at, each.outcome, each.count, each.detail) for each in shard.published_fires
+    ]
+    recorded = [(each.fire_at, each.outcome, each.count, each.reason) for each in shard.ledger()]
+    assert Counter(published) == Counter(recorded)
 
 
 def happen(shard: Shard, job_id: JobId, event: Event) -> None:
