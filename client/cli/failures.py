@@ -1,5 +1,9 @@
 """Error messages and exit statuses of commands: what failed, where, and the remedy."""
 
+import click
+import msgspec
+from msgspec.structs import replace
+
 from rota.client.cli.cluster.node import NotDrained
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.execution_names import NoExecution
@@ -21,6 +25,7 @@ from rota.client.errors import (
 )
 from rota.client.transport.endpoints import DEFAULT_URL
 from rota.core.errors import Refused, RotaError
+from rota.wire.documents import FieldProblem, ProblemView
 
 EX_BUG = 70
 
@@ -72,7 +77,47 @@ def report(error: Exception) -> int:
         raise error
     for line in _lines(error):
         say(line)
+    return _status(error)
+
+
+def report_as_json(error: RotaError) -> int:
+    """Print an error as one line: a problem document (RFC 9457) with a ``hint``, if there is one.
+
+    Returns:
+        The exit status.
+    """
+    hint = _hint(error)
+    document = msgspec.to_builtins(_problem(error)) | ({"hint": hint} if hint else {})
+    say(msgspec.json.encode(document).decode())
+    return _status(error)
+
+
+def report_usage_as_json(error: click.ClickException) -> None:
+    """Print an error of the command line as one line, like `report_as_json`."""
+    say(msgspec.json.encode(_problem_of("wrong_usage", error.format_message())).decode())
+
+
+def _status(error: RotaError) -> int:
     return next((status for kind, status in STATUSES if isinstance(error, kind)), EX_BUG)
+
+
+def _problem(error: RotaError) -> ProblemView:
+    match error:
+        case RequestFailed():
+            return error.problem
+        case Refused():
+            errors = [FieldProblem(each.pointer, each.detail) for each in error.problems]
+            return replace(_problem_of(error.code, error.detail), errors=errors)
+        case _:
+            return _problem_of(error.code, str(error))
+
+
+def _problem_of(code: str, detail: str) -> ProblemView:
+    """Return the document of an error without an answer of a node: its HTTP status is 0."""
+    title = code.replace("_", " ").capitalize()
+    return ProblemView(
+        type=f"urn:rota:problem:{code}", title=title, status=0, code=code, detail=detail
+    )
 
 
 def _lines(error: RotaError) -> list[str]:

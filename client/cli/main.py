@@ -23,11 +23,12 @@ import rota
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.aliases import ADVICE, ALIASES
 from rota.client.cli.inputs.command_groups import Entry, LazyGroup, namespace_before, output_before
-from rota.client.cli.inputs.options import examples, url_option
+from rota.client.cli.inputs.options import FORM, examples, url_option
 from rota.client.cli.setup.completion import VARIABLE
 from rota.core.errors import RotaError
 
 EX_USAGE = 2
+JSON_FORMS = ("json", "jsonl")
 EX_IO = 74
 EX_INTERRUPTED = 130
 EX_UNREAD = 141
@@ -72,13 +73,18 @@ COMMANDS = {
 
 
 class Program(LazyGroup):
-    """The program: a group that adds near names to errors about jobs that do not exist."""
+    """The program: a group that completes and prints the errors of its commands.
+
+    Errors about jobs that do not exist get near names. With ``-o json`` or ``-o jsonl`` errors are
+    printed as JSON.
+    """
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command.
 
         Raises:
             RotaError: The command failed.
+            click.ClickException: Its arguments are wrong.
         """
         try:
             return super().invoke(ctx)
@@ -87,7 +93,18 @@ class Program(LazyGroup):
                 from rota.client.cli.inputs.near_names import add_near_names
 
                 add_near_names(error)
-            raise
+            if ctx.meta.get(FORM) not in JSON_FORMS:
+                raise
+            from rota.client.cli.failures import report_as_json
+
+            return report_as_json(error)
+        except click.ClickException as error:
+            if ctx.meta.get(FORM) not in JSON_FORMS:
+                raise
+            from rota.client.cli.failures import report_usage_as_json
+
+            report_usage_as_json(error)
+            return EX_USAGE
 
 
 @click.group(

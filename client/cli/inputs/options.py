@@ -27,6 +27,8 @@ REPEATS_MAX = 2
 COMPLETION_S = 0.5
 """Maximum delay of a completion."""
 COMPLETIONS_MAX = 200
+FORM = "rota.form"
+"""Key of the value of ``--output``, among the values of a context."""
 FORMATS = ("table", "wide", "json", "jsonl", "yaml", "name")
 
 
@@ -143,8 +145,17 @@ def output_option(forms: Sequence[str]) -> Callable[[F], F]:
         type=click.Choice(forms),
         metavar="FORM",
         default=default,
+        # Errors in other options are reported in this form.
+        is_eager=True,
+        callback=_keep_form,
         help=f"{', '.join(forms[:-1])} or {forms[-1]}.  [default: $ROTA_OUTPUT or {forms[0]}]",
     )
+
+
+def _keep_form(ctx: click.Context, param: click.Parameter, form: str) -> str:
+    del param
+    ctx.meta[FORM] = form
+    return form
 
 
 def dry_run_option(command: F) -> F:
