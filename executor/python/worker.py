@@ -56,6 +56,8 @@ _NAMES_SHOWN = 10
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 CHECK_S = 0.5
+CLOCK_TICK_S = 0.01  # Times of files are those of the kernel's last tick.
+UNCERTAIN = (-1, -1)  # Stands for the stamp of a file that may have been written after its import.
 FILES_MAX = 2_000  # Two milliseconds for each check of all of them.
 
 _KILL_ROUNDS = 100  # Each ends a generation of processes; more are a fork bomb.
@@ -241,8 +243,9 @@ class Worker:
             self._serve_call(call)
 
     def _serve_call(self, call: bytes) -> None:
+        began = time.time()
         ended = self._answer(json.loads(call))
-        self._code.record()
+        self._code.record(began, time.time())
         self.send(ended)
 
     def send(self, message: dict[str, Json], *, of: Context | None = None) -> None:
@@ -421,22 +424,31 @@ class LoadedCode:
         self._module_count = 0
         self._checked_at = 0.0
 
-    def record(self) -> None:
-        """Record the files of modules that were imported since the last call."""
+    def record(self, began: float, ended: float) -> None:
+        """Record the files of modules that a call has imported.
+
+        A file that was written during the call may have been written after its import, so it
+        counts as changed, which costs one restart of the program at most.
+
+        Args:
+            began: When the call began, in seconds since 1970.
+            ended: When it ended; later times of files are those of another clock, and say nothing.
+        """
         if len(sys.modules) == self._module_count:
             return
         self._module_count = len(sys.modules)
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if isinstance(file, str) and name != "__main__" and not _is_standard(file):
-                self._record(file)
+                self._record(file, began, ended)
 
-    def _record(self, file: str) -> None:
+    def _record(self, file: str, began: float, ended: float) -> None:
         if file in self._stamps or len(self._stamps) >= FILES_MAX:
             return
         stamp = _stamp(file)
         if stamp is not None:
-            self._stamps[file] = stamp
+            is_uncertain = began - CLOCK_TICK_S <= stamp[0] / 1e9 <= ended
+            self._stamps[file] = UNCERTAIN if is_uncertain else stamp
 
     def has_changed(self) -> bool:
         """Return True if a file has changed; looks at most every `CHECK_S`.
