@@ -8,6 +8,7 @@ from rota.core.replication.primary import Copies
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.cluster.etcd_guard import EtcdGuard
 from rota.node.cluster.membership import Membership
+from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.coordination.coordinator import Coordinator
 from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
@@ -33,6 +34,7 @@ class NodeContext:
 
     Attributes:
         membership: The node's view of the cluster.
+        documents: The shared documents.
         continuity: The node's record of the coordinator's history.
         coordinator: The store on which all nodes agree.
         copies: The wanted number of copies of each shard.
@@ -50,6 +52,7 @@ class NodeContext:
     events: Events
     metrics: Metrics
     membership: Membership
+    documents: SharedDocuments
     continuity: CoordinatorContinuity
     coordinator: Coordinator
     copies: Copies

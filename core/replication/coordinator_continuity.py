@@ -83,6 +83,11 @@ class CoordinatorContinuity:
         """Return True if configurations of *epoch* are of a generation that was lost."""
         return self.lost is not None and generation_of(epoch) <= self.lost
 
+    @property
+    def is_recovery_due(self) -> bool:
+        """Whether the coordinator lost its state, and no recovery has been seen since."""
+        return self.lost is not None and self.lost >= self.generation
+
     def lose(self, generation: int, reason: str) -> None:
         """Record that configurations of *generation* and all earlier ones are lost."""
         if self.lost is None or generation > self.lost:

@@ -12,9 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.model.shared_document import DocumentKey, SharedDocument
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
-from rota.node.coordination.coordinator import Claim, Cluster, Grant, Life, Member, News, View
+from rota.node.coordination.coordinator import (
+    Claim,
+    Cluster,
+    DocumentNews,
+    Documents,
+    Grant,
+    Life,
+    Member,
+    News,
+    View,
+)
 from rota.node.coordination.coordinator_errors import WatchLost
 from rota.node.coordination.coordinator_rules import check_format, check_swaps, predecessor
 
@@ -35,6 +46,7 @@ class CoordinationState:
         cluster: As founded before.
         members: As registered before.
         configurations: As swapped before.
+        documents: As changed before.
 
     Attributes:
         revision: Of the last step.
@@ -47,15 +59,17 @@ class CoordinationState:
         cluster: Cluster | None = None,
         members: Mapping[NodeId, Member] | None = None,
         configurations: Mapping[ShardId, Configuration] | None = None,
+        documents: Mapping[DocumentKey, SharedDocument] | None = None,
     ) -> None:
         self.revision = 1
         self.ttl_s_min = 0.0
         self.cluster = cluster
         self._members = dict(members or {})
         self._configurations = dict(configurations or {})
+        self._documents = dict(documents or {})
         self._lives: dict[NodeId, Life] = {}
         self._leases: dict[Session, _Lease] = {}
-        self._steps: deque[News] = deque()
+        self._steps: deque[News | DocumentNews] = deque()
         self._compacted = self.revision
 
     def copy(self) -> "CoordinationState":
@@ -165,8 +179,42 @@ class CoordinationState:
             for swap, may in zip(swaps, done, strict=True)
         ]
 
+    def documents(self) -> Documents:
+        """See `Coordinator.documents`."""
+        return Documents(revision=self.revision, by_key=dict(self._documents))
+
+    def change_document(
+        self, key: DocumentKey, expected: SharedDocument | None, fresh: SharedDocument | None
+    ) -> bool:
+        """See `Coordinator.change_document`."""
+        if self._documents.get(key) != expected:
+            return False
+        if fresh is None:
+            self._documents.pop(key, None)
+        else:
+            self._documents[key] = fresh
+        self.revision += 1
+        self._remember(DocumentNews(revision=self.revision, documents={key: fresh}))
+        return True
+
     def steps_after(self, revision: int) -> list[News]:
         """Return the steps that a watch at *revision* has yet to see, oldest first.
+
+        Raises:
+            WatchLost: They are not all known, or this state never was at that revision.
+        """
+        return [step for step in self._known_after(revision) if isinstance(step, News)]
+
+    def document_steps_after(self, revision: int) -> list[DocumentNews]:
+        """Return the steps of shared documents, as `steps_after` does.
+
+        Raises:
+            WatchLost: See `steps_after`.
+        """
+        return [step for step in self._known_after(revision) if isinstance(step, DocumentNews)]
+
+    def _known_after(self, revision: int) -> list[News | DocumentNews]:
+        """Return all steps after *revision*.
 
         Raises:
             WatchLost: They are not all known, or this state never was at that revision.
@@ -233,7 +281,7 @@ class CoordinationState:
         members: Mapping[NodeId, Member | None] | None = None,
     ) -> None:
         self.revision += 1
-        self._steps.append(
+        self._remember(
             News(
                 revision=self.revision,
                 configurations=configurations or {},
@@ -241,6 +289,9 @@ class CoordinationState:
                 members=members or {},
             )
         )
+
+    def _remember(self, step: News | DocumentNews) -> None:
+        self._steps.append(step)
         if len(self._steps) > STEPS_MAX:
             self._compacted = self._steps.popleft().revision
 

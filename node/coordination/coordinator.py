@@ -24,6 +24,7 @@ from typing import Protocol
 import msgspec
 
 from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.model.shared_document import DocumentKey, SharedDocument
 from rota.core.timing.instants import SECOND, Duration
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 
@@ -152,6 +153,28 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
     members: Mapping[NodeId, Member | None] = {}
 
 
+class Documents(msgspec.Struct, frozen=True, kw_only=True):
+    """The shared documents at one instant.
+
+    Attributes:
+        revision: Where a watch continues.
+    """
+
+    revision: int
+    by_key: Mapping[DocumentKey, SharedDocument]
+
+
+class DocumentNews(msgspec.Struct, frozen=True, kw_only=True):
+    """The changes of one step to shared documents: the new records; None for removed ones.
+
+    Attributes:
+        revision: After the step.
+    """
+
+    revision: int
+    documents: Mapping[DocumentKey, SharedDocument | None]
+
+
 class Coordinator(Protocol):
     """The seam; every implementation passes tests/contract/coordination/test_coordinator.py.
 
@@ -222,7 +245,8 @@ class Coordinator(Protocol):
         """Yield what changes after *revision*, each step once and whole, in order, without end.
 
         A connection that is lost is made again, as long as nothing is missed. Leave it with
-        `contextlib.aclosing`, which lets go of that connection.
+        `contextlib.aclosing`, which lets go of that connection. Shared documents have a watch of
+        their own.
 
         Raises:
             WatchLost: Something would be missed.
@@ -235,6 +259,23 @@ class Coordinator(Protocol):
         Raises:
             ValueError: They break a rule of `rota.node.coordination.coordinator_rules.check_swaps`.
             OutcomeUnknown: Any of them may have been done or may still be.
+        """
+        ...
+
+    async def documents(self) -> Documents:
+        """Return all shared documents, the records of deleted ones included."""
+        ...
+
+    def watch_documents(self, revision: int) -> AsyncGenerator[DocumentNews]:
+        """Yield the changes of shared documents after *revision*, as `watch` does."""
+        ...
+
+    async def change_document(
+        self, key: DocumentKey, expected: SharedDocument | None, fresh: SharedDocument | None
+    ) -> bool:
+        """Replace the record of a document; False: it is not as *expected* any more, and stays.
+
+        None stands for no record.
         """
         ...
 

@@ -16,10 +16,20 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.model.shared_document import DocumentKey, SharedDocument
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.coordination.agreed_state import CoordinationState
-from rota.node.coordination.coordinator import Claim, Cluster, Grant, Member, News, View
+from rota.node.coordination.coordinator import (
+    Claim,
+    Cluster,
+    DocumentNews,
+    Documents,
+    Grant,
+    Member,
+    News,
+    View,
+)
 from rota.node.coordination.coordinator_errors import CoordinatorError
 from rota.node.system.entropy import Entropy
 
@@ -41,6 +51,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
     cluster: Cluster | None = None
     members: dict[NodeId, Member] = {}
     shards: dict[ShardId, Configuration] = {}
+    documents: list[SharedDocument] = []
 
 
 class EmbeddedCoordinator:
@@ -74,6 +85,7 @@ class EmbeddedCoordinator:
             self._written.cluster,
             self._written.members,
             self._written.shards,
+            {each.key: each for each in self._written.documents},
         )
         self._changed = asyncio.Event()
 
@@ -136,6 +148,26 @@ class EmbeddedCoordinator:
         """Carry out what may be, with one write for all."""
         return self._do(lambda state: state.swap(swaps))
 
+    async def documents(self) -> Documents:
+        """Return all documents."""
+        return self._state.documents()
+
+    async def watch_documents(self, revision: int) -> AsyncGenerator[DocumentNews]:
+        """Yield the documents that this object changes."""
+        while True:
+            steps = self._state.document_steps_after(revision)
+            for step in steps:
+                revision = step.revision
+                yield step
+            if not steps:
+                await self._changed.wait()
+
+    async def change_document(
+        self, key: DocumentKey, expected: SharedDocument | None, fresh: SharedDocument | None
+    ) -> bool:
+        """Replace a document in the file, if it is as expected."""
+        return self._do(lambda state: state.change_document(key, expected, fresh))
+
     async def close(self) -> None:
         """Do nothing: no file is open between writes."""
 
@@ -155,6 +187,7 @@ class EmbeddedCoordinator:
             cluster=state.cluster,
             members=dict(view.members),
             shards=dict(view.configurations),
+            documents=list(state.documents().by_key.values()),
         )
         if file == self._written:
             return

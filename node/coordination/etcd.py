@@ -10,8 +10,19 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 
 from rota.core.model.ids import NodeId, Session
+from rota.core.model.shared_document import DocumentKey, SharedDocument
 from rota.core.vocabulary.shard_configuration import Swap, Swapped
-from rota.node.coordination.coordinator import Claim, Cluster, Grant, Life, Member, News, View
+from rota.node.coordination.coordinator import (
+    Claim,
+    Cluster,
+    DocumentNews,
+    Documents,
+    Grant,
+    Life,
+    Member,
+    News,
+    View,
+)
 from rota.node.coordination.coordinator_errors import CoordinatorUnavailable, OutcomeUnknown
 from rota.node.coordination.coordinator_rules import (
     check_format,
@@ -20,7 +31,14 @@ from rota.node.coordination.coordinator_rules import (
     still_taken,
 )
 from rota.node.coordination.etcd_gateway import EtcdRefused, Gateway, GatewayOptions
-from rota.node.coordination.etcd_keys import Keys, lease_of, read, session_of, write
+from rota.node.coordination.etcd_keys import (
+    Keys,
+    document_in,
+    lease_of,
+    read,
+    session_of,
+    write,
+)
 from rota.node.coordination.etcd_messages import (
     EtcdResponse,
     Json,
@@ -40,7 +58,7 @@ from rota.node.coordination.etcd_messages import (
     put_if,
 )
 from rota.node.coordination.etcd_space import EtcdSpace, space_of
-from rota.node.coordination.etcd_watch import follow
+from rota.node.coordination.etcd_watch import follow, follow_documents
 from rota.node.coordination.prepared_request import PreparedRequest
 from rota.node.system.entropy import Entropy
 
@@ -145,8 +163,8 @@ class EtcdCoordinator:
         return self._gateway.prepared(REVOKE, _revoking(session))
 
     async def view(self) -> View:
-        """List all keys: 512 shards are 170 kB, the most a cluster may have 5.6 MB."""
-        meta, request = self._keys.meta, all_below(self._keys.prefix)
+        """List all keys but documents: 512 shards are 170 kB, the most shards 5.6 MB."""
+        meta, request = self._keys.meta, self._keys.others
         answer = await self._gateway.read("/v3/kv/range", request, RangeResponse)
         records = self._keys.records((each.key, each.value) for each in answer.kvs)
         return View(
@@ -180,6 +198,35 @@ class EtcdCoordinator:
                     raise OutcomeUnknown(f"{error}; some swaps before that were done") from error
                 raise
         return swapped
+
+    async def documents(self) -> Documents:
+        """List the keys of documents: at most 64 MiB of definitions, usually some kB."""
+        request = all_below(self._keys.of_documents)
+        answer = await self._gateway.read("/v3/kv/range", request, RangeResponse)
+        found = self._keys.documents((each.key, each.value) for each in answer.kvs)
+        return Documents(
+            revision=answer.header.revision,
+            by_key={key: each for key, each in found.items() if each},
+        )
+
+    def watch_documents(self, revision: int) -> AsyncGenerator[DocumentNews]:
+        """Follow the keys of documents; see `etcd_watch`."""
+        return follow_documents(self._gateway, self._keys, revision)
+
+    async def change_document(
+        self, key: DocumentKey, expected: SharedDocument | None, fresh: SharedDocument | None
+    ) -> bool:
+        """Put or delete in the place of the value that was read as *expected*, however written."""
+        place = self._keys.document(key)
+        there = await self._value(place)
+        if document_in(place, there.value if there else None) != expected:
+            return False
+        conditions = [holds(place, there.value) if there else is_absent(place)]
+        if fresh is None:
+            answer = await self._transact(delete_if(conditions, place))
+        else:
+            answer = await self._transact(put_if(conditions, put(place, write(fresh))))
+        return answer.succeeded
 
     async def space(self) -> EtcdSpace | None:
         """Return how full etcd is; None if no member says so."""

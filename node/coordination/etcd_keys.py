@@ -5,8 +5,10 @@
 /rota/<cluster>/sess/<id>     a node's life; gone with its lease
 /rota/<cluster>/store/<id>    the node that lives with a data directory; gone with that lease
 /rota/<cluster>/shard/<s>     a configuration; compared as a whole value
+/rota/<cluster>/~/<kind>/<n>  a shared document; "~" sorts these keys behind all others
 """
 
+import logging
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -14,11 +16,15 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId, Session, ShardId, is_name
+from rota.core.model.shared_document import DocumentKey, SharedDocument
 from rota.core.vocabulary.shard_configuration import Configuration
 from rota.node.coordination.coordinator import Life, Member
 from rota.node.coordination.coordinator_errors import CoordinatorError
+from rota.node.coordination.etcd_messages import from_to
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 DIGITS_MAX = 6
 """Of a shard's number; more make no number that a shard has."""
@@ -45,6 +51,9 @@ class Keys:
         self.prefix = f"/rota/{cluster}/".encode()
         self.meta = self.prefix + b"meta"
         self.lives = self.prefix + b"sess/"
+        self.of_documents = self.prefix + b"~/"
+        self.others = from_to(self.prefix, self.prefix + b"~")
+        """The range of all keys but those of documents, which have a watch of their own."""
 
     def member(self, node_id: NodeId) -> bytes:
         """Return the key of what a node says of itself."""
@@ -61,6 +70,22 @@ class Keys:
     def configuration(self, shard: ShardId) -> bytes:
         """Return the key of a shard's configuration."""
         return self.prefix + b"shard/%d" % shard
+
+    def document(self, key: DocumentKey) -> bytes:
+        """Return the key of a shared document."""
+        return self.of_documents + f"{key.kind}/{key.name}".encode()
+
+    def documents(
+        self, pairs: Iterable[tuple[bytes, bytes | None]]
+    ) -> dict[DocumentKey, SharedDocument | None]:
+        """Return the shared documents of keys and values; None for a key that is gone."""
+        found: dict[DocumentKey, SharedDocument | None] = {}
+        for key, value in pairs:
+            path = key.removeprefix(self.of_documents).decode(errors="replace")
+            kind, _, name = path.partition("/")
+            if is_name(kind) and is_name(name):
+                found[DocumentKey(kind, name)] = document_in(key, value)
+        return found
 
     def records(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> Records:
         """Return what keys and values say, the later pair winning; other keys say nothing.
@@ -84,6 +109,18 @@ class Keys:
                 case _:
                     continue
         return found
+
+
+def document_in(key: bytes, value: bytes | None) -> SharedDocument | None:
+    """Return the record of a document; None without a value, or for one that rota did not write.
+
+    Nodes that know the document put it in the place of such a value.
+    """
+    try:
+        return _read(key, value, SharedDocument)
+    except CoordinatorError as error:
+        log.error("document unreadable", extra={"reason": str(error)})
+        return None
 
 
 def _read(key: bytes, value: bytes | None, kind: type[T]) -> T | None:

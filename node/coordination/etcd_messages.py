@@ -156,6 +156,11 @@ def all_below(prefix: bytes) -> Json:
     return {"key": prefix, "range_end": _end_of(prefix)}
 
 
+def from_to(start: bytes, end: bytes) -> Json:
+    """Ask for all keys from *start* on that are before *end*."""
+    return {"key": start, "range_end": end}
+
+
 def put(key: bytes, value: bytes, lease: int = 0) -> Json:
     """Ask to put a key, which goes with *lease* if that is given."""
     return {"key": key, "value": value, "lease": str(lease)}
@@ -200,11 +205,11 @@ def each_alone(transactions: Sequence[Json]) -> Json:
     return {"success": [{"request_txn": each} for each in transactions]}
 
 
-def watch_below(prefix: bytes, start_revision: int) -> Json:
-    """Ask for what happens below *prefix*, from *start_revision* on."""
+def watch_of(keys: Json, start_revision: int) -> Json:
+    """Ask for what happens to a range of keys, from *start_revision* on."""
     return {
         "create_request": {
-            **all_below(prefix),
+            **keys,
             "start_revision": str(start_revision),
             "progress_notify": True,
             "fragment": True,

@@ -9,12 +9,14 @@ a watch would then wait in silence for a revision that belongs to another histor
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Generic, TypeVar
 
 from rota.core.decoding import UNDECODABLE
-from rota.node.coordination.coordinator import News
+from rota.node.coordination.coordinator import DocumentNews, News
 from rota.node.coordination.coordinator_errors import (
     CoordinatorRefused,
     CoordinatorUnavailable,
@@ -25,27 +27,74 @@ from rota.node.coordination.etcd_keys import Keys
 from rota.node.coordination.etcd_messages import (
     Event,
     Failure,
+    Json,
     RangeResponse,
     WatchLine,
     WatchResponse,
+    all_below,
     decode,
     one,
-    watch_below,
+    watch_of,
 )
 
 log = logging.getLogger(__name__)
+
+S = TypeVar("S")
+Changed = Sequence[tuple[bytes, bytes | None]]
+"""Keys, and their new values; None for a key that is gone."""
 
 RECONNECT_S = 0.1
 UNKNOWN = 2
 
 
-async def follow(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[News]:
-    """Yield what happens to *keys* after *revision*; see `Coordinator.watch`."""
+def follow(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[News]:
+    """Yield what happens after *revision*, but to documents; see `Coordinator.watch`."""
+
+    def news(revision: int, changed: Changed) -> News:
+        records = keys.records(changed)
+        return News(
+            revision=revision,
+            configurations=records.configurations,
+            lives=records.lives,
+            members=records.members,
+        )
+
+    return _follow(Watched(gateway, keys.others, keys.meta, news), revision)
+
+
+def follow_documents(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[DocumentNews]:
+    """Yield what happens to documents; see `Coordinator.watch_documents`."""
+
+    def news(revision: int, changed: Changed) -> DocumentNews:
+        return DocumentNews(revision=revision, documents=keys.documents(changed))
+
+    return _follow(Watched(gateway, all_below(keys.of_documents), keys.meta, news), revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched(Generic[S]):
+    """A range of keys that is watched.
+
+    Attributes:
+        gateway: To etcd.
+        range: The range.
+        probe: Any key, which is read to see the revision.
+        step: Makes a step of a revision and of the keys that changed with it.
+    """
+
+    gateway: Gateway
+    range: Json
+    probe: bytes
+    step: Callable[[int, Changed], S]
+
+
+async def _follow(watched: Watched[S], revision: int) -> AsyncGenerator[S]:
+    """Follow *watched* over any number of streams."""
     while True:
         try:
-            async with aclosing(_follow_once(gateway, keys, revision)) as steps:
-                async for step in steps:
-                    revision = step.revision
+            async with aclosing(_follow_once(watched, revision)) as steps:
+                async for at, step in steps:
+                    revision = at
                     yield step
         except CoordinatorRefused:
             raise  # The caller says so in its log, and tries again.
@@ -54,12 +103,13 @@ async def follow(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[
             await asyncio.sleep(RECONNECT_S)
 
 
-async def _follow_once(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[News]:
-    """Follow one stream as far as it goes."""
-    now = await gateway.read("/v3/kv/range", one(keys.meta), RangeResponse)
+async def _follow_once(watched: Watched[S], revision: int) -> AsyncGenerator[tuple[int, S]]:
+    """Follow one stream as far as it goes; yield the revision of each step, and the step."""
+    gateway = watched.gateway
+    now = await gateway.read("/v3/kv/range", one(watched.probe), RangeResponse)
     if now.header.revision < revision:
         raise WatchLost(f"etcd's revision went back from {revision} to {now.header.revision}")
-    lines = gateway.stream("/v3/watch", watch_below(keys.prefix, revision + 1))
+    lines = gateway.stream("/v3/watch", watch_of(watched.range, revision + 1))
     pending: list[Event] = []
     async with aclosing(lines):
         async for line in lines:
@@ -67,9 +117,9 @@ async def _follow_once(gateway: Gateway, keys: Keys, revision: int) -> AsyncGene
             pending += answer.events
             if answer.fragment:
                 continue  # An answer counts as a whole: a step may continue in the next line.
-            for step in _steps(keys, pending, after=revision):
-                revision = step.revision
-                yield step
+            for at, changed in _changes(pending, after=revision):
+                revision = at
+                yield at, watched.step(at, changed)
             pending.clear()
 
 
@@ -90,17 +140,15 @@ def _read(gateway: Gateway, line: bytes) -> WatchResponse:
     return answer
 
 
-def _steps(keys: Keys, events: Iterable[Event], *, after: int) -> Iterator[News]:
-    """Yield one step for each revision that has not been seen: what one transaction changed."""
+def _changes(events: Iterable[Event], *, after: int) -> Iterator[tuple[int, Changed]]:
+    """Yield each revision that has not been seen, with the keys that one transaction changed."""
     for revision, together in groupby(events, lambda event: event.kv.mod_revision):
         if revision <= after:
             continue
-        records = keys.records(
-            (event.kv.key, None if event.type == "DELETE" else event.kv.value) for event in together
-        )
-        yield News(
-            revision=revision,
-            configurations=records.configurations,
-            lives=records.lives,
-            members=records.members,
+        yield (
+            revision,
+            [
+                (event.kv.key, None if event.type == "DELETE" else event.kv.value)
+                for event in together
+            ],
         )

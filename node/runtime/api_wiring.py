@@ -66,6 +66,7 @@ def wire_context(
         events=feeds.events,
         metrics=environment.metrics,
         membership=cluster.membership,
+        documents=cluster.documents,
         continuity=base.continuity,
         coordinator=environment.coordinator,
         copies=environment.copies,

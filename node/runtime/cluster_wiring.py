@@ -7,6 +7,7 @@ from rota.node.cluster.drain import Drain
 from rota.node.cluster.etcd_guard import EtcdGuard
 from rota.node.cluster.membership import Membership
 from rota.node.cluster.replica_peers import ReplicaPeers
+from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.cluster.swap_queue import SwapQueue
 from rota.node.runtime.foundation import NodeFoundation
 from rota.node.shards.local_shards import Shards
@@ -21,6 +22,7 @@ class ClusterParts:
     swap_queue: SwapQueue
     drain: Drain
     away_detector: AwayDetector
+    documents: SharedDocuments
     etcd_guard: EtcdGuard | None
 
 
@@ -58,6 +60,9 @@ def wire_cluster(base: NodeFoundation, shards: Shards) -> ClusterParts:
             copies=environment.copies.wanted,
             delay=base.config.repair_delay,
             clock=clock,
+        ),
+        documents=SharedDocuments(
+            environment.coordinator, environment.store, base.continuity, clock
         ),
         etcd_guard=EtcdGuard(environment.look_at_etcd) if environment.look_at_etcd else None,
     )

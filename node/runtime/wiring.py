@@ -229,7 +229,11 @@ def _services(
 ) -> tuple[Service, ...]:
     """Return the background work of a node, in the order of its start."""
     environment, etcd_guard = base.environment, cluster.etcd_guard
-    services: list[Service] = [cluster.membership, AttemptTicks(base, attempts, stand_ins)]
+    services: list[Service] = [
+        cluster.membership,
+        cluster.documents,
+        AttemptTicks(base, attempts, stand_ins),
+    ]
     if environment.warden is not None:
         services.append(environment.warden)
     if not environment.is_alone:

@@ -16,10 +16,20 @@ import msgspec
 
 from rota.core.errors import RotaError
 from rota.core.model.ids import NodeId, Session
+from rota.core.model.shared_document import DocumentKey, SharedDocument
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.shard_configuration import Swap, Swapped
 from rota.node.coordination.agreed_state import CoordinationState
-from rota.node.coordination.coordinator import Claim, Cluster, Grant, Member, News, View
+from rota.node.coordination.coordinator import (
+    Claim,
+    Cluster,
+    DocumentNews,
+    Documents,
+    Grant,
+    Member,
+    News,
+    View,
+)
 from rota.node.coordination.coordinator_errors import (
     CoordinatorRefused,
     CoordinatorUnavailable,
@@ -130,11 +140,27 @@ class SimulatedServer:
         Raises:
             WatchLost: See `CoordinationState.steps_after`.
         """
+        return await self._first(lambda state: state.steps_after(revision))
+
+    async def document_steps_after(self, revision: int) -> list[DocumentNews]:
+        """Wait until there are any.
+
+        Raises:
+            WatchLost: See `CoordinationState.steps_after`.
+        """
+        return await self._first(lambda state: state.document_steps_after(revision))
+
+    async def _first(self, look: Callable[[CoordinationState], list[T]]) -> list[T]:
+        """Wait until *look* finds anything.
+
+        Raises:
+            WatchLost: See `CoordinationState.steps_after`.
+        """
         while True:
             if self.is_up:
                 self.change(lambda _: None)
-                if steps := self.state.steps_after(revision):
-                    return steps
+                if found := look(self.state):
+                    return found
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._until_expiry_s()):
                     await self._changed.wait()
@@ -237,6 +263,30 @@ class SimulatedCoordinator:
                 await asyncio.sleep(fate.arrives_s + fate.returns_s)
                 revision = step.revision
                 yield step
+
+    async def documents(self) -> Documents:
+        """See the seam."""
+        return await self._call("documents", lambda state: state.documents(), is_read=True)
+
+    async def watch_documents(self, revision: int) -> AsyncGenerator[DocumentNews]:
+        """See the seam."""
+        while True:
+            for step in await self._server.document_steps_after(revision):
+                fate = self._link.fate(self._node_id, "watch_documents")
+                if fate.is_refused or fate.arrives_s is None or fate.returns_s is None:
+                    await asyncio.sleep(RECONNECT_S)
+                    break
+                await asyncio.sleep(fate.arrives_s + fate.returns_s)
+                revision = step.revision
+                yield step
+
+    async def change_document(
+        self, key: DocumentKey, expected: SharedDocument | None, fresh: SharedDocument | None
+    ) -> bool:
+        """See the seam."""
+        return await self._call(
+            "change_document", lambda state: state.change_document(key, expected, fresh)
+        )
 
     async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
         """See the seam."""

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.model.shared_document import DocumentKey, SharedDocument, next_version
+from rota.core.timing.instants import Instant
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Claim, Cluster, Coordinator, Life, Member, News
 from rota.node.coordination.coordinator_errors import (
@@ -640,3 +642,76 @@ async def test_a_watch_from_a_revision_that_never_was_is_lost(coordinator: Coord
     async with aclosing(coordinator.watch(revision + 1_000_000)) as watch:
         with pytest.raises(WatchLost, match="went back"):
             await steps(watch, 1)
+
+
+# -- shared documents -----------------------------------------------------------------------------
+
+
+KEY = DocumentKey("types", "image.render")
+
+
+def document(before: SharedDocument | None, definition: dict[str, object] | None) -> SharedDocument:
+    """Return the record of `KEY` after a change."""
+    return next_version(KEY, before, definition, at=Instant(1), by="ann")
+
+
+async def test_a_document_is_changed_by_the_one_that_knows_its_record(
+    coordinator: Coordinator,
+) -> None:
+    first = document(None, {"template": {"command": "render"}})
+    second = document(first, {"template": {"command": "render --fast"}})
+
+    assert await coordinator.change_document(KEY, None, first)
+    assert not await coordinator.change_document(KEY, None, second)
+    assert await coordinator.change_document(KEY, first, second)
+    assert not await coordinator.change_document(KEY, first, document(first, None))
+
+    assert (await coordinator.documents()).by_key == {KEY: second}
+
+
+async def test_the_record_of_a_deleted_document_is_removed_by_the_one_that_knows_it(
+    coordinator: Coordinator,
+) -> None:
+    first = document(None, {})
+    deleted = document(first, None)
+    await coordinator.change_document(KEY, None, first)
+
+    assert await coordinator.change_document(KEY, first, deleted)
+    assert (await coordinator.documents()).by_key == {KEY: deleted}
+    assert not await coordinator.change_document(KEY, first, None)
+    assert await coordinator.change_document(KEY, deleted, None)
+
+    assert (await coordinator.documents()).by_key == {}
+
+
+async def test_a_watch_of_documents_has_their_changes_and_no_others(
+    coordinator: Coordinator,
+) -> None:
+    await coordinator.register(member(A))
+    first, other = document(None, {"x": 1}), DocumentKey("types", "report")
+    read = await coordinator.documents()
+    await coordinator.register(member(B))
+
+    await coordinator.change_document(KEY, None, first)
+    await coordinator.register(member(A, "127.0.0.1:7500"))
+    await coordinator.change_document(KEY, first, None)
+    last = msgspec.structs.replace(first, name=other.name)
+    await coordinator.change_document(other, None, last)
+    async with aclosing(coordinator.watch_documents(read.revision)) as watch:
+        async with asyncio.timeout(PATIENCE_S):
+            seen = [await anext(watch) for _ in range(3)]
+
+    assert [dict(each.documents) for each in seen] == [{KEY: first}, {KEY: None}, {other: last}]
+    assert seen[-1].revision == (await coordinator.documents()).revision
+
+
+async def test_views_and_their_watch_have_no_documents(coordinator: Coordinator) -> None:
+    view = await coordinator.view()
+    await coordinator.change_document(KEY, None, document(None, {"x": 1}))
+    await coordinator.register(member(A))
+
+    async with aclosing(coordinator.watch(view.revision)) as watch:
+        [step] = await steps(watch, 1)
+
+    assert dict(step.members) == {A: member(A)}
+    assert (await coordinator.view()).members == {A: member(A)}

@@ -40,7 +40,7 @@ from rota.node.coordination.coordinator_errors import (
 from rota.node.coordination.credentials import AccessDenied
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.etcd_gateway import EtcdRefused, Gateway, GatewayOptions
-from rota.node.coordination.etcd_messages import watch_below
+from rota.node.coordination.etcd_messages import all_below, watch_of
 from support.etcd import EtcdCluster, free_ports, needs_etcd
 
 pytestmark = needs_etcd
@@ -647,7 +647,7 @@ async def test_a_watch_on_a_member_that_has_lost_its_leader_breaks(three: EtcdCl
     gateway = Gateway(GatewayOptions(endpoints=(alone.url,), watch_idle_s=PATIENCE_S))
     async with (
         asyncio.timeout(PATIENCE_S / 2),  # Less than the limit of silence.
-        aclosing(gateway.stream("/v3/watch", watch_below(b"/rota/none/", 1))) as lines,
+        aclosing(gateway.stream("/v3/watch", watch_of(all_below(b"/rota/none/"), 1))) as lines,
     ):
         assert b"created" in await anext(lines)
         for each in others:

@@ -1,0 +1,135 @@
+"""Shared documents: small definitions that every node knows, such as job types.
+
+A document is known by its kind and its name. Each change makes its next version, its deletion too:
+the record of a deleted document stays for a while without a definition, so that no copy of an
+earlier version is taken for a newer one. A node that knows a higher version than the coordinator
+knows that the coordinator lost it.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.core.model.checked_fields import CheckedInstant
+from rota.core.timing.instants import DAY, Duration, Instant
+
+DEFINITION_BYTES_MAX = 64 << 10
+"""Limit of a definition, as JSON."""
+DOCUMENTS_BYTES_MAX = 64 << 20
+"""Limit of all definitions together."""
+DOCUMENTS_MAX = 10_000
+"""Limit of the number of documents, deleted ones included."""
+CHANGES_MAX = 20
+"""Changes that a document keeps, the newest."""
+DELETED_KEPT = Duration(30 * DAY)
+"""Time for which the record of a deleted document is kept."""
+COPY_TRUSTED = Duration(25 * DAY)
+"""Time for which a node's own copies count after they were last compared with the coordinator.
+
+It is shorter than `DELETED_KEPT`, so a node that was away does not bring a deleted document back.
+"""
+
+Definition = Mapping[str, Any]  # Any: JSON; each kind checks its own.
+
+
+class DocumentKey(NamedTuple):
+    """The kind of a document, such as ``types``, and its name."""
+
+    kind: str
+    name: str
+
+
+class DocumentAction(Enum):
+    """The effect of a change on a document."""
+
+    CREATED = "created"
+    REPLACED = "replaced"
+    DELETED = "deleted"
+
+
+class DocumentChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a document.
+
+    Attributes:
+        version: The version that it made.
+        at: The time of the node that made it.
+        by: The principal who requested it.
+    """
+
+    version: int
+    at: CheckedInstant
+    by: str
+    action: DocumentAction
+
+
+class SharedDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A document, or the record of a deleted one.
+
+    Attributes:
+        version: From 1; it grows with each change.
+        definition: As JSON; None for a deleted document.
+        changes: The newest `CHANGES_MAX`, the newest first.
+    """
+
+    kind: str
+    name: str
+    version: int
+    definition: dict[str, Any] | None = None  # Any: JSON; see `Definition`.
+    changes: tuple[DocumentChange, ...] = ()
+
+    @property
+    def key(self) -> DocumentKey:
+        """Its kind and name."""
+        return DocumentKey(self.kind, self.name)
+
+    @property
+    def changed_at(self) -> Instant:
+        """The time of its newest change."""
+        return self.changes[0].at if self.changes else Instant(0)
+
+
+def next_version(
+    key: DocumentKey,
+    before: SharedDocument | None,
+    definition: Definition | None,
+    *,
+    at: Instant,
+    by: str,
+) -> SharedDocument:
+    """Return the record after a change.
+
+    Args:
+        key: The document.
+        before: Its record before; None if it has none.
+        definition: The new definition; None to delete the document.
+        at: The time of the change.
+        by: The principal who requested it.
+    """
+    document = before or SharedDocument(kind=key.kind, name=key.name, version=0)
+    version = document.version + 1
+    change = DocumentChange(version=version, at=at, by=by, action=_action(document, definition))
+    return replace(
+        document,
+        version=version,
+        definition=None if definition is None else dict(definition),
+        changes=(change, *document.changes)[:CHANGES_MAX],
+    )
+
+
+def _action(before: SharedDocument, definition: Definition | None) -> DocumentAction:
+    if definition is None:
+        return DocumentAction.DELETED
+    return DocumentAction.CREATED if before.definition is None else DocumentAction.REPLACED
+
+
+def is_forgettable(document: SharedDocument, now: Instant) -> bool:
+    """Return True if the record of a deleted document need not be kept any longer."""
+    return document.definition is None and now - document.changed_at > DELETED_KEPT
+
+
+def size_of(document: SharedDocument) -> int:
+    """Return the length of its definition as JSON, in bytes; 0 for a deleted document."""
+    return 0 if document.definition is None else len(msgspec.json.encode(document.definition))

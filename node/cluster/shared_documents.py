@@ -1,0 +1,301 @@
+"""Shared documents on this node: in memory, by a watch of the coordinator, with a copy on disk.
+
+Reads need neither the coordinator nor another node. A change is a compare-and-set at the
+coordinator, and the watch brings it to all nodes.
+
+A coordinator that lost documents gets them back: where a node knows a higher version than the
+coordinator has, it puts its record there, again by compare-and-set. Versions never go down without
+a loss, since a deletion is a version too. If several nodes do so at once, the highest version
+stays. Between the detection of a loss and its recovery nothing is put there, and changes are
+refused, because the coordinator may be that of another cluster, or may be replaced once more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+
+from rota.core.errors import Kind, Refused
+from rota.core.model.shared_document import (
+    COPY_TRUSTED,
+    DEFINITION_BYTES_MAX,
+    DOCUMENTS_BYTES_MAX,
+    DOCUMENTS_MAX,
+    Definition,
+    DocumentKey,
+    SharedDocument,
+    is_forgettable,
+    next_version,
+    size_of,
+)
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
+from rota.node.coordination.coordinator import Coordinator, Documents
+from rota.node.coordination.coordinator_errors import (
+    CoordinatorUnavailable,
+    OutcomeUnknown,
+    WatchLost,
+)
+from rota.node.system.clock import Clock
+from rota.storage.document_copies import (
+    compared_at,
+    delete_document,
+    put_compared,
+    put_document,
+    stored_documents,
+)
+from rota.storage.store import Store, StoreStalled
+
+log = logging.getLogger(__name__)
+
+COMPARE_S = 600.0
+"""Period of a comparison of all documents, even if the watch has detected no gap."""
+COMPARE_LOST_S = 2.0
+"""The same until a loss is recovered."""
+RETRY_S = 1.0
+TRIES_MAX = 10
+"""Attempts of a change without an expected version, while others change the document."""
+
+
+class SharedDocuments:
+    """The shared documents as this node knows them.
+
+    Args:
+        coordinator: The store that all nodes agree through.
+        store: Of this node, for the copies.
+        continuity: This node's record of the coordinator's past states.
+        clock: The clock of this node.
+
+    Raises:
+        StoreDamaged: A copy cannot be read.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        store: Store,
+        continuity: CoordinatorContinuity,
+        clock: Clock,
+    ) -> None:
+        self._coordinator = coordinator
+        self._store = store
+        self._continuity = continuity
+        self._clock = clock
+        self._by_key = {each.key: each for each in stored_documents(store)}
+        self._bytes = sum(map(size_of, self._by_key.values()))
+        self._is_trusted = not self._by_key or clock.now() - compared_at(store) <= COPY_TRUSTED
+        self._unsaved: set[DocumentKey] = set()
+        """Documents whose copy on disk is older, because the disk was too slow."""
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def get(self, key: DocumentKey) -> SharedDocument | None:
+        """Return a document; None if there is none, or no more."""
+        found = self._by_key.get(key)
+        return found if found is not None and found.definition is not None else None
+
+    def record(self, key: DocumentKey) -> SharedDocument | None:
+        """Return the record of a document, which may be deleted; None without a record."""
+        return self._by_key.get(key)
+
+    def of_kind(self, kind: str) -> list[SharedDocument]:
+        """Return the documents of a kind, by name."""
+        found = [
+            each
+            for key, each in self._by_key.items()
+            if key.kind == kind and each.definition is not None
+        ]
+        return sorted(found, key=lambda each: each.name)
+
+    # -- changes --------------------------------------------------------------------------------
+
+    async def change(
+        self,
+        key: DocumentKey,
+        definition: Definition | None,
+        *,
+        by: str,
+        if_version: int | None = None,
+        is_dry: bool = False,
+    ) -> SharedDocument:
+        """Change a document, and return its record; the same definition changes nothing.
+
+        Args:
+            key: The document.
+            definition: Its new definition; None to delete it.
+            by: The principal.
+            if_version: The version that it must have, 0 for a document that must not exist; None
+                for any.
+            is_dry: Whether to check only.
+
+        Raises:
+            Refused: Code ``version_mismatch``; ``document_too_large``; ``too_many_documents``;
+                ``contention``; ``coordination_lost``.
+            CoordinatorUnavailable: Nothing was changed.
+            OutcomeUnknown: The change may have been made, or may still be.
+        """
+        self._check_coordinator()
+        for _ in range(TRIES_MAX):
+            before = self._by_key.get(key)
+            self._check_version(key, if_version)
+            if (before.definition if before else None) == definition:
+                return before or SharedDocument(kind=key.kind, name=key.name, version=0)
+            fresh = next_version(key, before, definition, at=self._clock.now(), by=by)
+            self._check_limits(before, fresh)
+            if is_dry:
+                return fresh
+            if await self._coordinator.change_document(key, before, fresh):
+                self._learn([fresh])
+                return fresh
+            await self._compare()
+        raise Refused(
+            Kind.CONFLICT,
+            "contention",
+            f"{key.name!r} was changed {TRIES_MAX} times meanwhile; try again",
+            retry_after_s=1,
+        )
+
+    def _check_coordinator(self) -> None:
+        if self._continuity.is_recovery_due:
+            raise Refused(
+                Kind.UNAVAILABLE,
+                "coordination_lost",
+                "the coordinator (etcd) lost its state, so nothing that all nodes share can be "
+                "changed: run `rota cluster recover-coordination`",
+            )
+
+    def _check_version(self, key: DocumentKey, wanted: int | None) -> None:
+        document = self.get(key)
+        version = document.version if document else 0
+        if wanted is None or wanted == version:
+            return
+        is_now = f"has version {version}" if version else "does not exist"
+        wants = f"not version {wanted}" if wanted else "but was not to exist"
+        raise Refused(
+            Kind.PRECONDITION,
+            "version_mismatch",
+            f"{key.name!r} {is_now}, {wants}; read it again, and repeat the change",
+        )
+
+    def _check_limits(self, before: SharedDocument | None, fresh: SharedDocument) -> None:
+        size = size_of(fresh)
+        if size > DEFINITION_BYTES_MAX:
+            raise Refused(
+                Kind.INVALID,
+                "document_too_large",
+                f"the definition of {fresh.name!r} has {size} bytes of JSON; at most "
+                f"{DEFINITION_BYTES_MAX} are allowed",
+            )
+        is_full = before is None and len(self._by_key) >= DOCUMENTS_MAX
+        growth = size - (size_of(before) if before else 0)
+        if is_full or (growth > 0 and self._bytes + growth > DOCUMENTS_BYTES_MAX):
+            raise Refused(
+                Kind.TOO_MANY,
+                "too_many_documents",
+                f"the cluster has {len(self._by_key)} shared documents of {self._bytes} bytes "
+                f"together; its limits are {DOCUMENTS_MAX} and {DOCUMENTS_BYTES_MAX} bytes: delete "
+                "documents that are not needed (deleted ones count for 30 days)",
+            )
+
+    # -- the coordinator ------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Compare all documents with the coordinator, and watch it in between, until cancelled."""
+        while True:
+            try:
+                revision = await self._compare()
+                is_lost = self._continuity.is_recovery_due
+                async with asyncio.timeout(COMPARE_LOST_S if is_lost else COMPARE_S):
+                    await self._watch(revision)
+            except (TimeoutError, WatchLost):
+                continue
+            except (CoordinatorUnavailable, OutcomeUnknown) as error:
+                log.debug("documents not read", extra={"reason": str(error)})
+                await asyncio.sleep(RETRY_S)
+
+    async def _watch(self, revision: int) -> None:
+        async with aclosing(self._coordinator.watch_documents(revision)) as steps:
+            async for news in steps:
+                await self._reconcile(news.documents)
+
+    async def _compare(self) -> int:
+        """Compare all documents with the coordinator; return its revision."""
+        read = await self._coordinator.documents()
+        if not self._is_trusted and read.by_key:
+            self._replace(read)
+        await self._reconcile({**dict.fromkeys(self._by_key), **read.by_key})
+        if not self._continuity.is_recovery_due:
+            self._is_trusted = True
+            self._save((), compared=True)
+        return read.revision
+
+    async def _reconcile(self, found: Mapping[DocumentKey, SharedDocument | None]) -> None:
+        """Learn what is new in *found*, and put back what the coordinator lost.
+
+        Args:
+            found: Records at the coordinator; None where it has none.
+        """
+        if self._continuity.is_recovery_due:
+            return
+        self._learn(each for each in found.values() if each is not None)
+        now = self._clock.now()
+        for key, there in found.items():
+            known = self._by_key.get(key)
+            if known is None or (there is not None and there.version >= known.version):
+                forgettable = there is not None and is_forgettable(there, now)
+                if forgettable and await self._coordinator.change_document(key, there, None):
+                    self._forget(key)
+            elif is_forgettable(known, now):
+                self._forget(key)
+            elif await self._coordinator.change_document(key, there, known):
+                log.warning(
+                    "document restored at the coordinator, which had lost it",
+                    extra={"kind": key.kind, "document": key.name, "version": known.version},
+                )
+
+    # -- this node ------------------------------------------------------------------------------
+
+    def _learn(self, documents: Iterable[SharedDocument]) -> None:
+        """Take what is newer, and what the coordinator has under the same version."""
+        fresh: list[SharedDocument] = []
+        for document in documents:
+            known = self._by_key.get(document.key)
+            if known is None or (known != document and known.version <= document.version):
+                self._by_key[document.key] = document
+                self._bytes += size_of(document) - (size_of(known) if known else 0)
+                fresh.append(document)
+        self._save(each.key for each in fresh)
+
+    def _forget(self, key: DocumentKey) -> None:
+        known = self._by_key.pop(key, None)
+        if known is not None:
+            self._bytes -= size_of(known)
+            self._save([key])
+
+    def _replace(self, read: Documents) -> None:
+        """Give up copies that are too old to be put back."""
+        for key in self._by_key.keys() - read.by_key.keys():
+            self._forget(key)
+        for key, there in read.by_key.items():
+            known = self._by_key.get(key)
+            if known is not None and known.version > there.version:
+                self._forget(key)
+
+    def _save(self, keys: Iterable[DocumentKey], *, compared: bool = False) -> None:
+        """Write copies to disk; what a slow disk refuses is written with the next ones."""
+        self._unsaved.update(keys)
+        if not self._unsaved and not compared:
+            return
+        batch = self._store.batch()
+        for key in self._unsaved:
+            document = self._by_key.get(key)
+            if document is None:
+                delete_document(batch, key)
+            else:
+                put_document(batch, document)
+        if compared:
+            put_compared(batch, self._clock.now())
+        try:
+            self._store.write(batch)
+        except StoreStalled:
+            return
+        self._unsaved.clear()
