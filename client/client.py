@@ -21,6 +21,8 @@ from rota.client.transport.tries import REPEATS_MAX, TIMEOUT_S
 from rota.wire.documents import (
     ClusterView,
     CreatedItem,
+    DocumentChangeView,
+    DocumentView,
     EventView,
     ExecutionView,
     JobBody,
@@ -326,6 +328,49 @@ class Client:
             newest_first=newest_first,
         )
         return self._over_pages(page, limit)
+
+    # -- shared documents --------------------------------------------------------------------------
+
+    def documents(
+        self, kind: str, *, limit: int | None = None
+    ) -> Generator[DocumentView, None, None]:
+        """Iterate over the shared documents of a kind, such as ``types``, by name."""
+        return self._over_pages(partial(requests.documents, kind), limit)
+
+    def document(self, kind: str, name: str) -> DocumentView:
+        """Return a shared document, such as ``("types", "image.render")``."""
+        return self._ask(requests.document(kind, name))
+
+    def document_changes(self, kind: str, name: str) -> list[DocumentChangeView]:
+        """Return the newest changes of a document, the newest first; also of a deleted one."""
+        return (self._ask(requests.document_changes(kind, name))).items
+
+    def put_document(
+        self,
+        kind: str,
+        name: str,
+        definition: Body,
+        *,
+        if_version: int | None = None,
+        dry_run: bool = False,
+    ) -> DocumentView:
+        """Create or replace a shared document; the same definition changes nothing.
+
+        Raises:
+            Conflict: The document is not of version *if_version*.
+        """
+        call = requests.put_document(kind, name, definition, if_version=if_version, dry_run=dry_run)
+        return self._ask(call)
+
+    def delete_document(
+        self, kind: str, name: str, *, if_version: int | None = None, dry_run: bool = False
+    ) -> None:
+        """Delete a shared document.
+
+        Raises:
+            Conflict: The document is not of version *if_version*.
+        """
+        self._ask(requests.delete_document(kind, name, if_version=if_version, dry_run=dry_run))
 
     # -- executions --------------------------------------------------------------------------------
 

@@ -29,6 +29,9 @@ from rota.wire.documents import (
     ITEMS_MAX,
     ClusterView,
     CreatedManyView,
+    DocumentChangesView,
+    DocumentPage,
+    DocumentView,
     ExecutionList,
     ExecutionView,
     JobBody,
@@ -259,6 +262,60 @@ def ledger(
     }
     slot = _slot(named, namespace)
     return Call("GET", f"{_job_path(named)}/ledger", _as(LedgerPage), query=query, slot=slot)
+
+
+# -- shared documents ------------------------------------------------------------------------------
+
+
+def documents(kind: str, *, limit: int, cursor: str | None) -> Call[DocumentPage]:
+    """Return the call that reads a page of the documents of a kind, such as ``types``."""
+    query: Query = {"limit": limit, "cursor": cursor}
+    return Call("GET", _of_kind(kind), _as(DocumentPage), query=query)
+
+
+def document(kind: str, name: str) -> Call[DocumentView]:
+    """Return the call that reads a document."""
+    return Call("GET", _document_path(kind, name), _as(DocumentView))
+
+
+def document_changes(kind: str, name: str) -> Call[DocumentChangesView]:
+    """Return the call that reads the changes of a document."""
+    return Call("GET", f"{_document_path(kind, name)}/changes", _as(DocumentChangesView))
+
+
+def put_document(
+    kind: str, name: str, definition: Body, *, if_version: int | None, dry_run: bool
+) -> Call[DocumentView]:
+    """Return the call that creates or replaces a document."""
+    return _change(
+        "PUT",
+        _document_path(kind, name),
+        _as(DocumentView),
+        body=as_json(definition),
+        if_version=if_version,
+        dry_run=dry_run,
+        is_repeatable=if_version is None,
+    )
+
+
+def delete_document(kind: str, name: str, *, if_version: int | None, dry_run: bool) -> Call[None]:
+    """Return the call that deletes a document."""
+    return _change(
+        "DELETE",
+        _document_path(kind, name),
+        _nothing,
+        if_version=if_version,
+        dry_run=dry_run,
+        is_repeatable=False,
+    )
+
+
+def _of_kind(kind: str) -> str:
+    return f"/api/v1/{_quoted(kind)}"
+
+
+def _document_path(kind: str, name: str) -> str:
+    return f"{_of_kind(kind)}/{_quoted(name)}"
 
 
 # -- executions ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
+from rota.node.system.entropy import Entropy
 from rota.node.system.metrics import Metrics
 from rota.storage.history import History
 
@@ -45,6 +46,7 @@ class NodeContext:
 
     config: NodeConfig
     clock: Clock
+    entropy: Entropy
     shards: Shards
     attempts: LocalAttempts
     history: History

@@ -50,6 +50,13 @@ COMMANDS = {
         "rota.client.cli.jobs.ledger:ledger", "Show the outcome of each fire time of a job."
     ),
     "events": Entry("rota.client.cli.jobs.events:events", "Show live events."),
+    "get": Entry(
+        "rota.client.cli.documents.documents:get_documents", "Show job types and other documents."
+    ),
+    "apply": Entry(
+        "rota.client.cli.documents.documents:apply_documents", "Create or replace documents."
+    ),
+    "delete": Entry("rota.client.cli.documents.documents:delete_documents", "Delete documents."),
     "config": Entry(
         "rota.client.cli.setup.config:config", "Store URL, namespace and more in profiles."
     ),

@@ -23,7 +23,7 @@ STOP_S = 30.0
 LOOK_S = 0.05
 PORT_TRIES = 5
 """Tries with a free port, which another program may take before the node listens on it."""
-NEEDS = ("prometheus_client", "rocksdict", "uvloop")
+NEEDS = ("jsonschema_rs", "prometheus_client", "rocksdict", "uvloop")
 """Modules that only a node needs."""
 PORT_TAKEN = 69
 """Exit status of a node whose address is in use."""

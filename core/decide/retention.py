@@ -1,21 +1,36 @@
 """Deletion of old history, a page at a time."""
 
+from rota.core.decide.fire import first_fire
+from rota.core.decide.save_job import delete_job
 from rota.core.model.execution import task_key
-from rota.core.model.ids import ExecutionId, instant_of, job_of
+from rota.core.model.ids import ExecutionId, JobId, instant_of, job_of
 from rota.core.model.ledger import ledger_key
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.changes import Table, past_key
-from rota.core.vocabulary.commands import Forget
+from rota.core.vocabulary.commands import DeleteJob, Forget
 
 
 def forget(draft: Draft, command: Forget) -> None:
-    """Delete the records that *command* names, with the ledger entries of their fires."""
+    """Delete the records that *command* names, with the ledger entries of their fires.
+
+    A one-off job goes with its history.
+    """
     for past in command.pasts:
+        _delete_one_off(draft, JobId(past.pointer.key.partition("-")[0].partition("/")[0]))
         pointer = past.pointer
         draft.drop(Table.PAST, past_key(past.instant, pointer))
         draft.drop(Table(pointer.table), pointer.key)
         if pointer.table == Table.PAST_EXECUTION:
             _forget_execution(draft, ExecutionId(pointer.key), past.tasks)
+
+
+def _delete_one_off(draft: Draft, job_id: JobId) -> None:
+    """Delete a one-off job whose history expires, unless it still has something to do."""
+    job, plan = draft.job(job_id), draft.plan(job_id)
+    if job is None or plan is None or not job.spec.is_one_off:
+        return
+    if first_fire(plan) is None and not any(draft.live_of(job_id)):
+        delete_job(draft, DeleteJob(job_id=job_id))
 
 
 def _forget_execution(draft: Draft, execution_id: ExecutionId, tasks: tuple[str, ...]) -> None:

@@ -78,6 +78,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         parameters: JSON text, passed to every task as ``ROTA_PARAMETERS``; empty for none.
         labels: Sorted pairs.
         priority: Of its ready tasks when they wait for a slot: see `PRIORITY_MAX`.
+        job_type: The job type that it was defined with, whose template is part of the job since
+            then; empty for none.
+        is_one_off: Whether it runs once, and is deleted with the history of its execution.
     """
 
     name: str
@@ -93,6 +96,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parameters: str = ""
     priority: int = 0
     consistency: Consistency = Consistency.STRICT
+    job_type: str = ""
+    is_one_off: bool = False
 
     @property
     def full_name(self) -> str:

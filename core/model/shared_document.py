@@ -1,9 +1,9 @@
-"""Shared documents: small definitions that every node knows, such as job types.
+"""Shared documents: small definitions that every node has, such as job types.
 
-A document is known by its kind and its name. Each change makes its next version, its deletion too:
-the record of a deleted document stays for a while without a definition, so that no copy of an
-earlier version is taken for a newer one. A node that knows a higher version than the coordinator
-knows that the coordinator lost it.
+A document is identified by its kind and its name. Each change makes its next version, its deletion
+too: the record of a deleted document stays for a while without a definition, so that no copy of an
+earlier version is taken for a newer one. A higher version on a node than at the coordinator is
+thus evidence that the coordinator lost the document.
 """
 
 from collections.abc import Mapping

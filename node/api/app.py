@@ -19,6 +19,7 @@ from rota.node.api.handlers import (
     jobs,
     outputs,
     recovery,
+    shared_documents,
 )
 from rota.node.api.http.access_log import IS_LOGGED
 from rota.node.api.http.guard import (
@@ -45,20 +46,21 @@ REQUEST_ID_MAX = 128
 
 OPERATIONS = [
     operation
-    for module in (
-        jobs,
-        job_list,
-        job_changes,
-        executions,
-        batches,
-        outputs,
-        events,
-        cluster,
-        recovery,
-        health,
-        served_description,
+    for operations in (
+        jobs.operations,
+        job_list.operations,
+        job_changes.operations,
+        executions.operations,
+        batches.operations,
+        outputs.operations,
+        *shared_documents.OF_ALL_KINDS,
+        events.operations,
+        cluster.operations,
+        recovery.operations,
+        health.operations,
+        served_description.operations,
     )
-    for operation in module.operations.declared
+    for operation in operations.declared
 ]
 """All operations, in the order of the description."""
 

@@ -3,8 +3,8 @@
 Reads need neither the coordinator nor another node. A change is a compare-and-set at the
 coordinator, and the watch brings it to all nodes.
 
-A coordinator that lost documents gets them back: where a node knows a higher version than the
-coordinator has, it puts its record there, again by compare-and-set. Versions never go down without
+A coordinator that lost documents gets them back: a node with a higher version than the
+coordinator has puts its record there, again by compare-and-set. Versions never go down without
 a loss, since a deletion is a version too. If several nodes do so at once, the highest version
 stays. Between the detection of a loss and its recovery nothing is put there, and changes are
 refused, because the coordinator may be that of another cluster, or may be replaced once more.
@@ -57,7 +57,7 @@ TRIES_MAX = 10
 
 
 class SharedDocuments:
-    """The shared documents as this node knows them.
+    """The shared documents of this node.
 
     Args:
         coordinator: The store that all nodes agree through.
@@ -157,7 +157,7 @@ class SharedDocuments:
     def _check_coordinator(self) -> None:
         if self._continuity.is_recovery_due:
             raise Refused(
-                Kind.UNAVAILABLE,
+                Kind.CONFLICT,
                 "coordination_lost",
                 "the coordinator (etcd) lost its state, so nothing that all nodes share can be "
                 "changed: run `rota cluster recover-coordination`",
@@ -194,6 +194,7 @@ class SharedDocuments:
                 f"the cluster has {len(self._by_key)} shared documents of {self._bytes} bytes "
                 f"together; its limits are {DOCUMENTS_MAX} and {DOCUMENTS_BYTES_MAX} bytes: delete "
                 "documents that are not needed (deleted ones count for 30 days)",
+                retry_after_s=60,
             )
 
     # -- the coordinator ------------------------------------------------------------------------

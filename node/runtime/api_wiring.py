@@ -59,6 +59,7 @@ def wire_context(
     return NodeContext(
         config=base.config,
         clock=base.clock,
+        entropy=base.entropy,
         shards=shards,
         attempts=attempts.local,
         history=history,

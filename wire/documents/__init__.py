@@ -54,6 +54,13 @@ from rota.wire.documents.recovery import (
     ShardLossView,
     ShardRecoveryView,
 )
+from rota.wire.documents.shared_documents import (
+    DocumentChangesView,
+    DocumentChangeView,
+    DocumentPage,
+    DocumentView,
+    JobTypeBody,
+)
 from rota.wire.documents.tasks import (
     ContainerBody,
     LimitsBody,
@@ -84,6 +91,10 @@ __all__ = [
     "CreateManyBody",
     "CreatedItem",
     "CreatedManyView",
+    "DocumentChangeView",
+    "DocumentChangesView",
+    "DocumentPage",
+    "DocumentView",
     "DuplicateView",
     "ErrorView",
     "EventView",
@@ -95,6 +106,7 @@ __all__ = [
     "InventoryView",
     "JobBody",
     "JobList",
+    "JobTypeBody",
     "JobView",
     "Json",
     "LastExecutionView",

@@ -39,6 +39,14 @@ NameText = Annotated[
         extra_json_schema={"pattern": "^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"},
     ),
 ]
+MintedNameText = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=1_000,
+        extra_json_schema={"pattern": "^([A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?)?$"},
+    ),
+]
+"""A name that the node mints where it is empty."""
 RetryCount = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1000})]
 Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -100, "maximum": 100})]
 Profile = Annotated[

@@ -13,6 +13,7 @@ from rota.wire.documents.document import (
     Json,
     Labels,
     LineText,
+    MintedNameText,
     NameText,
     PathText,
     Priority,
@@ -55,7 +56,8 @@ class JobBody(Body, frozen=True):
 
     Attributes:
         name: Its name, 1 to 128 letters, digits, dots, underscores or hyphens; unique in its
-            namespace.
+            namespace. It may be omitted for a job type: the node mints one, and a job without
+            schedules and dependencies then runs once, at once.
         namespace: Its namespace, in the same form; it exists as soon as a job is in it.
         description: A description for people.
         schedule: Shorthand for *schedules* with one item.
@@ -64,8 +66,10 @@ class JobBody(Body, frozen=True):
         command: The command of its only task: a line for ``/bin/sh -c``, or a program and its
             arguments.
         python: The Python function of its only task: ``module:function``, or an object.
-        type: The type of its only task, a registered way to run *parameters*.
-        parameters: The parameters of its tasks; at most 120,000 bytes of JSON.
+        type: A job type, whose template has the other fields unless they are given here; or the
+            type of its only task.
+        parameters: The parameters of its tasks; at most 120,000 bytes of JSON. A job type checks
+            them.
         tasks: Its tasks, 1 to 10,000, which may need each other.
         dependencies: Names or ids of jobs; this job runs after each of them has succeeded.
         retries: The number of retries of a failed task, 0 to 1,000, or a retry policy.
@@ -91,7 +95,7 @@ class JobBody(Body, frozen=True):
         labels: Labels for people and tools.
     """
 
-    name: NameText
+    name: MintedNameText = ""
     namespace: NameText = "default"
     description: ProseText = ""
     schedule: LineText | None = None
@@ -186,7 +190,9 @@ class JobView(View, frozen=True):
             execution runs or has run; ``waiting`` while its executions wait for a slot, for
             dependencies or for earlier executions; ``manual`` if it has neither schedules nor
             dependencies; ``finished`` if its schedules have no further fire times and it has no
-            dependencies; otherwise ``scheduled``.
+            dependencies; otherwise ``scheduled``. The document of a one-off job that has ended has
+            the status of its execution.
+        type: The job type that it was defined with; null for none.
         version: The version of its definition, from 1.
         description: Its description.
         schedules: Its schedules, without ``@manual``, which never fires.
@@ -199,8 +205,11 @@ class JobView(View, frozen=True):
         created_at: When it was created.
         updated_at: When it got this version.
         next_fire_at: The earliest next fire time of its schedules.
-        execution_id: Its latest unfinished execution.
+        execution_id: Its latest unfinished execution; of a one-off job, its execution.
         started_at: When that execution started.
+        ended_at: When the execution of a one-off job ended.
+        result: The result of a one-off job, if it succeeded: of its only task, or an object with
+            the results of the tasks that no other task needs.
         progress: The progress of that execution in percent; see `ExecutionView`.
         last_execution: Its finished execution with the latest fire time; null if there is none
             within the retention of the history, and in responses to requests that make changes.
@@ -232,7 +241,10 @@ class JobView(View, frozen=True):
     updated_at: InstantText
     next_fire_at: InstantText | None = None
     execution_id: str | None = None
+    type: str | None = None
     started_at: InstantText | None = None
+    ended_at: InstantText | None = None
+    result: Json = None
     progress: int | None = None
     last_execution: LastExecutionView | None = None
     paused_at: InstantText | None = None

@@ -53,6 +53,7 @@ files_option = click.option(
         "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
         "rota jobs create sums --sandbox strict --memory 2GiB -- sha256sum /usr/bin/env",
         "rota jobs create thumbs --sandbox strict --bind /srv/img:rw -- ./thumbs",
+        "rota jobs create --type image.render --parameters '{\"width\": 640}'",
         "rota jobs create -f report.yaml",
         "rota jobs create -f report.yaml -f flaky.yaml --dry-run",
     ),
@@ -142,6 +143,15 @@ files_option = click.option(
 @click.option("--cpu", type=float, help="Limit of processors, such as 0.5.")
 @click.option("--memory", metavar="SIZE", help="Limit of memory, such as 512MiB.")
 @click.option("--pids", type=int, help="Limit of processes and threads.")
+@click.option(
+    "--type",
+    "type",
+    metavar="TYPE",
+    help="Job type, which has the command and more; without a name the job runs once, at once.",
+)
+@click.option(
+    "--parameters", metavar="JSON", help="Parameters of its executions, such as '{\"width\": 640}'."
+)
 @click.option("--label", "labels", metavar="K=V", multiple=True, help="Repeatable.")
 @click.option("--description", metavar="TEXT", help="Description of the job.")
 @dry_run_option
@@ -167,7 +177,9 @@ def create_job(
         if name is not None or any(value not in (None, ()) for value in given.values()):
             raise click.UsageError("a job comes from flags or from a file, not both")
         definitions = _from_files(files, namespace)
-    elif name is None or not (command or given["python"] or given["container"]):
+    elif given["type"] is None and (
+        name is None or not (command or given["python"] or given["container"])
+    ):
         raise click.UsageError(
             "name a job and, after two dashes, its command: rota jobs create hello -- echo hello"
         )
@@ -263,13 +275,13 @@ def _in(namespace: str | None, definition: Fields) -> Fields:
     return definition if namespace is None else {"namespace": namespace, **definition}
 
 
-def fields_of(name: str, command: tuple[str, ...], given: Fields) -> Fields:
+def fields_of(name: str | None, command: tuple[str, ...], given: Fields) -> Fields:
     """Return the job that flags define.
 
     Raises:
         click.UsageError: The flags contradict each other.
     """
-    fields: Fields = {"name": name}
+    fields: Fields = {} if name is None else {"name": name}
     if command:
         fields["command"] = command[0] if len(command) == 1 else command
     fields |= {key: value for key, value in given.items() if value not in (None, ())}
@@ -282,6 +294,8 @@ def fields_of(name: str, command: tuple[str, ...], given: Fields) -> Fields:
     for key in ("env", "labels"):
         if key in fields:
             fields[key] = dict(_pair(text) for text in fields[key])
+    if "parameters" in fields:
+        fields["parameters"] = _json(fields["parameters"])
     timeout = fields.get("timeout", "")
     if timeout.isdecimal():
         fields["timeout"] = int(timeout)
@@ -310,6 +324,13 @@ def _bind(text: str) -> str:
     if mode not in ("ro", "rw"):
         path, colon, mode = text, "", ""
     return (path if ":" in path else f"{path}:{path}") + colon + mode
+
+
+def _json(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise click.UsageError(f"--parameters {text!r} is not JSON: {error}") from error
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -47,20 +47,23 @@ SHARED = {
 _OF_A_TASK = re.compile(r"/tasks/(?P<number>\d+)/(?P<field>\w+)(?P<rest>.*)")
 
 
-def job_spec(body: JobBody, hints: Hints | None = None) -> JobSpec:
+def job_spec(body: JobBody, hints: Hints | None = None, *, job_type: str = "") -> JobSpec:
     """Return the job that *body* defines.
 
     Args:
         body: The body of the request.
         hints: The hints that are left for a request with several jobs.
+        job_type: The job type whose template is part of *body*; empty for none.
 
     Raises:
         Refused: Code ``invalid_job``, with the first `PROBLEMS_MAX` errors.
     """
-    return finished(reading(body, hints))
+    return finished(reading(body, hints, job_type=job_type))
 
 
-def reading(body: JobBody, hints: Hints | None = None) -> Generator[None, None, JobSpec]:
+def reading(
+    body: JobBody, hints: Hints | None = None, *, job_type: str = "", is_one_off: bool = False
+) -> Generator[None, None, JobSpec]:
     """Return the job as `job_spec` does, with a pause after each task."""
     # Before anything else, so that lists that are too long are not read.
     counts = problems_of_counts(len(body.tasks), len(body.schedules), len(body.dependencies))
@@ -85,6 +88,8 @@ def reading(body: JobBody, hints: Hints | None = None) -> Generator[None, None, 
         priority=body.priority,
         labels=tuple(sorted(body.labels.items())),
         parameters="" if body.type else reader.json(body.parameters, "/parameters"),
+        job_type=job_type,
+        is_one_off=is_one_off,
     )
     found = list(islice(_all_problems(reader, spec, body), PROBLEMS_MAX + 1))
     if found:

@@ -42,6 +42,7 @@ def definition_of(spec: JobSpec) -> JobBody:
         priority=spec.priority,
         labels=dict(spec.labels),
         parameters=_json(spec.parameters),
+        type=spec.job_type or None,
     )
     if _is_plain(spec):
         return _with_command(shared, spec.tasks[0])
@@ -54,6 +55,8 @@ def _is_plain(spec: JobSpec) -> bool:
         return False
     # Parameters of a command belong to the job, those of a type to its task.
     work = spec.tasks[0].work
+    if spec.job_type and _type(spec.tasks[0]):
+        return False
     return not (spec.parameters if _type(spec.tasks[0]) else work.parameters)
 
 
@@ -62,7 +65,7 @@ def _with_command(body: JobBody, task: TaskSpec) -> JobBody:
     return msgspec.structs.replace(
         body,
         command=_command(task),
-        type=_type(task),
+        type=_type(task) or body.type,
         parameters=_json(work.parameters) if _type(task) else body.parameters,
         retries=_retries(task.retry),
         timeout=_unless(_PLAIN.timeout, work.timeout),

@@ -37,6 +37,7 @@ from rota.wire.documents import (
     ErrorView,
     ExecutionView,
     JobView,
+    Json,
     LastExecutionView,
     LedgerEntryView,
     LimitsView,
@@ -133,6 +134,7 @@ def job_view(
         created_at=format_instant(job.created_at),
         updated_at=format_instant(job.updated_at),
         next_fire_at=_instant(min(next_fires, default=None)),
+        type=spec.job_type or None,
         execution_id=latest.id if latest else None,
         started_at=_instant(latest.started_at) if latest else None,
         progress=_progress(latest, tasks) if latest else None,
@@ -196,6 +198,12 @@ def _duplicate_view(duplicate: StandInExecution) -> DuplicateView:
         finished_at=_instant(duplicate.execution.finished_at),
         tasks={task.name: _task_view(task) for task in duplicate.tasks},
     )
+
+
+def result_of(task: Task) -> Json:
+    """Return the result of the last attempt of a task; None without one."""
+    ending = task.attempts[-1].ending if task.attempts else None
+    return msgspec.Raw(ending.result) if ending is not None and ending.result else None
 
 
 def last_execution_view(execution: Execution | UnreadableExecution) -> LastExecutionView:

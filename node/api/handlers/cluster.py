@@ -1,17 +1,17 @@
 """Operations on the cluster: status, drain of nodes, repair of shards."""
 
 import asyncio
-import logging
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from aiohttp import web
 
-from rota.core.errors import Kind, Refused, not_found
+from rota.core.errors import Refused, not_found
 from rota.core.model.ids import NodeId, ShardId
 from rota.node.api.documents import cluster_status
 from rota.node.api.forwarding.peer_requests import ask_peer, peer_headers
+from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
@@ -19,18 +19,10 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.node.cluster.node_admin import forget, hold_again, hold_nothing
 from rota.node.context import NodeContext
-from rota.node.coordination.coordinator_errors import (
-    CoordinatorError,
-    CoordinatorRefused,
-    CoordinatorUnavailable,
-    OutcomeUnknown,
-)
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.recovery.shard_repair import promise_of, repair
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ClusterView, NodeView, PromiseView, RepairView
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -168,32 +160,11 @@ def coordinating(request: RequestContext) -> Generator[NodeContext]:
     """Check the permission to change etcd, and turn errors of etcd in the body into refusals.
 
     Raises:
-        Refused: The caller lacks permission; or etcd refuses, or does not respond.
+        Refused: The caller lacks permission; or as `coordinator_refusals`.
     """
     request.principal.check(Verb.OPERATE, "*")
-    try:
+    with coordinator_refusals("see `rota cluster status` before you repeat it"):
         yield request.node
-    except OutcomeUnknown as error:
-        detail = (
-            f"{error}; whether the change was made is not known: see `rota cluster status` before "
-            "you repeat it"
-        )
-        raise Refused(Kind.UNAVAILABLE, "outcome_unknown", detail, retry_after_s=1) from error
-    except CoordinatorRefused as error:
-        raise _undone(f"etcd refused the request, and nothing was changed: {error}") from error
-    except CoordinatorUnavailable as error:
-        log.warning("etcd does not answer", extra={"reason": str(error)})
-        detail = (
-            "etcd does not respond, and nothing was changed; check that a majority of its members "
-            "is running and that this node can reach them, and run the command again"
-        )
-        raise _undone(detail) from error
-    except CoordinatorError as error:
-        raise _undone(str(error)) from error
-
-
-def _undone(detail: str) -> Refused:
-    return Refused(Kind.UNAVAILABLE, "coordinator_unavailable", detail, retry_after_s=1)
 
 
 def _node_in(request: RequestContext) -> NodeId:

@@ -20,6 +20,7 @@ from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.idempotency import earlier_reply, idempotency_of, write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.jobs import NAMESPACE, saved_document
+from rota.node.api.kinds.job_types import with_template
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED
 from rota.node.api.requests.job_decoding import decoded_job
@@ -225,7 +226,8 @@ async def _save(
 async def _definition_in(request: RequestContext, content: dict[str, Json]) -> SaveJob:
     """Return the command that saves the job *content*."""
     body = await paced(decoded_job(msgspec.json.encode(content)))
-    spec = await paced(reading(body))
+    typed = with_template(request.node.documents, body)
+    spec = await paced(reading(typed.body, job_type=typed.job_type))
     request.node.shards.of_name(spec.namespace, spec.name).check_open()
     spec = await resolve(request, spec)
     return SaveJob(spec=spec, may_be_past=body.misfire is not None)

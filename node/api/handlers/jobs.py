@@ -4,13 +4,14 @@ from itertools import islice
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from rota.core.errors import not_found
 from rota.core.model.execution import ExecutionStatus
 from rota.core.model.ids import JobId, job_of
 from rota.core.model.job import Job
 from rota.core.state.shard_state import State
-from rota.core.timing.instants import MICROSECOND, later
+from rota.core.timing.instants import MICROSECOND, format_instant, later
 from rota.core.timing.schedule import coming
 from rota.core.vocabulary.commands import DeleteJob, Idempotency, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved, Reply, Triggered
@@ -20,7 +21,8 @@ from rota.node.api.documents.record_views import ledger_entry_view, next_fire_vi
 from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.idempotency import write_once
 from rota.node.api.handlers.job_references import resolve
-from rota.node.api.handlers.last_executions import last_execution
+from rota.node.api.handlers.last_executions import ended_one_off, last_execution
+from rota.node.api.kinds.job_types import checked_parameters, with_template
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED, READING
 from rota.node.api.requests.operations import (
@@ -130,7 +132,10 @@ async def get_job(request: RequestContext) -> web.Response:
     shard, job = find_job(request, request.http.match_info["job"])
     request.principal.check(Verb.READ, job.spec.namespace)
     view = _job_view(job.id, request.state(shard))
-    shown = msgspec.structs.replace(view, last_execution=last_execution(request, job.id))
+    last = last_execution(request, job.id)
+    shown = replace(view, last_execution=last)
+    if job.spec.is_one_off and last is not None and not view.execution_id:
+        shown = ended_one_off(request, shown, last)
     return document(shown, headers={"ETag": f'"{view.version}"'})
 
 
@@ -277,7 +282,7 @@ def saved_document(request: RequestContext, saved: Reply, written: Written) -> w
     headers = {"ETag": f'"{version}"'}
     if saved.is_new:
         headers["Location"] = f"/api/v1/jobs/{saved.job_id}"
-    shown = msgspec.structs.replace(view, version=version)
+    shown = replace(view, version=version)
     return document(shown, status=201 if saved.is_new else 200, headers=headers)
 
 
@@ -308,15 +313,29 @@ async def creation_of(
         Refused: The job is invalid, a task type is unknown here, or the caller lacks permission.
     """
     request.principal.check(Verb.WRITE, body.namespace)
-    spec = await paced(reading(body, hints))
+    if request.minted_name:
+        body = replace(body, name=request.minted_name)
+    typed = with_template(request.node.documents, body)
+    whole, is_one_off = typed.body, bool(request.minted_name) and _runs_on_request(typed.body)
+    if is_one_off:
+        whole = replace(whole, schedule=f"@at {format_instant(request.node.clock.now())}")
+    spec = await paced(reading(whole, hints, job_type=typed.job_type, is_one_off=is_one_off))
     shard = request.node.shards.of_name(spec.namespace, spec.name)
     # The primary checks the task types: it runs the tasks.
     shard.check_open()
     spec = await resolve(request, spec)
+    # Of what was sent, where the rest may be different in a repetition of the request.
+    sent = body if typed.job_type else spec
     idempotency = (
-        Idempotency(key=key, digest=print_of(msgspec.msgpack.encode(spec))) if key else None
+        Idempotency(key=key, digest=print_of(msgspec.msgpack.encode(sent))) if key else None
     )
-    return shard, SaveJob(spec=spec, idempotency=idempotency, may_be_past=body.misfire is not None)
+    may_be_past = is_one_off or body.misfire is not None
+    return shard, SaveJob(spec=spec, idempotency=idempotency, may_be_past=may_be_past)
+
+
+def _runs_on_request(body: JobBody) -> bool:
+    """Return True if a job has neither schedules nor dependencies."""
+    return body.schedule is None and not body.schedules and not body.dependencies
 
 
 def trigger_of(
@@ -336,7 +355,9 @@ def trigger_of(
     """
     shard, job = find_job(request, named)
     request.principal.check(Verb.RUN, job.spec.namespace)
-    text = parameters_json(parameters)
+    text = parameters_json(
+        checked_parameters(request.node.documents, job.spec.job_type, parameters)
+    )
     idempotency = (
         Idempotency(key=key, digest=print_of(job.id.encode(), text.encode())) if key else None
     )

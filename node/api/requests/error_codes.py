@@ -26,6 +26,7 @@ CODES = {
         403, "`Host` is not an address, not `localhost` and not in `allowed_hosts`"
     ),
     "job_not_found": Code(404, "the job does not exist"),
+    "type_not_found": Code(404, "the job type does not exist"),
     "execution_not_found": Code(404, "the execution does not exist"),
     "task_not_found": Code(404, "the execution has no such task"),
     "attempt_not_found": Code(404, "the task has no such attempt, or it has not started"),
@@ -52,16 +53,21 @@ CODES = {
     "copy_missing": Code(409, "the node has no complete copy of the shard"),
     "loss_not_accepted": Code(409, "the request may lose data and does not accept the loss"),
     "epochs_exhausted": Code(409, "no epoch above the promised one is left for the shard"),
-    "version_mismatch": Code(412, "the job does not have the version in `If-Match`"),
+    "contention": Code(409, "other requests changed the document again and again"),
+    "version_mismatch": Code(
+        412, "the job or document does not have the version in `If-Match`, or exists already"
+    ),
     "body_too_large": Code(413, "the body exceeds the node's limit"),
     "unsupported_media_type": Code(415, "the `Content-Type` is not `application/json`"),
     "unsupported_encoding": Code(415, "the body has a `Content-Encoding`"),
     "invalid_body": Code(422, "a field is unknown or missing, or has the wrong type"),
     "invalid_job": Code(422, "the definition of the job is invalid"),
+    "invalid_type": Code(422, "the definition of the job type is invalid"),
+    "document_too_large": Code(422, "the definition of a document has more than 64 KiB of JSON"),
     "past_schedule": Code(422, "an `@at` has passed, and the job has no `misfire` policy"),
     "unknown_type": Code(422, "the node does not have the type of a task"),
     "unknown_dependency": Code(422, "a job in `dependencies` does not exist"),
-    "invalid_if_match": Code(422, "`If-Match` is not an `ETag` of a job"),
+    "invalid_if_match": Code(422, "`If-Match` is not an `ETag`"),
     "invalid_if_none_match": Code(422, "`If-None-Match` is not `*`"),
     "invalid_parameters": Code(422, "the parameters of a trigger are too long"),
     "invalid_query": Code(422, "a parameter of the query is unknown or malformed"),
@@ -75,6 +81,9 @@ CODES = {
     "idempotency_key_reused": Code(422, "the key was used for a different request"),
     "too_many_executions": Code(429, "the shard has the maximum number of executions"),
     "too_many_jobs": Code(429, "the shard has the maximum number of jobs"),
+    "too_many_documents": Code(
+        429, "the cluster has 10,000 shared documents, or 64 MiB of definitions"
+    ),
     "internal": Code(500, "a bug in rota; the node's log has the details under the request id"),
     "record_unreadable": Code(
         500,

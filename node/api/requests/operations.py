@@ -54,14 +54,14 @@ IDEMPOTENCY_KEY = Header(
 )
 IF_MATCH = Header(
     "If-Match",
-    "The job's `ETag`: the request is refused if the job has another version.",
+    "The `ETag`: the request is refused if there is another version by now.",
     {"type": "string", "pattern": r'^(\*|"\d{1,18}")$'},
 )
 IF_NONE_MATCH = Header(
-    "If-None-Match", "`*`: create only; the request is refused if the job exists."
+    "If-None-Match", "`*`: create only; the request is refused if the resource exists."
 )
 LOCATION = Header("Location", "The path of the created resource.")
-ETAG = Header("ETag", "The job's version.")
+ETAG = Header("ETag", "The version.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +200,7 @@ PATH_PARTS = {
     "namespace": "The job's namespace.",
     "name": "The job's name.",
     "execution": "The id of an execution.",
+    "document": "The name of the document.",
     "node": "The id of a node.",
     "shard": "The number of a shard.",
     "task": "The name of a task; a job without `tasks` has one, `main`.",

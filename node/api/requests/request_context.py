@@ -34,6 +34,7 @@ class RequestContext:
         is_dry_run: Whether the request only checks what it would do (``?dryRun=true``).
         has_written: Whether a command of the request was decided here. Another node must not decide
             it again.
+        minted_name: The name of the job in the body, which has none; empty otherwise.
         reserved_body: The memory reserved for the body, from the first read until the response.
     """
 
@@ -45,6 +46,7 @@ class RequestContext:
         "http",
         "id",
         "is_dry_run",
+        "minted_name",
         "node",
         "principal",
         "reserved_body",
@@ -59,6 +61,7 @@ class RequestContext:
         self.principal = principal
         self.began_at = perf_counter()
         self.is_dry_run = False
+        self.minted_name = ""
         self.has_written = False
         self.reserved_body: Reserved | None = None
         self._shard: Shard | None = None

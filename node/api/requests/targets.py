@@ -5,6 +5,8 @@ request is handled by the shard's primary. None means that this node handles it:
 no shard, or its handler refuses it.
 """
 
+from hashlib import blake2b
+
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
@@ -12,15 +14,21 @@ from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.model.job import Job
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.requests.request_reader import read_content
+from rota.node.api.requests.request_reader import idempotency_key, read_content
 from rota.node.shards.shard import Shard
+
+MINTED_STEM_MAX = 100
+"""Characters of a type that a minted name begins with; a name has at most 128."""
+MINTS_MAX = 32
+"""Names that are drawn to find one of this node."""
 
 
 class JobName(msgspec.Struct):
     """The fields of a job's body that decide its shard."""
 
-    name: str
+    name: str = ""
     namespace: str = "default"
+    type: str | None = None
 
 
 # -- shards ---------------------------------------------------------------------------------------
@@ -54,9 +62,29 @@ async def shard_of_job_body(request: RequestContext) -> Shard | None:
     """
     try:
         job = msgspec.json.decode(await read_content(request), type=JobName)
-        return request.node.shards.of_name(job.namespace, job.name)
     except UNDECODABLE:
         return None
+    if not job.name and job.type:
+        request.minted_name = _minted_name(request, job.namespace, job.type)
+    name = job.name or request.minted_name
+    return request.node.shards.of_name(job.namespace, name) if name else None
+
+
+def _minted_name(request: RequestContext, namespace: str, job_type: str) -> str:
+    """Return a name for a job of *job_type*: the same for each repetition of a request with a key.
+
+    Without a key it is a name of a shard that is open on this node, if there is one, so that the
+    request is not forwarded; a node that gets it forwarded mints another.
+    """
+    stem, shards = job_type[:MINTED_STEM_MAX], request.node.shards
+    if key := idempotency_key(request.http):
+        return f"{stem}-{blake2b(key.encode(), digest_size=6).hexdigest()}"
+    name = ""
+    for _ in range(MINTS_MAX):
+        name = f"{stem}-{request.node.entropy.draw() >> 16:012x}"
+        if shards.of_name(namespace, name).is_open:
+            break
+    return name
 
 
 def shard_named(request: RequestContext, named: str) -> Shard:

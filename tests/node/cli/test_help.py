@@ -31,6 +31,11 @@ name: flaky
 command: test "$ROTA_ATTEMPT" -ge 2
 retries: {limit: 3, delay: 10ms}
 """
+TYPES = """
+kind: type
+name: image.render
+definition: {template: {command: "true"}}
+"""
 JOBS = ("report", "flaky", "hello")
 EXIT_STATUSES = {
     "rota jobs diff -f report.yaml": 8,
@@ -153,6 +158,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "report.yaml").write_text(report.replace("loaded", "loaded it"))
     (home / "flaky.yaml").write_text(flaky)
     (home / "jobs.yaml").write_text(DEFINITIONS)
+    (home / "types.yaml").write_text(TYPES)
     (home / "members.yaml").write_text("[{id: n1}, {id: n2}, {id: n3}]\n")
     return home
 
@@ -183,6 +189,8 @@ def test_every_example_works(
     del rota
     with Client(node.url) as client:
         latest = next(client.executions(job="report", namespace=namespace, limit=1))
+        for name in ("image.render", "a", "b"):
+            client.put_document("types", name, yaml.safe_load(TYPES)["definition"])
         if "jobs create" in example:
             for name in JOBS:
                 client.delete_job(name, namespace=namespace)

@@ -1,7 +1,7 @@
 """Shared documents: on every node, readable without the coordinator, and given back to it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -96,7 +96,7 @@ def other(server: SimulatedServer, clock: SetClock) -> Node:
 
 
 @asynccontextmanager
-async def following(*nodes: Node) -> AsyncIterator[None]:
+async def following(*nodes: Node) -> AsyncGenerator[None]:
     """Let *nodes* follow the coordinator while the body runs."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(node.documents.run()) for node in nodes]

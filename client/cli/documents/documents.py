@@ -1,0 +1,226 @@
+"""``rota get``, ``apply`` and ``delete``: shared documents, such as job types."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import click
+
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import Column, Look, show_many, show_one
+from rota.client.cli.documents.kinds import KINDS, kind_argument, kind_of
+from rota.client.cli.human import absolute
+from rota.client.cli.inputs.options import (
+    connect,
+    dry_run_option,
+    examples,
+    format_option,
+    url_option,
+)
+from rota.wire.documents import DocumentChangeView, DocumentView
+
+if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+    from rota.client.client import Client
+
+FIELDS = ("kind", "name", "definition", "version", "changedAt", "changedBy")
+"""Fields of a document in a file; those after the definition are shown by `get` and ignored."""
+
+
+class AppliedDocument(DocumentView, frozen=True, kw_only=True):
+    """A document, and what applying its definition did.
+
+    Attributes:
+        change: ``created``, ``replaced`` or ``unchanged``.
+    """
+
+    change: str
+
+
+def _name(found: DocumentView) -> str:
+    return f"{KINDS.get(found.kind, found.kind)} {found.name}"
+
+
+def _description(found: DocumentView) -> str:
+    return str(found.definition.get("description", ""))
+
+
+DOCUMENT: Look[DocumentView] = Look(
+    name=lambda found: found.name,
+    columns=(
+        Column("NAME", lambda found, _: found.name),
+        Column("VERSION", lambda found, _: str(found.version)),
+        Column("CHANGED (UTC)", lambda found, _: absolute(found.changed_at)),
+        Column("BY", lambda found, _: found.changed_by),
+        Column("DESCRIPTION", lambda found, _: _description(found), is_optional=True),
+    ),
+)
+APPLIED: Look[AppliedDocument] = Look(
+    name=lambda applied: applied.name,
+    columns=(
+        Column("DOCUMENT", lambda applied, _: _name(applied)),
+        Column("CHANGE", lambda applied, _: applied.change),
+        Column("VERSION", lambda applied, _: str(applied.version)),
+    ),
+)
+CHANGE: Look[DocumentChangeView] = Look(
+    name=lambda change: str(change.version),
+    columns=(
+        Column("VERSION", lambda change, _: str(change.version)),
+        Column("AT (UTC)", lambda change, _: absolute(change.at)),
+        Column("BY", lambda change, _: change.by),
+        Column("CHANGE", lambda change, _: change.action),
+    ),
+)
+
+
+@click.command(
+    "get",
+    epilog=examples(
+        "rota get types",
+        "rota get type image.render -o yaml",
+        "rota get type image.render --changes",
+    ),
+)
+@kind_argument
+@click.argument("name", required=False)
+@click.option("--changes", "has_changes", is_flag=True, help="Show the changes of the document.")
+@format_option
+@url_option
+def get_documents(kind: str, *, name: str | None, has_changes: bool, form: str) -> None:
+    """List the shared documents of a kind, or show one.
+
+    Kinds: types (job types). The YAML form can be edited and given to `rota apply -f`.
+    """
+    if has_changes and name is None:
+        raise click.UsageError("--changes needs the name of a document")
+    with connect() as client:
+        if name is None:
+            show_many(list(client.documents(kind)), DOCUMENT, form)
+        elif has_changes:
+            show_many(client.document_changes(kind, name), CHANGE, form)
+        elif form == "table":
+            show_one(client.document(kind, name), DOCUMENT, "yaml")
+        else:
+            show_one(client.document(kind, name), DOCUMENT, form)
+
+
+@click.command(
+    "apply",
+    epilog=examples(
+        "rota apply -f types.yaml",
+        "rota apply -f types.yaml --dry-run",
+        "rota get types -o yaml > types.yaml",
+    ),
+)
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    help="Documents in YAML or JSON; - is standard input. Repeatable.",
+)
+@dry_run_option
+@format_option
+@url_option
+def apply_documents(files: tuple[str, ...], *, is_dry: bool, form: str) -> None:
+    """Create or replace shared documents; identical definitions change nothing.
+
+    A document has kind, name and definition. All are checked before the first is written.
+    """
+    given = list(_read(files))
+    with connect() as client:
+        applied = [_apply(client, each, is_dry=True) for each in given]
+        if not is_dry:
+            applied = [_apply(client, each, is_dry=False) for each in given]
+    show_many(applied, APPLIED, form)
+    if is_dry:
+        say("dry run: nothing is changed")
+
+
+@click.command(
+    "delete",
+    epilog=examples("rota delete type image.render", "rota delete types a b --dry-run"),
+)
+@kind_argument
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@dry_run_option
+@url_option
+def delete_documents(kind: str, *, names: tuple[str, ...], is_dry: bool) -> None:
+    """Delete shared documents; jobs that were made with them stay as they are."""
+    with connect() as client:
+        for name in names:
+            client.delete_document(kind, name, dry_run=is_dry)
+            named = f"{KINDS[kind]} {name}"
+            say(
+                f"dry run: nothing is changed; {named} would be deleted"
+                if is_dry
+                else f"deleted {named}"
+            )
+
+
+class Given(NamedTuple):
+    """A document in a file."""
+
+    kind: str
+    name: str
+    definition: dict[str, Any]  # Any: JSON, which the node checks.
+
+
+def _read(files: Iterable[str]) -> Iterable[Given]:
+    from rota.client.definitions import parse_definitions, read_definitions
+
+    for file in files:
+        if file == "-":
+            source, found = "standard input", parse_definitions(sys.stdin.read(), "standard input")
+        else:
+            source, found = file, read_definitions(Path(file))
+        for number, fields in enumerate(found, 1):
+            yield _given(fields, f"{source}, document {number}")
+
+
+def _given(fields: dict[str, Any], place: str) -> Given:
+    """Return the document that *fields* are.
+
+    Raises:
+        InvalidFile: They are none.
+    """
+    from rota.client.definitions import InvalidFile
+
+    if "kind" not in fields:
+        raise InvalidFile(
+            f"{place}: has no kind, such as type; jobs are applied with `rota jobs apply`"
+        )
+    kind = kind_of(str(fields["kind"]))
+    if kind is None:
+        raise InvalidFile(
+            f"{place}: {fields['kind']!r} is not a kind of documents; there are: {', '.join(KINDS)}"
+        )
+    unknown = sorted(fields.keys() - set(FIELDS))
+    if unknown:
+        raise InvalidFile(
+            f"{place}: unknown field {unknown[0]!r}; a document has kind, name and definition"
+        )
+    name, definition = fields.get("name"), fields.get("definition")
+    if not isinstance(name, str) or not isinstance(definition, dict):
+        raise InvalidFile(f"{place}: needs a name (text) and a definition (an object)")
+    return Given(kind, name, cast("dict[str, Any]", definition))
+
+
+def _apply(client: "Client", given: Given, *, is_dry: bool) -> AppliedDocument:
+    from rota.client.errors import NotFound, RequestFailed
+
+    try:
+        before = client.document(given.kind, given.name).version
+    except NotFound:
+        before = 0
+    try:
+        after = client.put_document(given.kind, given.name, given.definition, dry_run=is_dry)
+    except RequestFailed:
+        say(f"{KINDS[given.kind]} {given.name!r} is refused:")
+        raise
+    change = "unchanged" if after.version == before else "replaced" if before else "created"
+    fields = {name: getattr(after, name) for name in after.__struct_fields__}
+    return AppliedDocument(change=change, **fields)

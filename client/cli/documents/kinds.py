@@ -1,0 +1,31 @@
+"""Words for the kinds of shared documents."""
+
+import click
+
+KINDS = {"types": "type"}
+"""Each kind, and the word for one document of it."""
+
+
+class KindParameter(click.ParamType[str]):
+    """A kind of documents, given by either of its words."""
+
+    name = "kind"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the kind that *value* names."""
+        kind = kind_of(value)
+        if kind is None:
+            self.fail(f"{value!r} is not a kind of documents; there are: {_words()}", param, ctx)
+        return kind
+
+
+def kind_of(word: str) -> str | None:
+    """Return the kind that a word names; None if it names none."""
+    return next((kind for kind, one in KINDS.items() if word in (kind, one)), None)
+
+
+def _words() -> str:
+    return ", ".join(KINDS)
+
+
+kind_argument = click.argument("kind", type=KindParameter())

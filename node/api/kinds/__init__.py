@@ -1,0 +1,1 @@
+"""Kinds of shared documents: the form of their definitions, and the checks; one module a kind."""

@@ -1,0 +1,62 @@
+"""Kind of shared documents: its names, the form of its definitions, and their check."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from rota.core.errors import Problem, Refused, invalid, not_found
+from rota.core.model.ids import NAME_RULE, is_name
+from rota.core.model.shared_document import Definition, DocumentKey
+from rota.core.quoting import in_quotes
+
+B = TypeVar("B", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentKind(Generic[B]):
+    """A kind of shared documents.
+
+    Attributes:
+        plural: Its name in paths, such as ``types``.
+        singular: Its name in codes of errors, such as ``type``.
+        title: Its heading in the reference, such as ``Job types``.
+        about: A phrase for one document, such as ``job type``.
+        not_found_code: The code of the error about a document that does not exist: the singular
+            and ``_not_found``.
+        invalid_code: The code of the error about an invalid definition.
+        body: The form of a definition.
+        problems_of: Returns what is wrong with a definition, given its name too.
+    """
+
+    plural: str
+    singular: str
+    title: str
+    about: str
+    not_found_code: str
+    invalid_code: str
+    body: type[B]
+    problems_of: Callable[[str, B], Sequence[Problem]]
+
+    def key(self, name: str) -> DocumentKey:
+        """Return the key of the document *name*."""
+        return DocumentKey(self.plural, name)
+
+    def missing(self, name: str) -> Refused:
+        """Return the refusal of a request about a document that does not exist."""
+        return not_found(self.singular, name)
+
+    def checked(self, name: str, body: B) -> Definition:
+        """Return the definition in *body*, as it is stored: without defaults.
+
+        Raises:
+            Refused: The name or the definition is invalid.
+        """
+        problems = list(self.problems_of(name, body))
+        if not is_name(name):
+            problems.insert(0, Problem("/name", f"{in_quotes(name)} is not a name: {NAME_RULE}"))
+        if problems:
+            raise invalid(self.invalid_code, "; ".join(map(str, problems)), *problems)
+        definition: Definition = msgspec.to_builtins(body)
+        return definition

@@ -1,0 +1,154 @@
+"""Job types: templates of jobs, with a JSON Schema of their parameters."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
+
+import msgspec
+
+from rota.core.errors import Problem, Refused, invalid
+from rota.core.quoting import in_quotes
+from rota.node.api.documents.job_bodies import job_spec
+from rota.node.api.kinds.document_kind import DocumentKind
+from rota.node.api.kinds.parameter_schema import (
+    problems_of_schema,
+    problems_of_value,
+    with_defaults,
+)
+from rota.node.cluster.shared_documents import SharedDocuments
+from rota.wire.documents import JobBody, JobTypeBody, Json
+
+Fields = Mapping[str, Json]
+
+OF_THE_JOB = (
+    "name", "namespace", "schedule", "schedules", "timezone", "dependencies", "parameters",
+)  # fmt: skip
+"""Fields of a job that its type cannot have."""
+WORK = frozenset({"command", "python", "container", "tasks", "type"})
+"""Fields of a job that define its work."""
+EXECUTORS = ("process", "python", "container", "scripted")
+"""Types of tasks, whose names no job type can have."""
+_PLACEHOLDER = "name"
+"""The name of the job with which a template is checked."""
+
+
+def problems_of(name: str, body: JobTypeBody) -> list[Problem]:
+    """Return what is wrong with a job type."""
+    problems: list[Problem] = []
+    if name in EXECUTORS:
+        problems.append(Problem("/name", f"{in_quotes(name)} is a type of tasks"))
+    problems += problems_of_schema(body.parameters, "/parameters")
+    problems += _problems_of_template(body.template)
+    return problems
+
+
+def _problems_of_template(template: Fields) -> Sequence[Problem]:
+    unfit = [
+        Problem(f"/template/{field}", "belongs to the job, not to its type")
+        for field in OF_THE_JOB
+        if field in template
+    ]
+    if unfit:
+        return unfit
+    try:
+        job_spec(body_of(template, {"name": _PLACEHOLDER}))
+    except msgspec.ValidationError as error:
+        return [Problem("/template", str(error))]
+    except Refused as refusal:
+        return [Problem(f"/template{each.pointer}", each.detail) for each in refusal.problems]
+    return []
+
+
+def body_of(template: Fields, own: Fields) -> JobBody:
+    """Return the job with the fields *own*, and those of its type's template for the others.
+
+    Environment variables and labels of both are merged, and those of the job take precedence. A
+    job that defines its own work has none of the template.
+
+    Raises:
+        msgspec.ValidationError: A field is unknown or has the wrong type.
+    """
+    has_own_work = not WORK.isdisjoint(own)
+    inherited = {
+        name: each for name, each in template.items() if not (has_own_work and name in WORK)
+    }
+    merged = {name: _merged(inherited, own, name) for name in ("env", "labels")}
+    return msgspec.convert({**inherited, **own, **merged}, JobBody)
+
+
+def _merged(inherited: Fields, own: Fields, name: str) -> Json:
+    """Return the objects that both have under *name*, as one."""
+    theirs, ours = inherited.get(name, {}), own.get(name, {})
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return ours
+    return {**cast("Fields", theirs), **cast("Fields", ours)}
+
+
+JOB_TYPES = DocumentKind(
+    plural="types",
+    singular="type",
+    title="Job types",
+    about="job type",
+    not_found_code="type_not_found",
+    invalid_code="invalid_type",
+    body=JobTypeBody,
+    problems_of=problems_of,
+)
+
+
+class TypedJob(NamedTuple):
+    """A job with the template of its job type.
+
+    Attributes:
+        body: The whole job.
+        job_type: The job type; empty for none.
+    """
+
+    body: JobBody
+    job_type: str
+
+
+def with_template(documents: SharedDocuments, body: JobBody) -> TypedJob:
+    """Return the job *body* with the template of its job type, if it names one.
+
+    Fields that have their defaults are those of the template.
+
+    Raises:
+        Refused: Code ``invalid_job``: the parameters do not match the schema, or the fields do not
+            fit the template.
+    """
+    found = _job_type(documents, body.type or "")
+    if body.type is None or found is None:
+        return TypedJob(body, "")
+    own = {name: each for name, each in msgspec.to_builtins(body).items() if name != "type"}
+    parameters = with_defaults(found.parameters, body.parameters)
+    problems = problems_of_value(found.parameters, parameters, "/parameters")
+    if problems:
+        raise invalid("invalid_job", "; ".join(map(str, problems)), *problems)
+    if parameters is not None:
+        own["parameters"] = parameters
+    try:
+        return TypedJob(body_of(found.template, own), body.type)
+    except msgspec.ValidationError as error:
+        detail = f"the fields do not fit those of the type {body.type!r}: {error}"
+        raise invalid("invalid_job", detail, Problem("", detail)) from error
+
+
+def checked_parameters(documents: SharedDocuments, job_type: str, parameters: Json) -> Json:
+    """Return the parameters of a trigger, with the defaults of the job's type; None for none.
+
+    Raises:
+        Refused: Code ``invalid_parameters``: they do not match the schema.
+    """
+    found = _job_type(documents, job_type)
+    if found is None or parameters is None:
+        return parameters
+    given = with_defaults(found.parameters, parameters)
+    problems = problems_of_value(found.parameters, given, "/parameters")
+    if problems:
+        raise invalid("invalid_parameters", "; ".join(map(str, problems)), *problems)
+    return given
+
+
+def _job_type(documents: SharedDocuments, name: str) -> JobTypeBody | None:
+    found = documents.get(JOB_TYPES.key(name)) if name not in ("", *EXECUTORS) else None
+    return None if found is None else msgspec.convert(found.definition, JobTypeBody)

@@ -1,0 +1,94 @@
+"""JSON Schemas of parameters, and their check.
+
+A definition comes from a client, so its schema must cost little, whatever its content: without
+references a check takes time in proportion to the lengths of schema and value, and patterns are of
+the kind that is matched in linear time.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import cast
+
+import jsonschema_rs
+
+from rota.core.errors import Problem
+from rota.wire.documents import Json
+
+PROBLEMS_MAX = 20
+"""Errors of one value that are reported."""
+DEPTH_MAX = 32
+"""Levels of a schema."""
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor", "$schema")
+"""Keywords that a schema must not have."""
+
+
+def problems_of_schema(schema: Mapping[str, Json], pointer: str) -> list[Problem]:
+    """Return what is wrong with a schema; *pointer* is its JSON pointer."""
+    problems = list(islice(_problems_of_keywords(schema, pointer, 0), PROBLEMS_MAX))
+    if problems:
+        return problems
+    try:
+        _validator(schema)
+    except (jsonschema_rs.ValidationError, ValueError) as error:
+        if not isinstance(error, jsonschema_rs.ValidationError):
+            return [Problem(pointer, f"is not a JSON Schema: {error}")]
+        path = "".join(f"/{part}" for part in error.instance_path)
+        return [Problem(f"{pointer}{path}", f"is not a JSON Schema: {error.message}")]
+    return []
+
+
+def problems_of_value(schema: Mapping[str, Json], value: Json, pointer: str) -> list[Problem]:
+    """Return why *value* does not match a schema without problems; *pointer* is that of *value*."""
+    errors = islice(_validator(schema).iter_errors(value), PROBLEMS_MAX)
+    return [
+        Problem(f"{pointer}{''.join(f'/{part}' for part in error.instance_path)}", error.message)
+        for error in errors
+    ]
+
+
+def with_defaults(schema: Mapping[str, Json], value: Json) -> Json:
+    """Return *value* with the defaults of the schema's properties for those that it lacks.
+
+    Only the properties of the whole value count, not those within it. None, which stands for no
+    parameters, becomes an object if there is any default.
+    """
+    properties, given = _object(schema.get("properties")), _object(value)
+    if properties is None or (given is None and value is not None):
+        return value
+    described = {name: _object(each) or {} for name, each in properties.items()}
+    defaults = {name: each["default"] for name, each in described.items() if "default" in each}
+    return {**defaults, **(given or {})} if defaults else value
+
+
+def _object(value: Json) -> dict[str, Json] | None:
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else None
+
+
+def _validator(schema: Mapping[str, Json]) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(
+        dict(schema),
+        validate_formats=True,
+        retriever=_refuse,
+        pattern_options=jsonschema_rs.RegexOptions(),
+    )
+
+
+def _refuse(uri: str) -> Json:
+    raise ValueError(f"{uri} is not read")
+
+
+def _problems_of_keywords(part: Json, pointer: str, depth: int) -> Iterator[Problem]:
+    if depth > DEPTH_MAX:
+        yield Problem(pointer, f"is nested more than {DEPTH_MAX} levels deep")
+        return
+    if isinstance(part, Mapping):
+        for name, each in cast("Mapping[str, Json]", part).items():
+            if name in REFERENCES:
+                yield Problem(
+                    f"{pointer}/{name}", "is not supported; write the schema in its place"
+                )
+            else:
+                yield from _problems_of_keywords(each, f"{pointer}/{name}", depth + 1)
+    elif isinstance(part, list):
+        for number, each in enumerate(cast("Sequence[Json]", part)):
+            yield from _problems_of_keywords(each, f"{pointer}/{number}", depth + 1)

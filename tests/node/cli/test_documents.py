@@ -1,0 +1,135 @@
+"""``rota get``, ``apply`` and ``delete``, and jobs of a type from flags."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rota.client.cli.main import main
+
+TYPE: dict[str, Any] = {
+    "kind": "type",
+    "name": "greeting",
+    "definition": {
+        "description": "greets",
+        "parameters": {"type": "object", "properties": {"who": {"type": "string"}}},
+        "template": {"command": "true"},
+    },
+}
+
+
+NO_WORK: dict[str, Any] = {"template": {}}
+
+
+def run(url: str, *argv: str, status: int = 0) -> None:
+    """Run a command that ends with *status*."""
+    assert main(["--url", url, *argv]) == status
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "types.yaml"
+    path.write_text(yaml.safe_dump(TYPE))
+    return path
+
+
+def test_a_type_is_applied_shown_and_deleted(
+    url: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv, change in (
+        (("--dry-run",), "created"),
+        ((), "created"),
+        ((), "unchanged"),
+    ):
+        run(url, "apply", "-f", str(file), *argv)
+        assert change in capsys.readouterr().out
+
+    run(url, "get", "types")
+    table = capsys.readouterr().out
+    run(url, "get", "type", "greeting", "-o", "yaml")
+    shown = capsys.readouterr().out
+    run(url, "get", "types", "greeting", "--changes")
+    changes = capsys.readouterr().out
+    again = tmp_path / "again.yaml"
+    again.write_text(shown)
+    run(url, "apply", "-f", str(again))
+    applied = capsys.readouterr().out
+    run(url, "delete", "type", "greeting")
+    deleted = capsys.readouterr().err
+    run(url, "get", "type", "greeting", status=3)
+
+    assert table.splitlines()[1].split()[:2] == ["greeting", "1"]
+    assert table.splitlines()[1].endswith("greets")
+    assert yaml.safe_load(shown)["definition"] == TYPE["definition"]
+    assert changes.splitlines()[1].split()[-1] == "created"
+    assert "unchanged" in applied
+    assert deleted == "deleted type greeting\n"
+
+
+def test_nothing_is_written_if_one_document_is_refused(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "types.yaml"
+    bad = {**TYPE, "name": "bad", "definition": NO_WORK}
+    file.write_text(yaml.safe_dump_all([{**TYPE, "name": "good"}, bad]))
+
+    run(url, "apply", "-f", str(file), status=9)
+    error = capsys.readouterr().err
+    run(url, "get", "type", "good", status=3)
+
+    assert "type 'bad' is refused:" in error
+    assert "/template/tasks: needs a command" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("name: x\ncommand: 'true'", "has no kind, such as type; jobs are applied with `rota jobs"),
+        ("kind: tipe\nname: x", "'tipe' is not a kind of documents; there are: types"),
+        ("kind: type\nname: x\ntemplate: {}", "unknown field 'template'; a document has kind"),
+        ("kind: type\nname: x", "needs a name (text) and a definition (an object)"),
+    ],
+)
+def test_a_file_without_documents_is_refused(
+    text: str, error: str, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "types.yaml"
+    file.write_text(text)
+
+    run(url, "apply", "-f", str(file), status=9)
+
+    assert f"{file}, document 1: {error}" in capsys.readouterr().err
+
+
+def test_an_unknown_kind_is_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run(url, "get", "pods", status=2)
+
+    assert "'pods' is not a kind of documents; there are: types" in capsys.readouterr().err
+
+
+def test_jobs_of_a_type_are_created_from_flags(
+    url: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(url, "apply", "-f", str(file))
+    flags = ("--type", "greeting", "--parameters", '{"who": "Ann"}', "-o", "json")
+    capsys.readouterr()
+
+    run(url, "jobs", "create", *flags)
+    [one_off] = json.loads(capsys.readouterr().out)
+    run(url, "jobs", "create", "morning", *flags, "--schedule", "@daily")
+    [named] = json.loads(capsys.readouterr().out)
+
+    assert one_off["name"].startswith("greeting-")
+    assert one_off["type"] == "greeting"
+    assert (named["name"], named["status"]) == ("morning", "scheduled")
+    assert named["definition"]["parameters"] == {"who": "Ann"}
+
+
+def test_parameters_that_are_not_json_are_refused(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(url, "jobs", "create", "x", "--parameters", "{who", "--", "true", status=2)
+
+    assert "--parameters '{who' is not JSON" in capsys.readouterr().err
