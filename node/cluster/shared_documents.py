@@ -6,8 +6,8 @@ coordinator, and the watch brings it to all nodes.
 A coordinator that lost documents gets them back: a node with a higher version than the
 coordinator has puts its record there, again by compare-and-set. Versions never go down without
 a loss, since a deletion is a version too. If several nodes do so at once, the highest version
-stays. Between the detection of a loss and its recovery nothing is put there, and changes are
-refused, because the coordinator may be that of another cluster, or may be replaced once more.
+stays. Nothing is put into a coordinator without the record of this cluster: that may be one of
+another cluster, and an emptied one gets the record from a recovery. Until then changes are refused.
 """
 
 import asyncio
@@ -64,6 +64,7 @@ class SharedDocuments:
         store: Of this node, for the copies.
         continuity: This node's record of the coordinator's past states.
         clock: The clock of this node.
+        cluster_id: Of the cluster's record at the coordinator; None where that is not compared.
 
     Raises:
         StoreDamaged: A copy cannot be read.
@@ -75,14 +76,19 @@ class SharedDocuments:
         store: Store,
         continuity: CoordinatorContinuity,
         clock: Clock,
+        *,
+        cluster_id: str | None,
     ) -> None:
         self._coordinator = coordinator
         self._store = store
         self._continuity = continuity
         self._clock = clock
+        self._cluster_id = cluster_id
         self._by_key = {each.key: each for each in stored_documents(store)}
         self._bytes = sum(map(size_of, self._by_key.values()))
         self._is_trusted = not self._by_key or clock.now() - compared_at(store) <= COPY_TRUSTED
+        self._has_withheld = False
+        """Whether documents wait for the record of the cluster, to be put back."""
         self._unsaved: set[DocumentKey] = set()
         """Documents whose copy on disk is older, because the disk was too slow."""
 
@@ -204,8 +210,7 @@ class SharedDocuments:
         while True:
             try:
                 revision = await self._compare()
-                is_lost = self._continuity.is_recovery_due
-                async with asyncio.timeout(COMPARE_LOST_S if is_lost else COMPARE_S):
+                async with asyncio.timeout(COMPARE_LOST_S if self._has_withheld else COMPARE_S):
                     await self._watch(revision)
             except (TimeoutError, WatchLost):
                 continue
@@ -223,8 +228,9 @@ class SharedDocuments:
         read = await self._coordinator.documents()
         if not self._is_trusted and read.by_key:
             self._replace(read)
+        self._has_withheld = False
         await self._reconcile({**dict.fromkeys(self._by_key), **read.by_key})
-        if not self._continuity.is_recovery_due:
+        if not self._has_withheld:
             self._is_trusted = True
             self._save((), compared=True)
         return read.revision
@@ -235,10 +241,9 @@ class SharedDocuments:
         Args:
             found: Records at the coordinator; None where it has none.
         """
-        if self._continuity.is_recovery_due:
-            return
         self._learn(each for each in found.values() if each is not None)
         now = self._clock.now()
+        lost: list[DocumentKey] = []
         for key, there in found.items():
             known = self._by_key.get(key)
             if known is None or (there is not None and there.version >= known.version):
@@ -247,11 +252,29 @@ class SharedDocuments:
                     self._forget(key)
             elif is_forgettable(known, now):
                 self._forget(key)
-            elif await self._coordinator.change_document(key, there, known):
+            else:
+                lost.append(key)
+        if lost and await self._is_of_this_cluster():
+            await self._put_back({key: found[key] for key in lost})
+        elif lost:
+            self._has_withheld = True
+
+    async def _put_back(self, older: Mapping[DocumentKey, SharedDocument | None]) -> None:
+        """Replace older records at the coordinator, or missing ones, by those of this node."""
+        for key, there in older.items():
+            known = self._by_key.get(key)
+            if known is not None and await self._coordinator.change_document(key, there, known):
                 log.warning(
                     "document restored at the coordinator, which had lost it",
                     extra={"kind": key.kind, "document": key.name, "version": known.version},
                 )
+
+    async def _is_of_this_cluster(self) -> bool:
+        """Return True if the coordinator has the record of this cluster."""
+        if self._cluster_id is None:
+            return True
+        cluster = (await self._coordinator.view()).cluster
+        return cluster is not None and cluster.id == self._cluster_id
 
     # -- this node ------------------------------------------------------------------------------
 

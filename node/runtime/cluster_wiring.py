@@ -62,7 +62,11 @@ def wire_cluster(base: NodeFoundation, shards: Shards) -> ClusterParts:
             clock=clock,
         ),
         documents=SharedDocuments(
-            environment.coordinator, environment.store, base.continuity, clock
+            environment.coordinator,
+            environment.store,
+            base.continuity,
+            clock,
+            cluster_id=environment.cluster_id,
         ),
         etcd_guard=EtcdGuard(environment.look_at_etcd) if environment.look_at_etcd else None,
     )

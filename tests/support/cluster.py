@@ -98,6 +98,10 @@ class Cluster:
         """Return the sessions in etcd, by node id."""
         return self._records("sess")
 
+    def documents(self, kind: str) -> dict[str, Json]:
+        """Return the shared documents of a kind in etcd, by name."""
+        return self._records(f"~/{kind}")
+
     def _records(self, kind: str) -> dict[str, Json]:
         prefix = f"/rota/{self.name}/{kind}/"
         request = {"key": prefix.encode(), "range_end": f"{prefix[:-1]}0".encode()}

@@ -57,6 +57,36 @@ def test_any_node_runs_jobs_created_at_any_other(cluster: Cluster) -> None:
     assert tails == [f"{number}\n" for number in range(12)]
 
 
+def test_every_node_has_a_job_type_that_was_written_at_one_node(cluster: Cluster) -> None:
+    nodes = list(cluster)
+    template = {"command": 'echo "$ROTA_PARAMETERS" > "$ROTA_RESULT"'}
+    nodes[0].call("PUT", "/api/v1/types/sum", {"template": template})
+    for node in nodes[1:]:
+        node.wait_until(partial(has_types, node))
+
+    made = [
+        node.call("POST", "/api/v1/jobs", {"type": "sum", "parameters": number})
+        for number, node in enumerate(nodes)
+    ]
+    jobs = [one_off_end(nodes[0], each["jobId"]) for each in made]
+
+    assert [each["status"] for each in jobs] == ["success"] * 3
+    assert [each["result"] for each in jobs] == [0, 1, 2]
+    assert len({each["name"] for each in made}) == 3
+
+
+def has_types(node: Rotad) -> bool:
+    """Return True if a node has a job type."""
+    return bool(node.call("GET", "/api/v1/types")["items"])
+
+
+def one_off_end(node: Rotad, job_id: str) -> Json:
+    """Return the document of a one-off job, when its execution has ended."""
+    path = f"/api/v1/jobs/{job_id}"
+    node.wait_until(lambda: node.call("GET", path)["endedAt"] is not None)
+    return node.call("GET", path)
+
+
 def test_the_key_of_a_node_is_shown_nowhere(cluster: Cluster) -> None:
     keys = [b64decode(cluster.member(node_id)["key"]) for node_id in cluster.ids]
     forms = [

@@ -1,6 +1,7 @@
 """Shared documents: on every node, readable without the coordinator, and given back to it."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,8 +22,11 @@ from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.timing.instants import SECOND, Instant
 from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.coordination.agreed_state import CoordinationState
+from rota.node.coordination.coordinator import Cluster
 from rota.node.coordination.coordinator_errors import CoordinatorUnavailable
 from rota.node.coordination.testing.simulated_coordinator import (
+    Fate,
+    Link,
     PerfectLink,
     SimulatedCoordinator,
     SimulatedServer,
@@ -35,6 +39,7 @@ from support.in_process import until
 
 KEY = DocumentKey("types", "image.render")
 OTHER = DocumentKey("types", "report")
+CLUSTER = Cluster(id="c", shards=16, replicas=3)
 START = Instant(1_700_000_000 * SECOND)
 
 
@@ -49,6 +54,18 @@ class SetClock(SystemClock):
         return self.wall
 
 
+class CountedCalls(PerfectLink):
+    """A link without faults that counts the calls."""
+
+    def __init__(self) -> None:
+        self.count = Counter[str]()
+
+    def fate(self, node_id: NodeId, call: str) -> Fate:
+        """Count a call."""
+        self.count[call] += 1
+        return super().fate(node_id, call)
+
+
 @dataclass
 class Node:
     """What one node needs for its documents."""
@@ -61,12 +78,14 @@ class Node:
     def __post_init__(self) -> None:
         self.documents = self.started()
 
-    def started(self) -> SharedDocuments:
+    def started(self, link: Link | None = None) -> SharedDocuments:
         """Return the documents of a process that has just started on the node's store."""
-        link = SimulatedCoordinator(
-            self.server, NodeId("a"), link=PerfectLink(), entropy=SystemEntropy()
+        coordinator = SimulatedCoordinator(
+            self.server, NodeId("a"), link=link or PerfectLink(), entropy=SystemEntropy()
         )
-        self.documents = SharedDocuments(link, self.store, self.continuity, self.clock)
+        self.documents = SharedDocuments(
+            coordinator, self.store, self.continuity, self.clock, cluster_id=CLUSTER.id
+        )
         return self.documents
 
     def version(self, key: DocumentKey = KEY) -> int:
@@ -82,7 +101,9 @@ def clock() -> SetClock:
 
 @pytest.fixture
 def server(clock: SetClock) -> SimulatedServer:
-    return SimulatedServer(clock)
+    server = SimulatedServer(clock)
+    server.restore(CoordinationState(CLUSTER))
+    return server
 
 
 @pytest.fixture
@@ -118,7 +139,7 @@ def there(server: SimulatedServer) -> dict[DocumentKey, int]:
 
 def empty(server: SimulatedServer) -> None:
     """Take everything from the coordinator."""
-    server.restore(CoordinationState())
+    server.restore(CoordinationState(CLUSTER))
 
 
 # -- changes ---------------------------------------------------------------------------------------
@@ -267,21 +288,37 @@ async def test_a_coordinator_that_was_set_back_gets_the_newest_back(
     assert one.documents.get(KEY) == second
 
 
-async def test_nothing_is_put_back_and_nothing_changed_before_a_loss_is_recovered(
-    one: Node, server: SimulatedServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "record", [None, Cluster(id="another", shards=16, replicas=3)], ids=["emptied", "another"]
+)
+async def test_nothing_is_put_into_a_coordinator_without_the_record_of_the_cluster(
+    record: Cluster | None,
+    one: Node,
+    server: SimulatedServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("rota.node.cluster.shared_documents.COMPARE_LOST_S", 0.01)
     await save(one, "render")
-    empty(server)
+    server.restore(CoordinationState(record))
+    calls = CountedCalls()
+
+    one.started(calls)
+    async with following(one):
+        await until(lambda: calls.count["documents"] > 3)
+        assert there(server) == {}
+        server.change(lambda state: state.recover(record, CLUSTER))
+        await until(lambda: there(server) == {KEY: 1})
+
+
+async def test_nothing_is_changed_before_a_loss_is_recovered(one: Node) -> None:
+    await save(one, "render")
     one.continuity.lose(0, "its revision fell")
 
-    async with following(one):
-        with pytest.raises(Refused, match="recover-coordination"):
-            await save(one, "render --fast")
-        await asyncio.sleep(0.1)  # Not waited for: nothing is to happen.
-        assert there(server) == {}
-        one.continuity.add_generation(1)
-        await until(lambda: there(server) == {KEY: 1})
+    with pytest.raises(Refused, match="recover-coordination"):
+        await save(one, "render --fast")
+    one.continuity.add_generation(1)
+
+    assert (await save(one, "render --fast")).version == 2
 
 
 async def test_a_stale_copy_does_not_bring_a_deleted_document_back(

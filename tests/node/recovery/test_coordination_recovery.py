@@ -105,6 +105,7 @@ def test_what_was_acknowledged_is_there_after_etcd_was_restored_and_recovered(
     etcd_of_one.start()
     cluster.wait_whole()
     early = acknowledged(first, "early")
+    first.call("PUT", "/api/v1/types/late", {"template": {"command": "true"}})
     count_out(cluster, third)
     names = early + acknowledged(first, "late")
     first.stop()
@@ -144,6 +145,7 @@ def test_what_was_acknowledged_is_there_after_etcd_was_restored_and_recovered(
     cluster.wait_whole()
     assert generations(cluster) == {1}
     check_jobs(cluster, names)
+    cluster.wait_until(lambda: types_in_etcd(cluster) == ["late"], "the type was not written back")
     with (
         Client(first.url) as client,
         pytest.raises(Conflict, match="all that etcd lost is recovered"),
@@ -156,6 +158,8 @@ def test_what_was_acknowledged_is_there_after_etcd_was_emptied_and_recovered(
 ) -> None:
     first, _, third = cluster
     names = acknowledged(first, "job")
+    first.call("PUT", "/api/v1/types/kept", {"template": {"command": "true"}})
+    third.wait_until(lambda: has_type(third, "kept"))
     for node in cluster:
         node.stop()
     [member] = etcd_of_one.members
@@ -171,14 +175,25 @@ def test_what_was_acknowledged_is_there_after_etcd_was_emptied_and_recovered(
         node.spawn()
     wait_lost(cluster)
     assert cluster.configurations() == {}
+    assert types_in_etcd(cluster) == []
     with Client(third.url) as client:
         done = client.recover_coordination()
 
     assert [each.outcome for each in done.shards] == ["recovered"] * SHARDS
     cluster.wait_whole()
     check_jobs(cluster, names)
+    cluster.wait_until(lambda: types_in_etcd(cluster) == ["kept"], "the type was not written back")
     # It is the same cluster: nodes start as always.
     first.stop()
     first.flags = tuple(flag for flag in first.flags if flag != "--await-recovery")
     first.spawn()
     cluster.wait_whole()
+
+
+def has_type(node: Rotad, name: str) -> bool:
+    return name in [each["name"] for each in node.call("GET", "/api/v1/types")["items"]]
+
+
+def types_in_etcd(cluster: Cluster) -> list[str]:
+    """Return the names of the job types that etcd has."""
+    return list(cluster.documents("types"))
