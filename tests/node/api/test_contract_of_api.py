@@ -55,6 +55,7 @@ schema = schemathesis.openapi.from_dict(describe(OPERATIONS))
 def known(node: Rotad) -> dict[str, str]:
     """Ids and names of existing records, for the paths."""
     node.create(name="known", type="scripted", schedule="@daily", labels={"a": "b"})
+    node.call("PUT", "/api/v1/types/known", {"template": {"command": "true"}})
     execution = node.trigger("known")
     node.ended(execution)
     return {
@@ -63,6 +64,7 @@ def known(node: Rotad) -> dict[str, str]:
         "name": "known",
         "execution": execution,
         "task": "main",
+        "document": "known",
         "node": node.call("GET", "/version")["nodeId"],
         "shard": "0",
     }
@@ -99,10 +101,13 @@ def test_every_answer_about_what_is_there_is_one_that_is_declared(
 
 def _answered(case: Case, node: Rotad) -> None:
     """Send *case*; raise an error if the answer contradicts the description."""
-    left_out = NOT_CHECKED.get(case.operation.definition.raw["operationId"], ())
+    answer = case.call(base_url=node.url, timeout=30)
+    left_out = NOT_CHECKED.get(case.operation.definition.raw["operationId"], set[str]())
+    if answer.status_code == 413:
+        # Drawn texts may make a body too long, which the check does not count as a refusal.
+        left_out = left_out | {"negative_data_rejection"}
     names = [each for each in CHECKED if each not in left_out]
     checks: Any = CHECKS.get_by_names(names)  # Any: it may name more checks than a case takes.
-    answer = case.call(base_url=node.url, timeout=30)
     # A line beyond the limit of HTTP lines is refused before the operation is determined.
     if answer.status_code != 400 or "Got more than 8190 bytes" not in answer.text:
         case.validate_response(answer, checks=checks)
