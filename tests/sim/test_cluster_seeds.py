@@ -18,8 +18,8 @@ from sim.fresh import fresh_seeds
 
 HERE = Path(__file__).parent
 SEEDS_A_TEST = 8
-SEEDS = 56
-"""About a minute of a core; half a second to one and a half each."""
+SEEDS = 32
+"""Half a minute of a core, or more; up to three seconds each."""
 FRESH = 16
 
 
