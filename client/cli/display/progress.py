@@ -1,6 +1,6 @@
 """Progress of an execution, line by line, on standard error."""
 
-from rota.client.cli.display.printing import one_line, say
+from rota.client.cli.display.printing import one_line, out, say
 from rota.client.cli.display.table_columns import tasks_in_order
 from rota.client.cli.human import now, span, took
 from rota.client.client import Client
@@ -20,24 +20,34 @@ def follow(client: Client, execution_id: str, timeout_s: float | None) -> Execut
     Raises:
         WaitTimedOut: It has not ended after *timeout_s*.
     """
-    shown: set[str] = set()
-    left_s = timeout_s
+    facts, left_s = Facts(), timeout_s
     while True:
         look_s = LOOK_S if left_s is None else min(LOOK_S, left_s)
         try:
             execution = client.wait(execution_id, timeout_s=look_s)
         except WaitTimedOut as error:
             execution = error.executions[0]
-        for key, fact in _facts(execution):
-            if key not in shown:
-                shown.add(key)
-                say(one_line(f"  {fact}"))
+        facts.show(execution)
         if execution.finished_at is not None:
             return execution
         if left_s is not None:
             left_s -= look_s
             if left_s <= 0:
                 raise WaitTimedOut([execution], timeout_s or 0.0)
+
+
+class Facts:
+    """What has happened to the tasks of an execution; each fact is printed once."""
+
+    def __init__(self) -> None:
+        self._shown: set[str] = set()
+
+    def show(self, execution: ExecutionView) -> None:
+        """Print the facts that are new."""
+        for key, fact in _facts(execution):
+            if key not in self._shown:
+                self._shown.add(key)
+                say(one_line(f"  {fact}"))
 
 
 def ending(attempt: AttemptView) -> str:
@@ -52,6 +62,20 @@ def ending(attempt: AttemptView) -> str:
         # Not always on request: the lease of its node may have ended.
         return f"{attempt.outcome} ({attempt.reason})"
     return attempt.outcome or "running"
+
+
+def print_output_of_only_task(execution: ExecutionView) -> None:
+    """Print the end of the output of an execution's only task, if there is one."""
+    if len(execution.tasks or {}) != 1:
+        return
+    [(name, task)] = tasks_in_order(execution)
+    if not task.attempts or not task.attempts[-1].output_tail:
+        return
+    attempt = task.attempts[-1]
+    is_all = attempt.output_bytes <= len(attempt.output_tail.encode())
+    more = "" if is_all else f"end of the output; all of it: rota output {execution.execution_id}"
+    say(f"--- {more or f'output of {name}'} ---")
+    out(attempt.output_tail, end="" if attempt.output_tail.endswith("\n") else "\n")
 
 
 def print_failed_output(execution: ExecutionView) -> None:

@@ -1,5 +1,7 @@
 """``rota output``: output of tasks."""
 
+import asyncio
+
 import click
 
 from rota.client.cli.display.printing import OutputCopy, say
@@ -7,11 +9,13 @@ from rota.client.cli.display.table_columns import tasks_in_order
 from rota.client.cli.inputs.execution_names import LATEST, execution_id_of
 from rota.client.cli.inputs.options import (
     connect,
+    connect_async,
     examples,
     execution_argument,
     namespace_option,
     url_option,
 )
+from rota.client.cli.jobs.followed_tasks import follow_tasks
 from rota.client.client import Client
 from rota.client.errors import WaitTimedOut
 from rota.core.model.ids import is_execution_id
@@ -50,7 +54,7 @@ ESCAPED = "hint: control characters are shown as escapes; --raw gives the termin
     "--follow",
     "is_followed",
     is_flag=True,
-    help="Follow the output through all attempts of the task.",
+    help="Follow the output through all attempts; of several tasks with their names as prefix.",
 )
 @click.option(
     "--raw",
@@ -82,11 +86,13 @@ def output(
         execution_id = execution_id_of(client, _with_latest(execution), namespace)
         view = client.execution(execution_id)
         names = list(view.tasks or {}) if task is None else [task]
-        if len(names) > 1 and (attempt is not None or is_followed):
+        if len(names) > 1 and attempt is not None:
             raise click.UsageError(f"name one of its tasks: {', '.join(names)}")
         copy = OutputCopy(is_raw=is_raw)
         try:
-            if is_followed and attempt is None:
+            if is_followed and len(names) > 1:
+                asyncio.run(_follow_all(execution_id, copy))
+            elif is_followed and attempt is None:
                 _follow(client, execution_id, names[0], copy)
             elif is_followed:
                 _copy_attempt(client, execution_id, names[0], attempt or 1, copy)
@@ -125,6 +131,11 @@ def _print_all(
             say(f"==> {name} <==")
             content = client.output(execution.execution_id, name)
             copy.write(last_lines(content, line_count), is_last=True)
+
+
+async def _follow_all(execution_id: str, copy: OutputCopy) -> None:
+    async with connect_async() as client:
+        await follow_tasks(client, execution_id, copy)
 
 
 def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> None:

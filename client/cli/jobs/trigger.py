@@ -1,18 +1,26 @@
 """``rota trigger``: run a job now."""
 
+import asyncio
 import sys
 from pathlib import Path
 
 import click
 import msgspec
 
-from rota.client.cli.display.printing import say
-from rota.client.cli.display.progress import follow, print_failed_output
+from rota.client.cli.display.printing import OutputCopy, say
+from rota.client.cli.display.progress import (
+    Facts,
+    follow,
+    print_failed_output,
+    print_output_of_only_task,
+)
 from rota.client.cli.display.show import show_one
 from rota.client.cli.display.table_columns import EXECUTION, TRIGGERED
+from rota.client.cli.human import took
 from rota.client.cli.inputs.options import (
     as_seconds,
     connect,
+    connect_async,
     dry_run_option,
     examples,
     format_option,
@@ -21,7 +29,9 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.client.cli.jobs.execution_views import print_execution
-from rota.wire.documents import Json
+from rota.client.cli.jobs.followed_tasks import follow_tasks
+from rota.client.errors import NodeFailed, TooBusy, Unreachable, WaitTimedOut
+from rota.wire.documents import ExecutionView, Json
 
 
 def _read(ctx: click.Context, param: click.Parameter, text: str | None) -> Json:
@@ -46,6 +56,7 @@ def _text_of(text: str) -> str:
     epilog=examples(
         "rota trigger report",
         "rota trigger report --wait --timeout 10m",
+        "rota trigger report --follow",
         """rota trigger report --parameters '{"day": "2027-01-01"}'""",
         "id=$(rota trigger report -o name)",
     )
@@ -55,7 +66,14 @@ def _text_of(text: str) -> str:
     "--wait",
     "is_waited_for",
     is_flag=True,
-    help="Wait for its end; exit with 1 unless it succeeds.",
+    help="Wait for its end, and print the output of a single task; exit with 1 unless it succeeds.",
+)
+@click.option(
+    "-f",
+    "--follow",
+    "is_followed",
+    is_flag=True,
+    help="Wait, and print the output of all tasks as it is written.",
 )
 @click.option(
     "--timeout",
@@ -81,6 +99,7 @@ def trigger(
     job: str,
     *,
     is_waited_for: bool,
+    is_followed: bool,
     timeout_s: float | None,
     parameters: Json,
     idempotency_key: str | None,
@@ -89,7 +108,7 @@ def trigger(
     form: str,
 ) -> int:
     """Start an execution of a job now."""
-    if is_dry and is_waited_for:
+    if is_dry and (is_waited_for or is_followed):
         raise click.UsageError("a dry run makes no execution to wait for")
     with connect() as client:
         made = client.trigger(
@@ -99,22 +118,51 @@ def trigger(
             idempotency_key=idempotency_key,
             dry_run=is_dry,
         )
-        if not is_waited_for:
+        if not (is_waited_for or is_followed):
             show_one(made, TRIGGERED, form)
             if is_dry:
                 say("dry run: nothing is changed")
             return 0
         say(f"execution {made.execution_id}")
         try:
-            execution = follow(client, made.execution_id, timeout_s)
+            if is_followed:
+                execution = asyncio.run(_followed(made.execution_id, timeout_s))
+            else:
+                execution = follow(client, made.execution_id, timeout_s)
         except KeyboardInterrupt:
             say(f"it continues; end it with: rota executions cancel {made.execution_id}")
             raise
-        if form in ("table", "wide"):
-            print_execution(execution)
-        else:
-            show_one(execution, EXECUTION, form)
-        if execution.status == "success":
-            return 0
+        except (Unreachable, TooBusy, NodeFailed) as error:
+            error.add_note(
+                "the execution continues; wait for it with: rota executions wait "
+                f"{made.execution_id}"
+            )
+            raise
+    if form not in ("table", "wide"):
+        show_one(execution, EXECUTION, form)
+    elif not is_followed:
+        print_execution(execution)
+    is_success = execution.status == "success"
+    if is_followed:
+        say(f"{execution.status} after {took(execution.started_at, execution.finished_at)}")
+    elif is_success and form in ("table", "wide"):
+        print_output_of_only_task(execution)
+    elif not is_success:
         print_failed_output(execution)
-    return 1
+    return 0 if is_success else 1
+
+
+async def _followed(execution_id: str, timeout_s: float | None) -> ExecutionView:
+    """Return an execution when it has ended; print the output of its tasks until then.
+
+    Raises:
+        WaitTimedOut: It has not ended after *timeout_s*.
+    """
+    facts, copy = Facts(), OutputCopy(is_raw=False)
+    async with connect_async() as client:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await follow_tasks(client, execution_id, copy, on_view=facts.show)
+        except TimeoutError as error:
+            view = await client.execution(execution_id)
+            raise WaitTimedOut([view], timeout_s or 0.0) from error

@@ -12,6 +12,7 @@ import yaml
 
 from rota.client.cli.jobs.output import last_lines
 from support.rota_program import PROGRAM, Rota, until
+from support.rotad import Rotad
 
 # -- executions ------------------------------------------------------------------------------------
 
@@ -34,6 +35,90 @@ def test_a_trigger_that_is_waited_for_follows_the_tasks(rota: Rota) -> None:
     assert ran.status == 0
     assert re.search(r"status +success", ran.out)
     assert "main: succeeded after" in ran.err
+
+
+def test_a_trigger_that_is_waited_for_prints_the_output_of_a_single_task(rota: Rota) -> None:
+    rota("jobs", "create", "speaks", "--", "echo hello; echo there")
+
+    ran = rota("trigger", "speaks", "--wait")
+    named = rota("trigger", "speaks", "--wait", "-o", "name")
+
+    assert ran.out.endswith("hello\nthere\n")
+    assert "--- output of main ---" in ran.err
+    assert "hello" not in named.out + named.err
+
+
+def test_long_output_is_printed_in_part(rota: Rota) -> None:
+    rota("jobs", "create", "speaks-long", "--", "seq 5000")
+
+    ran = rota("trigger", "speaks-long", "--wait")
+
+    assert ran.out.endswith("4999\n5000\n")
+    assert re.search(r"--- end of the output; all of it: rota output [0-9a-f-]+ ---", ran.err)
+
+
+DAG = """
+name: dag
+retries: {limit: 1, delay: 0}
+tasks:
+- {name: one, command: 'echo 1; printf rest'}
+- {name: two, needs: [one], command: 'echo 2; test "$ROTA_ATTEMPT" = 2'}
+"""
+
+
+def test_the_output_of_all_tasks_is_followed_with_their_names(rota: Rota, tmp_path: Path) -> None:
+    (tmp_path / "dag.yaml").write_text(DAG)
+    rota("jobs", "apply", "-f", str(tmp_path / "dag.yaml"))
+
+    ran = rota("trigger", "dag", "--follow")
+    later = rota("output", "dag", "--follow")
+
+    assert ran.status == 0
+    assert ran.out.splitlines() == ["one | 1", "one | rest", "two | 2", "two#2 | 2"]
+    assert "two: failed with exit code 1" in ran.err
+    assert ran.err.splitlines()[-1].startswith("success after ")
+    assert sorted(later.out.splitlines()) == sorted(ran.out.splitlines())
+
+
+def test_the_output_of_a_single_task_is_followed_without_its_name(rota: Rota) -> None:
+    rota("jobs", "create", "alone", "--", "echo hello; exit 3")
+
+    ran = rota("trigger", "alone", "--follow")
+
+    assert (ran.status, ran.out) == (1, "hello\n")
+    assert ran.err.splitlines()[-1].startswith("failed after ")
+
+
+@pytest.mark.parametrize("flag", ["--wait", "--follow"])
+def test_a_lost_node_leaves_the_command_that_continues_to_wait(flag: str, own_node: Rotad) -> None:
+    own_node.start().create(name="long", command="sleep 60")
+    trigger = subprocess.Popen(
+        [*PROGRAM, "--url", own_node.url, "trigger", "long", flag, "--request-timeout", "2s"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        own_node.wait_until(lambda: bool(own_node.call("GET", "/api/v1/executions")["items"]))
+        [execution] = own_node.call("GET", "/api/v1/executions")["items"]
+        own_node.kill_all()
+        _, error = trigger.communicate(timeout=30)
+    finally:
+        trigger.kill()
+        trigger.wait()
+
+    assert trigger.returncode == 6
+    assert f"wait for it with: rota executions wait {execution['executionId']}" in error
+
+
+def test_a_follow_that_times_out_says_so(rota: Rota) -> None:
+    rota("jobs", "create", "long", "--", "sleep 60")
+
+    ran = rota("trigger", "long", "--follow", "--timeout", "100ms")
+    rota("executions", "cancel", "long@latest")
+
+    assert ran.status == 7
+    assert "not finished" in ran.err
 
 
 def test_a_failed_execution_shows_its_output_and_exits_with_1(rota: Rota) -> None:
@@ -142,7 +227,7 @@ def test_output_comes_from_each_task_and_attempt(rota: Rota, tmp_path: Path) -> 
     assert rota("output", "chatty@latest", "first", "--attempt", "1").out == "1\n"
     followed = rota("output", execution, "first", "--follow")
     assert (followed.out, followed.err) == ("1\n2\n", "==> attempt 2 <==\n")
-    assert rota("output", execution, "--follow").status == 2
+    assert rota("output", execution, "--follow", "--attempt", "1").status == 2
     assert rota("output", execution, "third").status == 3
     assert rota("output", execution, "third", "--follow").status == 3
 
