@@ -112,10 +112,10 @@ def test_a_lost_node_leaves_the_command_that_continues_to_wait(flag: str, own_no
 
 
 def test_a_follow_that_times_out_says_so(rota: Rota) -> None:
-    rota("jobs", "create", "long", "--", "sleep 60")
+    rota("jobs", "create", "endless", "--", "sleep 60")
 
-    ran = rota("trigger", "long", "--follow", "--timeout", "100ms")
-    rota("executions", "cancel", "long@latest")
+    ran = rota("trigger", "endless", "--follow", "--timeout", "100ms")
+    rota("executions", "cancel", "endless@latest")
 
     assert ran.status == 7
     assert "not finished" in ran.err
