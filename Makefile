@@ -4,6 +4,8 @@
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3.11)
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
+USABLE := $(VENV)/.usable
 READY := $(VENV)/.ready
 WORKERS ?= 2
 SEED ?= 1
@@ -21,10 +23,10 @@ FROM ?= 0
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Start a node, run the example jobs, print their starts and lateness
+demo: $(USABLE) ## Start a node, run the example jobs, print their starts and lateness
 	@$(BIN)/python examples/demo.py
 
-dev: $(READY) ## Start a temporary node on http://127.0.0.1:7400
+dev: $(USABLE) ## Start a temporary node on http://127.0.0.1:7400
 	@$(BIN)/rota dev
 
 test: $(READY) programs ## Unit and contract tests, the tests of a whole node, and a little chaos
@@ -136,13 +138,24 @@ programs:
 engine:
 	@tests/install-programs $(ENGINE)
 
+# What users need: a tenth of what the developers' tools take. `make check` and the others add the rest.
+$(USABLE): pyproject.toml deploy/docker/requirements.txt deploy/docker/build.txt
+	@$(MAKE) --no-print-directory venv
+	$(PIP) --require-hashes -r deploy/docker/requirements.txt -r deploy/docker/build.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
 $(READY): pyproject.toml constraints.txt
+	@$(MAKE) --no-print-directory venv
+	$(PIP) --require-hashes -r constraints.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@ $(USABLE)
+
+.PHONY: venv
+venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "rota needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 		echo "Python's venv module is missing: apt-get install python3-venv" >&2; \
 		test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $@
