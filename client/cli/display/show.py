@@ -42,6 +42,7 @@ STYLES = {
     "paused": "yellow",
     "replaced": "yellow",
     "created": "green",
+    "deleted": "red",
     "unchanged": "dim",
     "cancelled": "yellow",
     "queued": "dim",

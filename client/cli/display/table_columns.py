@@ -89,7 +89,7 @@ class AppliedView(JobView, frozen=True, kw_only=True):
     """A job, and what applying its definition did.
 
     Attributes:
-        change: ``created``, ``replaced`` or ``unchanged``.
+        change: ``created``, ``replaced``, ``unchanged`` or ``deleted``.
     """
 
     change: str

@@ -1,4 +1,4 @@
-"""``rota jobs create``, ``apply`` and ``diff``: jobs from definitions, in flags or in files."""
+"""``rota jobs create`` and ``diff``: jobs from definitions, in flags or in files."""
 
 import difflib
 import re
@@ -13,7 +13,7 @@ import msgspec
 
 from rota.client.cli.display.printing import Piece, Styled, out, say
 from rota.client.cli.display.show import Counter, as_yaml, is_coloured, show_many
-from rota.client.cli.display.table_columns import APPLIED, CREATED, JOB, AppliedView
+from rota.client.cli.display.table_columns import CREATED, JOB
 from rota.client.cli.inputs.options import (
     connect,
     dry_run_option,
@@ -176,7 +176,7 @@ def create_job(
     if files:
         if name is not None or any(value not in (None, ()) for value in given.values()):
             raise click.UsageError("a job comes from flags or from a file, not both")
-        definitions = _from_files(files, namespace)
+        definitions = definitions_in(files, namespace)
     elif given["type"] is None and (
         name is None or not (command or given["python"] or given["container"])
     ):
@@ -192,44 +192,8 @@ def create_job(
         else:
             items = _create_many(client, definitions, is_dry=is_dry)
             show_many([each for each in items if each.error is None], CREATED, form)
-    _say_if_dry(is_dry=is_dry)
+    say_if_dry(is_dry=is_dry)
     return _tell_refused(definitions, items)
-
-
-@click.command(
-    "apply",
-    epilog=examples(
-        "rota jobs apply -f report.yaml",
-        "rota jobs apply -f report.yaml --dry-run",
-        "rota jobs apply -f - < jobs.yaml",
-    ),
-)
-@files_option
-@dry_run_option
-@namespace_option
-@format_option
-@url_option
-def apply_jobs(files: tuple[str, ...], *, is_dry: bool, namespace: str | None, form: str) -> None:
-    """Create jobs, or new versions of existing ones; identical definitions change nothing.
-
-    Unfinished executions continue with the version that they began with.
-    """
-    from rota.client.errors import RequestFailed
-
-    definitions = _from_files(files, namespace)
-    applied: list[AppliedView] = []
-    with connect() as client, Counter("applied", len(definitions)) as counter:
-        for definition in definitions:
-            try:
-                applied.append(_apply(client, definition, is_dry=is_dry))
-            except RequestFailed:
-                if len(definitions) > 1:
-                    before = f"after {len(applied)} taken, " if applied else ""
-                    say(f"{before}job {definition.get('name')!r} is refused:")
-                raise
-            counter.add(1)
-    show_many(applied, APPLIED, form)
-    _say_if_dry(is_dry=is_dry)
 
 
 @click.command(
@@ -249,8 +213,8 @@ def diff_jobs(files: tuple[str, ...], namespace: str | None) -> int:
     """
     is_different = False
     with connect() as client:
-        for definition in _from_files(files, namespace):
-            before, after = _before(client, definition), client.put_job(definition, dry_run=True)
+        for definition in definitions_in(files, namespace):
+            before, after = job_before(client, definition), client.put_job(definition, dry_run=True)
             lines = _difference(before, after)
             is_different = is_different or bool(lines)
             for line in lines:
@@ -258,7 +222,8 @@ def diff_jobs(files: tuple[str, ...], namespace: str | None) -> int:
     return EX_DIFFERENT if is_different else 0
 
 
-def _from_files(files: Iterable[str], namespace: str | None) -> list[Fields]:
+def definitions_in(files: Iterable[str], namespace: str | None) -> list[Fields]:
+    """Return the jobs that *files* define, in *namespace* unless they name their own."""
     from rota.client.definitions import parse_definitions, read_definitions
 
     definitions: list[Fields] = []
@@ -293,7 +258,7 @@ def fields_of(name: str | None, command: tuple[str, ...], given: Fields) -> Fiel
         _show(fields, view)
     for key in ("env", "labels"):
         if key in fields:
-            fields[key] = dict(_pair(text) for text in fields[key])
+            fields[key] = dict(pair_of(text) for text in fields[key])
     if "parameters" in fields:
         fields["parameters"] = _json(fields["parameters"])
     timeout = fields.get("timeout", "")
@@ -333,7 +298,8 @@ def _json(text: str) -> object:
         raise click.UsageError(f"--parameters {text!r} is not JSON: {error}") from error
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair_of(text: str) -> tuple[str, str]:
+    """Return key and value of ``KEY=VALUE``."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise click.UsageError(f"{text!r} is not KEY=VALUE")
@@ -360,22 +326,23 @@ def _parts(definitions: Sequence[Fields]) -> Iterator[list[Fields]]:
     part: list[Fields] = []
     names: set[str] = set()
     for definition in definitions:
-        if len(part) == ITEMS_MAX or names & _dependencies(definition):
+        if len(part) == ITEMS_MAX or names & dependencies_of(definition):
             yield part
             part, names = [], set()
         part.append(definition)
-        names.add(_full_name(definition, definition.get("name", "")))
+        names.add(full_name_of(definition, definition.get("name", "")))
     yield part
 
 
-def _dependencies(definition: Fields) -> set[str]:
+def dependencies_of(definition: Fields) -> set[str]:
+    """Return the full names of the jobs that a definition depends on."""
     named: Any = definition.get("dependencies")  # Any: as in `Fields`
     if not isinstance(named, list):
         return set()
-    return {_full_name(definition, each) for each in cast("list[object]", named)}
+    return {full_name_of(definition, each) for each in cast("list[object]", named)}
 
 
-def _full_name(definition: Fields, name: object) -> str:
+def full_name_of(definition: Fields, name: object) -> str:
     """Return the full name of *name* in a definition; the default is the definition's namespace."""
     text = str(name)
     return text if "/" in text else f"{definition.get('namespace', 'default')}/{text}"
@@ -411,17 +378,7 @@ def _failure(problem: ProblemView) -> Exception:
     return failure_of(Response(problem.status, msgspec.json.encode(alone)))
 
 
-def _apply(client: "Client", definition: Fields, *, is_dry: bool) -> AppliedView:
-    before = _before(client, definition)
-    after = client.put_job(definition, dry_run=is_dry)
-    if before is None:
-        change = "created"
-    else:
-        change = "unchanged" if after.version == before.version else "replaced"
-    return AppliedView(change=change, **msgspec.structs.asdict(after))
-
-
-def _before(client: "Client", definition: Fields) -> JobView | None:
+def job_before(client: "Client", definition: Fields) -> JobView | None:
     """Return the job that a definition replaces."""
     from rota.client.definitions import InvalidFile
     from rota.client.errors import NotFound
@@ -430,7 +387,7 @@ def _before(client: "Client", definition: Fields) -> JobView | None:
     if not name:
         raise InvalidFile("one of the jobs has no name; a definition needs one")
     try:
-        return client.job(_full_name(definition, name))
+        return client.job(full_name_of(definition, name))
     except NotFound:
         return None
 
@@ -456,6 +413,7 @@ def _coloured(number: int, line: str) -> Styled:
     return Styled(line, colour={"-": "red", "+": "green", "@": "cyan"}.get(line[:1]))
 
 
-def _say_if_dry(*, is_dry: bool) -> None:
+def say_if_dry(*, is_dry: bool) -> None:
+    """Print that nothing was changed, after a dry run."""
     if is_dry:
         say("dry run: nothing is changed")

@@ -16,7 +16,7 @@ COMMANDS = {
     "create": Entry(
         "rota.client.cli.jobs.job_files:create_job", "Create jobs from flags or files."
     ),
-    "apply": Entry("rota.client.cli.jobs.job_files:apply_jobs", "Create or replace jobs."),
+    "apply": Entry("rota.client.cli.jobs.job_sets:apply_jobs", "Create or replace jobs."),
     "diff": Entry("rota.client.cli.jobs.job_files:diff_jobs", "Show the changes of `apply`."),
     "pause": Entry("rota.client.cli.jobs.job_changes:pause_job", "Pause a job."),
     "resume": Entry("rota.client.cli.jobs.job_changes:resume_job", "Resume a paused job."),

@@ -22,12 +22,14 @@ from support.rotad import Rotad
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
 DEFINITIONS = """
 name: report
+labels: {team: core}
 schedule: "@daily"
 tasks:
 - {name: fetch, command: echo fetched}
 - {name: load, needs: [fetch], command: echo loaded}
 ---
 name: flaky
+labels: {team: core}
 command: test "$ROTA_ATTEMPT" -ge 2
 retries: {limit: 3, delay: 10ms}
 """

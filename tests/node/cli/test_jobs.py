@@ -127,17 +127,6 @@ def test_of_several_jobs_the_refused_one_is_named_and_the_others_are_created(
     assert created.out == "default/one-good\ndefault/two-good\n"
 
 
-def test_of_several_applied_jobs_the_refused_one_ends_it(rota: Rota, tmp_path: Path) -> None:
-    file = tmp_path / "jobs.json"
-    file.write_text('[{"name": "applied-one", "command": "true"}, {"name": "bad-one"}]')
-
-    applied = rota("jobs", "apply", "-f", str(file))
-
-    assert (applied.status, applied.out) == (9, "")
-    assert applied.err.startswith("after 1 taken, job 'bad-one' is refused:\nerror:")
-    assert rota("jobs", "show", "applied-one").status == 0
-
-
 def test_more_jobs_than_one_request_takes_are_created(rota: Rota, tmp_path: Path) -> None:
     file = tmp_path / "jobs.json"
     jobs = [{"name": f"many-{n}", "namespace": "many", "command": "true"} for n in range(1_050)]
@@ -318,3 +307,66 @@ def test_an_empty_list_of_jobs_is_reported_on_standard_error_only_for_tables(rot
 
     assert (table.out, table.err) == ("", "no such jobs\n")
     assert (data.json, data.err) == ([], "")
+
+
+def jobs_file(tmp_path: Path, text: str) -> str:
+    """Return the path of a file with *text*."""
+    file = tmp_path / "set.yaml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_nothing_is_applied_if_one_job_is_refused(rota: Rota, tmp_path: Path) -> None:
+    text = (
+        "[{name: set-good, command: 'true'}, {name: set-bad, schedule: '61 * * * *', command: x}]"
+    )
+
+    applied = rota("jobs", "apply", "-f", jobs_file(tmp_path, text))
+
+    assert applied.status == 9
+    assert applied.err.startswith("job 'set-bad' is refused:\nerror:")
+    assert rota("jobs", "show", "set-good").status == 3
+
+
+def test_jobs_of_the_files_may_depend_on_each_other(rota: Rota, tmp_path: Path) -> None:
+    text = "[{name: set-up, command: 'true'}, {name: set-down, command: x, dependencies: [set-up]}]"
+    file = jobs_file(tmp_path, text)
+
+    tried = rota("jobs", "apply", "-f", file, "--dry-run")
+    applied = rota("jobs", "apply", "-f", file, "-o", "name")
+
+    assert (tried.status, applied.status) == (0, 0)
+    assert applied.out.split() == ["default/set-up", "default/set-down"]
+
+
+def test_jobs_with_the_label_that_are_in_no_file_are_deleted(rota: Rota, tmp_path: Path) -> None:
+    one = "{name: set-1, command: 'true', labels: {set: x}}"
+    two = "{name: set-2, command: 'true', labels: {set: x}}"
+    rota("jobs", "apply", "-f", jobs_file(tmp_path, f"[{one}, {two}]"))
+    rota("jobs", "create", "set-other", "--label", "set=y", "--", "true")
+    file = jobs_file(tmp_path, f"[{one}]")
+    prune = ("jobs", "apply", "-f", file, "--prune", "-l", "set=x")
+
+    tried = rota(*prune, "--dry-run")
+    kept = rota("jobs", "show", "set-2").status
+    pruned = rota(*prune)
+
+    for shown in (tried, pruned):
+        assert [line.split()[:2] for line in shown.out.splitlines()[1:]] == [
+            ["default/set-1", "unchanged"],
+            ["default/set-2", "deleted"],
+        ]
+    assert kept == 0
+    assert rota("jobs", "show", "set-2").status == 3
+    assert rota("jobs", "show", "set-other").status == 0
+
+
+def test_prune_needs_a_label_that_all_jobs_have(rota: Rota, tmp_path: Path) -> None:
+    file = jobs_file(tmp_path, "{name: set-3, command: 'true'}")
+
+    without = rota("jobs", "apply", "-f", file, "--prune")
+    unlike = rota("jobs", "apply", "-f", file, "--prune", "-l", "set=x")
+
+    assert (without.status, unlike.status) == (2, 2)
+    assert "--prune and --label belong together" in without.err
+    assert "job 'set-3' lacks the label set=x" in unlike.err

@@ -1,0 +1,158 @@
+"""``rota jobs apply``: the jobs of files as a whole, checked together."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+import msgspec
+
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import Counter, show_many
+from rota.client.cli.display.table_columns import APPLIED, AppliedView
+from rota.client.cli.inputs.options import (
+    connect,
+    dry_run_option,
+    examples,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.client.cli.jobs.job_files import (
+    Fields,
+    definitions_in,
+    dependencies_of,
+    files_option,
+    full_name_of,
+    job_before,
+    pair_of,
+    say_if_dry,
+)
+from rota.wire.documents import JobView
+
+if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+    from rota.client.client import Client
+
+
+@click.command(
+    "apply",
+    epilog=examples(
+        "rota jobs apply -f report.yaml",
+        "rota jobs apply -f report.yaml --dry-run",
+        "rota jobs apply -f - < jobs.yaml",
+        "rota jobs apply -f jobs.yaml --prune -l team=core",
+    ),
+)
+@files_option
+@click.option(
+    "--prune", "is_pruning", is_flag=True, help="Delete jobs with the labels that are in no file."
+)
+@click.option(
+    "-l",
+    "--label",
+    "labels",
+    metavar="K=V",
+    multiple=True,
+    help="For --prune: the jobs of these files have this label, and no others. Repeatable.",
+)
+@dry_run_option
+@namespace_option
+@format_option
+@url_option
+def apply_jobs(
+    files: tuple[str, ...],
+    *,
+    is_pruning: bool,
+    labels: tuple[str, ...],
+    is_dry: bool,
+    namespace: str | None,
+    form: str,
+) -> None:
+    """Create jobs, or new versions of existing ones; identical definitions change nothing.
+
+    All definitions are checked before the first is written. Unfinished executions continue with
+    the version that they began with. With --prune, jobs with the labels, in the namespaces of the
+    files, are deleted unless a file has them.
+    """
+    if is_pruning != bool(labels):
+        raise click.UsageError("--prune and --label belong together: --prune -l team=core")
+    definitions = definitions_in(files, namespace)
+    wanted = dict(pair_of(text) for text in labels)
+    if is_pruning:
+        _check_labels(definitions, wanted)
+    with connect() as client:
+        applied = _apply_all(client, definitions, is_dry=True)
+        surplus = list(_surplus(client, definitions, wanted)) if is_pruning else []
+        if not is_dry:
+            applied = _apply_all(client, definitions, is_dry=False)
+            for job in surplus:
+                client.delete_job(job.job_id)
+    show_many([*applied, *(_as_deleted(job) for job in surplus)], APPLIED, form)
+    say_if_dry(is_dry=is_dry)
+
+
+def _apply_all(
+    client: "Client", definitions: Sequence[Fields], *, is_dry: bool
+) -> list[AppliedView]:
+    from rota.client.errors import RequestFailed
+
+    applied: list[AppliedView] = []
+    with Counter("checked" if is_dry else "applied", len(definitions)) as counter:
+        for definition in definitions:
+            try:
+                applied.append(_apply(client, definition, is_dry=is_dry))
+            except RequestFailed as error:
+                # Jobs of the files that do not exist before the dry run do not exist after it.
+                depends_on_files = bool(dependencies_of(definition) & _names(definitions))
+                if is_dry and error.code == "unknown_dependency" and depends_on_files:
+                    continue
+                if len(definitions) > 1:
+                    before = f"after {len(applied)} taken, " if applied and not is_dry else ""
+                    say(f"{before}job {definition.get('name')!r} is refused:")
+                raise
+            counter.add(1)
+    return applied
+
+
+def _names(definitions: Iterable[Fields]) -> set[str]:
+    return {full_name_of(each, each.get("name", "")) for each in definitions}
+
+
+def _check_labels(definitions: Iterable[Fields], wanted: dict[str, str]) -> None:
+    """Check that the jobs of the files would not be deleted by the next --prune.
+
+    Raises:
+        click.UsageError: A job lacks a label.
+    """
+    for definition in definitions:
+        own: Any = definition.get("labels")  # Any: as in `Fields`
+        for key, value in wanted.items():
+            if not isinstance(own, dict) or cast("Fields", own).get(key) != value:
+                raise click.UsageError(
+                    f"job {definition.get('name')!r} lacks the label {key}={value}; all jobs of "
+                    "the files need the labels of --prune"
+                )
+
+
+def _surplus(
+    client: "Client", definitions: Sequence[Fields], wanted: dict[str, str]
+) -> Iterator[JobView]:
+    """Yield the jobs with the labels *wanted*, in the namespaces of the files, that no file has."""
+    names = _names(definitions)
+    for namespace in sorted({name.partition("/")[0] for name in names}):
+        for job in client.jobs(namespace=namespace, labels=wanted):
+            if f"{job.namespace}/{job.name}" not in names:
+                yield job
+
+
+def _as_deleted(job: JobView) -> AppliedView:
+    return AppliedView(change="deleted", **msgspec.structs.asdict(job))
+
+
+def _apply(client: "Client", definition: Fields, *, is_dry: bool) -> AppliedView:
+    before = job_before(client, definition)
+    after = client.put_job(definition, dry_run=is_dry)
+    if before is None:
+        change = "created"
+    else:
+        change = "unchanged" if after.version == before.version else "replaced"
+    return AppliedView(change=change, **msgspec.structs.asdict(after))
