@@ -67,6 +67,24 @@ def parse_definitions(text: str, source: str) -> list[Definition]:
     return items
 
 
+def parse_value(text: str) -> Any:  # Any: as in `Definition`
+    """Return a single value of a definition, such as ``3`` or ``[a, b]``; other text is itself.
+
+    Raises:
+        InvalidFile: The text begins like a list or an object, and is none.
+
+    >>> parse_value("0 6 * * 1-5")
+    '0 6 * * 1-5'
+    """
+    if text[:1] not in ("[", "{"):
+        # Quotes are not needed: a schedule may begin with an asterisk or an at sign.
+        return yaml.load(text, Loader=_Loader) if re.fullmatch(_PLAIN, text) else text
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise InvalidFile(f"{text!r} is not valid YAML") from error
+
+
 def _documents(text: str, source: str) -> list[Any]:
     if text.lstrip()[:1] in ("{", "["):
         # YAML forbids the tabs that JSON may be indented with, and has less detailed errors.
@@ -128,6 +146,8 @@ _PLAIN_VALUES = {
     "null": r"~|null|Null|NULL|",
     "merge": r"<<",
 }
+_PLAIN = "|".join(f"(?:{pattern})" for pattern in _PLAIN_VALUES.values())
+"""Texts that stand for something other than themselves."""
 _Loader.yaml_implicit_resolvers = {}
 for _kind, _pattern in _PLAIN_VALUES.items():
     _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing of its arguments

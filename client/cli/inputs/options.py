@@ -172,7 +172,7 @@ def job_argument(command: F) -> F:
 
 def execution_argument(command: F) -> F:
     """Add the argument EXECUTION: an id, ``@latest`` or ``JOB@latest``."""
-    return click.argument("execution", shell_complete=_complete_execution)(command)
+    return click.argument("execution", shell_complete=complete_execution)(command)
 
 
 def executions_argument(command: F) -> F:
@@ -182,7 +182,7 @@ def executions_argument(command: F) -> F:
         metavar="EXECUTION...",
         nargs=-1,
         required=True,
-        shell_complete=_complete_execution,
+        shell_complete=complete_execution,
     )(command)
 
 
@@ -208,7 +208,7 @@ def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return _words(f"{within}/{each}" if slash else each for each in found)
 
 
-def _complete_execution(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_execution(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return ``JOB@latest`` for the jobs that match *incomplete*; ids are not completed."""
     if incomplete.startswith("@"):
         return ["@latest"]

@@ -1,5 +1,7 @@
 """``rota executions cancel`` and ``wait``: the end of executions."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from rota.client.cli.display.printing import say
@@ -7,6 +9,7 @@ from rota.client.cli.display.show import show_many
 from rota.client.cli.display.table_columns import EXECUTION
 from rota.client.cli.inputs.options import (
     as_seconds,
+    complete_execution,
     connect,
     dry_run_option,
     examples,
@@ -15,29 +18,69 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.client.cli.jobs.job_selection import Selection
+
+if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+    from rota.client.client import Client
 
 
 @click.command(
     "cancel",
-    epilog=examples("rota executions cancel report@latest", "rota executions cancel ID ID"),
+    epilog=examples(
+        "rota executions cancel report@latest",
+        "rota executions cancel ID ID",
+        "rota executions cancel --label team=core --yes",
+    ),
 )
-@executions_argument
+@click.argument("named", metavar="[EXECUTION...]", nargs=-1, shell_complete=complete_execution)
+@click.option(
+    "--label",
+    "labels",
+    metavar="K[=V]",
+    multiple=True,
+    help="All unfinished executions of the namespace's jobs with this label; repeatable.",
+)
+@click.option("--all", "is_all", is_flag=True, help="All unfinished executions of the namespace.")
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
 @dry_run_option
 @namespace_option
 @format_option
 @url_option
 def cancel_executions(
-    named: tuple[str, ...], *, is_dry: bool, namespace: str | None, form: str
+    named: tuple[str, ...],
+    *,
+    labels: tuple[str, ...],
+    is_all: bool,
+    is_sure: bool,
+    is_dry: bool,
+    namespace: str | None,
+    form: str,
 ) -> None:
     """Cancel executions: their tasks get TERM, then KILL after the grace."""
     from rota.client.cli.inputs.execution_names import execution_id_of
 
+    selection = Selection(named, labels, is_all, namespace, is_sure, what="executions")
     with connect() as client:
-        ids = [execution_id_of(client, each, namespace) for each in named]
+        if named:
+            ids = [execution_id_of(client, each, namespace) for each in named]
+        else:
+            ids = _unfinished(client, selection)
+            selection.confirm("cancel", "execution", len(ids), is_dry=is_dry)
         views = [client.cancel(each, dry_run=is_dry) for each in ids]
     show_many(views, EXECUTION, form)
     if is_dry:
         say("dry run: nothing is changed")
+
+
+def _unfinished(client: "Client", selection: Selection) -> list[str]:
+    """Return the unfinished executions of the selected jobs, or of the whole namespace."""
+    jobs = [None] if selection.is_all else selection.named(client)
+    return [
+        each.execution_id
+        for job in jobs
+        for status in ("queued", "running")
+        for each in client.executions(namespace=selection.within, job=job, status=status)
+    ]
 
 
 @click.command(

@@ -18,8 +18,9 @@ COMMANDS = {
     ),
     "apply": Entry("rota.client.cli.jobs.job_sets:apply_jobs", "Create or replace jobs."),
     "diff": Entry("rota.client.cli.jobs.job_files:diff_jobs", "Show the changes of `apply`."),
-    "pause": Entry("rota.client.cli.jobs.job_changes:pause_job", "Pause a job."),
-    "resume": Entry("rota.client.cli.jobs.job_changes:resume_job", "Resume a paused job."),
+    "set": Entry("rota.client.cli.jobs.job_changes:set_fields", "Change fields of a job."),
+    "pause": Entry("rota.client.cli.jobs.job_changes:pause_job", "Pause jobs."),
+    "resume": Entry("rota.client.cli.jobs.job_changes:resume_job", "Resume paused jobs."),
     "delete": Entry("rota.client.cli.jobs.job_changes:delete_jobs", "Delete jobs."),
 }
 
@@ -32,6 +33,7 @@ COMMANDS = {
         "rota jobs show report",
         'rota jobs create report --schedule "0 6 * * 1-5" -- python report.py',
         "rota jobs apply -f report.yaml",
+        "rota jobs set report retries=3",
         "rota jobs pause report",
         "rota jobs delete report",
     ),

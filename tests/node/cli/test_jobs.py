@@ -370,3 +370,87 @@ def test_prune_needs_a_label_that_all_jobs_have(rota: Rota, tmp_path: Path) -> N
     assert (without.status, unlike.status) == (2, 2)
     assert "--prune and --label belong together" in without.err
     assert "job 'set-3' lacks the label set=x" in unlike.err
+
+
+# -- fields, and many jobs at once -----------------------------------------------------------------
+
+
+def test_fields_of_a_job_are_set_and_removed(rota: Rota) -> None:
+    rota("jobs", "create", "altered", "--description", "old", "--label", "a=1", "--", "true")
+
+    changed = rota(
+        "jobs", "set", "altered", "retries.limit=3", "schedule=*/5 * * * *", "labels.b=2",
+        "labels.a=", "description=", "env={X: y}", "-o", "json",
+    )  # fmt: skip
+    same = rota("jobs", "set", "altered", "priority=0")
+
+    job = json.loads(changed.out)
+    definition = job["definition"]
+    assert (job["change"], job["version"]) == ("replaced", 2)
+    assert definition["retries"] == 3
+    assert definition["schedule"] == "*/5 * * * *"
+    assert definition["labels"] == {"b": "2"}
+    assert definition["env"] == {"X": "y"}
+    assert "description" not in definition
+    assert "unchanged" in same.out
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        (["retries"], "'retries' is not FIELD=VALUE, such as retries=3"),
+        (["a..b=1"], "'a..b=1' is not FIELD=VALUE"),
+        (["env={a"], "'env={a': '{a' is not valid YAML"),
+        (["retries=1", "retries=2"], "'retries=2' contradicts the field retries before"),
+        (["retries=1", "retries.limit=2"], "'retries.limit=2' contradicts the field retries"),
+    ],
+)
+def test_malformed_fields_are_refused(fields: list[str], error: str, rota: Rota) -> None:
+    refused = rota("jobs", "set", "altered", *fields)
+
+    assert refused.status == 2
+    assert error in refused.err
+
+
+def test_jobs_with_a_label_are_paused_resumed_and_deleted(rota: Rota) -> None:
+    for name in ("bulk-1", "bulk-2"):
+        rota("jobs", "create", name, "--label", "bulk=x", "--", "true")
+    rota("jobs", "create", "bulk-3", "--label", "bulk=y", "--", "true")
+
+    unsure = rota("jobs", "pause", "--label", "bulk=x")
+    tried = rota("jobs", "pause", "--label", "bulk=x", "--dry-run")
+    paused = rota("jobs", "pause", "--label", "bulk=x", "--yes")
+    listed = rota("jobs", "--status", "paused", "--label", "bulk", "-o", "name")
+    resumed = rota("jobs", "resume", "bulk-1", "bulk-2")
+    deleted = rota("jobs", "delete", "--label", "bulk=x", "--yes")
+
+    assert unsure.status == 2
+    assert "would pause 2 jobs of namespace default; add --yes, or see them with" in unsure.err
+    assert tried.err.splitlines()[-1] == "2 jobs of namespace default"
+    assert (
+        paused.err == "paused default/bulk-1\npaused default/bulk-2\n2 jobs of namespace default\n"
+    )
+    assert listed.out.split() == ["default/bulk-1", "default/bulk-2"]
+    assert resumed.err == "resumed bulk-1\nresumed bulk-2\n"
+    assert deleted.status == 0
+    assert rota("jobs", "--label", "bulk", "-o", "name").out.split() == ["default/bulk-3"]
+
+
+@pytest.mark.parametrize("argv", [[], ["x", "--all"], ["--label", "a", "--all"]])
+def test_jobs_are_selected_in_one_way(argv: list[str], rota: Rota) -> None:
+    refused = rota("jobs", "pause", *argv)
+
+    assert refused.status == 2
+    assert "name jobs, or select them with --label or --all" in refused.err
+
+
+def test_unfinished_executions_are_cancelled_by_label_and_by_namespace(rota: Rota) -> None:
+    for name, label in (("busy-1", "busy=x"), ("busy-2", "busy=y")):
+        rota("jobs", "create", name, "-n", "crowd", "--label", label, "--", "sleep 60")
+        rota("trigger", f"crowd/{name}")
+
+    one = rota("executions", "cancel", "-n", "crowd", "--label", "busy=x", "--yes", "-o", "json")
+    rest = rota("executions", "cancel", "-n", "crowd", "--all", "--yes", "-o", "json")
+
+    assert [each["job"] for each in json.loads(one.out)] == ["crowd/busy-1"]
+    assert "crowd/busy-2" in [each["job"] for each in json.loads(rest.out)]
