@@ -1,6 +1,8 @@
 """Options of several commands, and their values."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,8 +13,10 @@ from rota.core.timing.instants import (
     SECOND,
     Instant,
     format_instant,
+    from_datetime,
     parse_duration,
     parse_instant,
+    to_datetime,
 )
 
 if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
@@ -247,18 +251,35 @@ def as_time(ctx: click.Context, param: click.Parameter, text: str | None) -> str
     """Return a time as RFC 3339 text; a duration is counted back from now."""
     if text is None:
         return None
+    for read in (parse_instant, _local_time, _time_ago):
+        with suppress(ValueError, OverflowError):
+            return format_instant(read(text))
+    detail = (
+        f"{text!r} is neither a time such as 2027-01-01T00:00:00Z, nor a local time such as "
+        "14:30 or '2027-01-01 14:30', nor a duration before now such as 90m or 2d"
+    )
+    raise click.BadParameter(detail, ctx, param)
+
+
+def _local_time(text: str) -> Instant:
+    """Return a date, a date with a time, or a time of today, in the zone of this machine.
+
+    Raises:
+        ValueError: It is none, or an instant that no clock in that zone shows.
+    """
+    if not set(text) & set(":-") or text.startswith("-"):
+        raise ValueError(f"{text!r} is not a local time")
+    today = to_datetime(now()).astimezone()
     try:
-        return format_instant(parse_instant(text))
+        naive = datetime.combine(today.date(), time.fromisoformat(text))
     except ValueError:
-        pass
-    try:
-        return format_instant(Instant(now() - parse_duration(text)))
-    except (ValueError, OverflowError) as error:
-        detail = (
-            f"{text!r} is neither a time such as 2027-01-01T00:00:00Z nor a duration before "
-            "now such as 90m or 2d"
-        )
-        raise click.BadParameter(detail, ctx, param) from error
+        naive = datetime.fromisoformat(text)
+    # The same limits as those of other times.
+    return parse_instant(format_instant(from_datetime(naive.astimezone())))
+
+
+def _time_ago(text: str) -> Instant:
+    return Instant(now() - parse_duration(text))
 
 
 def as_seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
