@@ -329,6 +329,29 @@ class Client:
         )
         return self._over_pages(page, limit)
 
+    def unfired(
+        self,
+        *,
+        namespace: str | None = None,
+        outcome: str | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        limit: int | None = None,
+    ) -> Generator[LedgerEntryView, None, None]:
+        """Iterate over the fire times of all jobs that began no execution, the latest first.
+
+        Args:
+            namespace: Only jobs in this namespace.
+            outcome: Only ``skipped``, ``missed``, ``coalesced`` or ``paused`` ones.
+            since: Fire times from this instant on.
+            until: Fire times before this instant.
+            limit: Maximum number of entries.
+        """
+        page = partial(
+            requests.unfired, namespace=namespace, outcome=outcome, since=since, until=until
+        )
+        return self._over_pages(page, limit)
+
     # -- shared documents --------------------------------------------------------------------------
 
     def documents(

@@ -264,6 +264,27 @@ def ledger(
     return Call("GET", f"{_job_path(named)}/ledger", _as(LedgerPage), query=query, slot=slot)
 
 
+def unfired(
+    *,
+    namespace: str | None,
+    outcome: str | None,
+    since: When | None,
+    until: When | None,
+    limit: int,
+    cursor: str | None,
+) -> Call[LedgerPage]:
+    """Return the call that reads a page of the fire times of all jobs that began no execution."""
+    query: Query = {
+        "namespace": namespace,
+        "outcome": outcome,
+        "from": _instant(since),
+        "to": _instant(until),
+        "limit": limit,
+        "cursor": cursor,
+    }
+    return Call("GET", "/api/v1/ledger", _as(LedgerPage), query=query)
+
+
 # -- shared documents ------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rota.core.model.execution import Execution, Task, in_place
 from rota.core.model.ids import ExecutionId, JobId, ShardId, job_of
@@ -54,6 +55,13 @@ class UnreadableEntry:
     schedule: int
     fire_at: Instant
     why: str
+
+
+class UnfiredTimes(NamedTuple):
+    """A ledger entry without an execution of its own, and its job."""
+
+    job_id: JobId
+    entry: LedgerEntry | UnreadableEntry
 
 
 class History:
@@ -127,7 +135,7 @@ class History:
             among: Only those of these shards.
         """
         shards = map(ShardId, self._shards) if among is None else among
-        streams = (self._pasts_down(shard, before) for shard in shards)
+        streams = (self._pasts_down(shard, before, Table.PAST_EXECUTION) for shard in shards)
         # The streams are each in descending order of their keys, which begin with the instant.
         for _, shard, pointer in heapq.merge(*streams, key=lambda past: past[0], reverse=True):
             execution_id = ExecutionId(pointer.key)
@@ -151,6 +159,23 @@ class History:
         rows = self._store.scan(Family.HIST, start, max(start, end), reverse=newest_first)
         for key, value in rows:
             yield _entry(key, value)
+
+    def unfired(self, before: str, among: Iterable[ShardId]) -> Iterator["UnfiredTimes"]:
+        """Yield the ledger entries that have no execution of their own, latest fire time first.
+
+        Those that a stand-in decided are included, whatever their outcome.
+
+        Args:
+            before: The key of `Table.PAST` to begin before, or `NEWEST`.
+            among: The shards.
+        """
+        streams = (self._pasts_down(shard, before, Table.LEDGER) for shard in among)
+        for _, shard, pointer in heapq.merge(*streams, key=lambda past: past[0], reverse=True):
+            key = _key(shard, Table.LEDGER, pointer.key)
+            value = self._store.get(Family.HIST, key)
+            if value is not None:
+                job_id = JobId(pointer.key.partition("/")[0])
+                yield UnfiredTimes(job_id, _entry(key, value))
 
     def older_than(self, shard: ShardId, instant: Instant, limit: int) -> tuple[Past, ...]:
         """Return at most *limit* pieces of history that were over before *instant*.
@@ -200,11 +225,13 @@ class History:
             case _:
                 return Instant(0)
 
-    def _pasts_down(self, shard: ShardId, before: str) -> Iterator[tuple[bytes, ShardId, Pointer]]:
+    def _pasts_down(
+        self, shard: ShardId, before: str, table: Table
+    ) -> Iterator[tuple[bytes, ShardId, Pointer]]:
         start, end = _key(shard, Table.PAST, ""), _key(shard, Table.PAST, before)
         for key, value in self._store.scan(Family.HIST, start, end, reverse=True):
             pointer = _pointer(key, value)
-            if pointer.table == Table.PAST_EXECUTION:
+            if pointer.table == table:
                 yield key[3:], shard, pointer
 
 

@@ -183,6 +183,16 @@ LEDGER: Look[LedgerEntryView] = Look(
 )
 
 
+LEDGER_OF_ALL: Look[LedgerEntryView] = Look(
+    name=LEDGER.name,
+    columns=(
+        LEDGER.columns[0],
+        Column("JOB", lambda entry, _: entry.job or entry.job_id or ""),
+        *LEDGER.columns[1:],
+    ),
+)
+
+
 def _attempted(event: EventView) -> str:
     nth = f" #{event.attempt}" if event.attempt and event.attempt > 1 else ""
     return f"{event.task}{nth}" if event.task else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rota.client.cli.display.printing import visible
 from rota.client.cli.human import counted
 from rota.client.cli.inputs.options import complete_job
 
@@ -78,7 +79,7 @@ class Selection:
         question = f"{verb} {counted(count, what, f'{what}s')} of namespace {self.within}"
         if not sys.stdin.isatty():
             raise click.UsageError(f"would {question}; add --yes, or see them with --dry-run")
-        click.confirm(f"{question}?", abort=True, err=True)
+        click.confirm(visible(f"{question}?"), abort=True, err=True)
 
 
 def selection_options(command: F) -> F:

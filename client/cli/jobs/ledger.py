@@ -1,6 +1,7 @@
 """``rota ledger``: outcomes of fire times."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,17 +9,22 @@ from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import show_many
-from rota.client.cli.display.table_columns import LEDGER
+from rota.client.cli.display.table_columns import LEDGER, LEDGER_OF_ALL
 from rota.client.cli.inputs.options import (
     as_time,
+    complete_job,
     connect,
     examples,
     format_option,
-    job_argument,
     namespace_option,
     url_option,
 )
 from rota.wire.documents import LedgerEntryView
+
+if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+    from rota.client.client import Client
+
+UNFIRED = ("skipped", "missed", "coalesced", "paused")
 
 
 @click.command(
@@ -27,9 +33,21 @@ from rota.wire.documents import LedgerEntryView
         "rota ledger report",
         "rota ledger report --reverse",
         "rota ledger report --since 2d --limit 1000 -o jsonl",
+        "rota ledger --all --outcome skipped --since 1h",
     ),
 )
-@job_argument
+@click.argument("job", required=False, shell_complete=complete_job)
+@click.option(
+    "--all",
+    "is_of_all",
+    is_flag=True,
+    help="Fire times of all jobs that began no execution: of the namespace, or of all.",
+)
+@click.option(
+    "--outcome",
+    type=click.Choice(UNFIRED),
+    help="With --all: only fire times with this outcome.",
+)
 @click.option(
     "--since",
     metavar="TIME",
@@ -50,8 +68,10 @@ from rota.wire.documents import LedgerEntryView
 @format_option
 @url_option
 def ledger(
-    job: str,
+    job: str | None,
     *,
+    is_of_all: bool,
+    outcome: str | None,
     since: str | None,
     until: str | None,
     limit: int,
@@ -62,29 +82,42 @@ def ledger(
 ) -> None:
     """Show the outcome of each fire time of a job: every one has exactly one.
 
-    fired, skipped (overlap), missed, paused, or coalesced into a later one. Oldest first.
+    fired, skipped (overlap), missed, paused, or coalesced into a later one. Oldest first. With
+    --all: those of all jobs that began no execution.
     """
+    if (job is None) != is_of_all:
+        raise click.UsageError("name a job, or give --all")
+    if outcome is not None and not is_of_all:
+        raise click.UsageError("--outcome is for --all")
+    look = LEDGER_OF_ALL if job is None else LEDGER
 
     def draw(newest_first: Sequence[LedgerEntryView]) -> None:
         if not newest_first and form in ("table", "wide"):
             say("no fire time there" if since or until else "no fire time has come yet")
             return
-        show_many(newest_first if is_reversed else newest_first[::-1], LEDGER, form)
+        show_many(newest_first if is_reversed else newest_first[::-1], look, form)
+
+    def read(client: "Client") -> list[LedgerEntryView]:
+        if job is None:
+            found = client.unfired(
+                namespace=namespace, outcome=outcome, since=since, until=until, limit=limit
+            )
+        else:
+            found = client.ledger(
+                job,
+                namespace=namespace,
+                since=since,
+                until=until,
+                newest_first=True,
+                limit=limit,
+            )
+        return list(found)
 
     with connect() as client:
         live_table.show(
-            lambda: list(
-                client.ledger(
-                    job,
-                    namespace=namespace,
-                    since=since,
-                    until=until,
-                    newest_first=True,
-                    limit=limit,
-                )
-            ),
+            lambda: read(client),
             draw,
-            look=LEDGER,
+            look=look,
             form=form,
             watch_s=watch_s,
             is_newest_first=True,

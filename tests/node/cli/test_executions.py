@@ -351,3 +351,19 @@ def test_the_ledger_shows_the_newest_entries_oldest_first(rota: Rota) -> None:
     backwards = rota("ledger", "noted", "--reverse", "--until", times[2], "-o", "name")
     assert backwards.out.split() == [times[1], times[0]]
     rota("jobs", "delete", "noted")
+
+
+def test_fire_times_of_all_jobs_that_began_no_execution_are_listed(rota: Rota) -> None:
+    rota(
+        "jobs", "create", "slept", "-n", "nights", "--schedule", "@at 2026-01-01T00:00:00Z",
+        "--misfire", "skip", "--", "true",
+    )  # fmt: skip
+    until(lambda: "missed" in rota("ledger", "--all", "-n", "nights").out)
+
+    table = rota("ledger", "--all", "-n", "nights", "--outcome", "missed")
+    none = rota("ledger", "--all", "-n", "nights", "--outcome", "skipped")
+
+    assert table.out.splitlines()[1].split()[2:5] == ["nights/slept", "1", "missed"]
+    assert (none.out, none.status) == ("", 0)
+    assert rota("ledger").status == rota("ledger", "slept", "--all").status == 2
+    assert "--outcome is for --all" in rota("ledger", "slept", "--outcome", "missed").err

@@ -75,6 +75,30 @@ def test_every_node_has_a_job_type_that_was_written_at_one_node(cluster: Cluster
     assert len({each["name"] for each in made}) == 3
 
 
+def test_every_node_lists_the_missed_fire_times_of_all_nodes(cluster: Cluster) -> None:
+    nodes = list(cluster)
+    for number in range(9):
+        nodes[0].create(
+            name=f"late-{number}",
+            namespace="late",
+            command="true",
+            schedule=f"@at 2026-01-0{1 + number % 3}T00:00:00Z",
+            misfire="skip",
+        )
+    path = "/api/v1/ledger?namespace=late&outcome=missed&limit=5"
+    nodes[0].wait_until(lambda: nodes[0].call("GET", path)["nextCursor"] is not None)
+
+    lists: list[Json] = []
+    for node in nodes:
+        first = node.call("GET", path)
+        node.wait_until(lambda: len(node.call("GET", path.replace("=5", "=9"))["items"]) == 9)  # noqa: B023 - at once
+        rest = node.call("GET", f"{path}&cursor={first['nextCursor']}")
+        lists.append(first["items"] + rest["items"])
+
+    assert lists[0] == lists[1] == lists[2]
+    assert len({each["job"] for each in lists[0]}) == 9
+
+
 def has_types(node: Rotad) -> bool:
     """Return True if a node has a job type."""
     return bool(node.call("GET", "/api/v1/types")["items"])
