@@ -14,6 +14,7 @@ from rota.node.api.kinds.parameter_schema import (
     problems_of_value,
     with_defaults,
 )
+from rota.node.api.requests.json_decoding import decode
 from rota.node.cluster.shared_documents import SharedDocuments
 from rota.wire.documents import JobBody, JobTypeBody, Json
 
@@ -51,8 +52,6 @@ def _problems_of_template(template: Fields) -> Sequence[Problem]:
         return unfit
     try:
         job_spec(body_of(template, {"name": _PLACEHOLDER}))
-    except msgspec.ValidationError as error:
-        return [Problem("/template", str(error))]
     except Refused as refusal:
         return [Problem(f"/template{each.pointer}", each.detail) for each in refusal.problems]
     return []
@@ -65,14 +64,14 @@ def body_of(template: Fields, own: Fields) -> JobBody:
     job that defines its own work has none of the template.
 
     Raises:
-        msgspec.ValidationError: A field is unknown or has the wrong type.
+        Refused: Code ``invalid_body``: a field is unknown or has the wrong type.
     """
     has_own_work = not WORK.isdisjoint(own)
     inherited = {
         name: each for name, each in template.items() if not (has_own_work and name in WORK)
     }
     merged = {name: _merged(inherited, own, name) for name in ("env", "labels")}
-    return msgspec.convert({**inherited, **own, **merged}, JobBody)
+    return decode(msgspec.json.encode({**inherited, **own, **merged}), JobBody)
 
 
 def _merged(inherited: Fields, own: Fields, name: str) -> Json:
@@ -113,8 +112,7 @@ def with_template(documents: SharedDocuments, body: JobBody) -> TypedJob:
     Fields that have their defaults are those of the template.
 
     Raises:
-        Refused: Code ``invalid_job``: the parameters do not match the schema, or the fields do not
-            fit the template.
+        Refused: Code ``invalid_job``: the parameters do not match the schema; or as `body_of`.
     """
     found = _job_type(documents, body.type or "")
     if body.type is None or found is None:
@@ -126,11 +124,7 @@ def with_template(documents: SharedDocuments, body: JobBody) -> TypedJob:
         raise invalid("invalid_job", "; ".join(map(str, problems)), *problems)
     if parameters is not None:
         own["parameters"] = parameters
-    try:
-        return TypedJob(body_of(found.template, own), body.type)
-    except msgspec.ValidationError as error:
-        detail = f"the fields do not fit those of the type {body.type!r}: {error}"
-        raise invalid("invalid_job", detail, Problem("", detail)) from error
+    return TypedJob(body_of(found.template, own), body.type)
 
 
 def checked_parameters(documents: SharedDocuments, job_type: str, parameters: Json) -> Json:

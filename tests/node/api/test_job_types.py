@@ -136,7 +136,7 @@ async def test_a_dry_run_writes_nothing(client: Client) -> None:
         pytest.param({"template": {}}, "/template/tasks needs a command", id="no work"),
         pytest.param(
             {"template": {"comand": "x"}},
-            "/template Object contains unknown field `comand`",
+            "/template/comand unknown field 'comand'; did you mean 'command'?",
             id="unknown field",
         ),
         pytest.param(
