@@ -385,7 +385,7 @@ def job_before(client: "Client", definition: Fields) -> JobView | None:
 
     name = definition.get("name", "")
     if not name:
-        raise InvalidFile("one of the jobs has no name; a definition needs one")
+        raise InvalidFile("one of the jobs has no name; give it one, such as `name: report`")
     try:
         return client.job(full_name_of(definition, name))
     except NotFound:

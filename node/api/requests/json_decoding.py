@@ -16,6 +16,19 @@ T = TypeVar("T")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 _MISSING_FIELD = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
 _NOT_ALLOWED = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
+_WRONG_TYPE = re.compile(r"Expected `(?P<wanted>[a-z |]+)`, got `(?P<given>[a-z]+)`")
+_NAMES = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+"""Types of JSON as msgspec names them, and in words."""
+LISTED_MAX = 12
+"""Fields that the error about an unknown one lists; an object with more has no list."""
 _AT_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+|\.\.\.)\]")
 
@@ -68,12 +81,22 @@ def _refusal(text: str, kind: object, place: str) -> Refused:
         detail = f"unknown field {in_quotes(name)}{_did_you_mean(name, info)}"
         # The name may contain the special characters of JSON pointers (RFC 6901).
         pointer = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+    elif wrong := _WRONG_TYPE.fullmatch(detail):
+        detail = _wrong_type(wrong["wanted"].split(" | "), wrong["given"])
     elif missing := _MISSING_FIELD.match(detail):
         pointer = f"{pointer}/{missing['name']}"
     elif (refused := _NOT_ALLOWED.match(detail)) and (words := _words(info)):
         detail = f"{shortened(refused['value'])} is not one of {', '.join(words)}"
     problem = Problem(pointer, detail)
     return invalid("invalid_body", str(problem) if pointer else detail, problem)
+
+
+def _wrong_type(wanted: list[str], given: str) -> str:
+    """Return the detail about a value of type *given* where another one is wanted."""
+    # Null is the same as omitting the field.
+    words = [_NAMES.get(each, each) for each in wanted if each != "null" or len(wanted) == 1]
+    quote = "; put it in quotes" if "str" in wanted and given in ("int", "float", "bool") else ""
+    return f"needs {' or '.join(words)}, not {_NAMES.get(given, given)}{quote}"
 
 
 def _pointer(path: str) -> str:
@@ -126,7 +149,7 @@ def _words(info: inspect.Type | None) -> list[str]:
 
 
 def _did_you_mean(name: str, info: inspect.Type | None) -> str:
-    """Return a hint that names the field of *info* with a spelling close to *name*, if any."""
+    """Return a hint: the field of *info* with a spelling close to *name*, or all of a few."""
     fields = [
         field.encode_name
         for each in _alternatives(info)
@@ -134,4 +157,6 @@ def _did_you_mean(name: str, info: inspect.Type | None) -> str:
         for field in each.fields
     ]
     close = get_close_matches(name, fields, n=1)
-    return f"; did you mean {in_quotes(close[0])}?" if close else ""
+    if close:
+        return f"; did you mean {in_quotes(close[0])}?"
+    return f"; the fields are {', '.join(fields)}" if 0 < len(fields) <= LISTED_MAX else ""

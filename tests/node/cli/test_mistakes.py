@@ -1,0 +1,139 @@
+"""Mistakes that people make, and what they read: what is wrong, where, and what to type next."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from rota.client.cli.main import main
+
+COMMANDS = [
+    # A command, its exit status, and its error without usage and hints for all.
+    ("jbos", 2, "There is no command 'jbos'. Did you mean 'jobs'?"),
+    ("job list", 2, "There is no command 'job'. Did you mean 'jobs'?"),
+    ("jobs lst", 2, "There is no command 'lst'. Did you mean 'list' or 'set'?"),
+    ("run report", 2, "`rota trigger JOB` runs a job now"),
+    ("jobs create", 2, "name a job and, after two dashes, its command: rota jobs create hello -- "),
+    ("jobs create x true", 2, "The command follows two dashes: rota jobs create x -- true"),
+    ("jobs create 'my job' -- true", 9, "/name: 'my job' is not a name: 1 to 128 letters"),
+    ("jobs create x --schedule '* * * *' -- true", 9,
+     '/schedules/0: "* * * *" has 4 fields; a cron expression has 5 (minute hour day month'),
+    ("jobs create x --schedule '0 25 * * *' -- true", 9, "has hour 25; hours go from 0 to 23"),
+    ("jobs create x --schedule @dayly -- true", 9,
+     "there is no schedule @dayly; did you mean @daily or @yearly?"),
+    ("jobs create x --schedule '@every 5' -- true", 9,
+     "'5' is not a duration; write a number and a unit (ms, s, m, h, d, w), for example 90s"),
+    ("jobs create x --schedule '0 0 31 2 *' -- true", 9,
+     '"0 0 31 2 *" never fires: no date matches its day, month, weekday and year together'),
+    ("jobs create x --schedule '@at tomorrow' -- true", 9,
+     "write a time as 2027-01-01T09:00:00Z, with an offset"),
+    ("jobs create x --schedule '@at 2020-01-01T00:00:00Z' -- true", 9,
+     "hint: `--misfire latest` runs it at once, `--misfire skip` records it as missed"),
+    ("jobs create x --timezone Europe/Berln --schedule @daily -- true", 9,
+     '"Europe/Berln" is not a time zone; did you mean Europe/Berlin'),
+    ("jobs create x --retries -1 -- true", 9, "/retries: -1 is out of range; it goes from 0 to"),
+    ("jobs create x --retries many -- true", 2, "'many' is not a valid integer"),
+    ("jobs create x --timeout soon -- true", 9, "/timeout: 'soon' is not a duration; write a"),
+    ("jobs create x --priority 500 -- true", 2, "500 is not in the range -100<=x<=100"),
+    ("jobs create x --label team -- true", 2, "'team' is not KEY=VALUE"),
+    ("jobs create x --memory 5q -- true", 9,
+     "/limits/memory: '5q' is not a size; write a number and a unit (KiB, MiB, GiB"),
+    ("jobs create x --after nothing -- true", 9,
+     "/dependencies/0: the job 'default/nothing' does not exist; create it first"),
+    ("jobs create x --python func", 9,
+     "/python: 'func' is not a Python function; write package.module:function"),
+    ("jobs create x --type nothing", 9, "there is no job type of this name (`rota get types`)"),
+    ("jobs create x --bind /srv -- true", 2,
+     "--bind and --[no-]network are for a --sandbox or an --image"),
+    ("jobs create report -- false", 5,
+     "hint: `rota jobs diff` shows how they differ, `rota jobs apply` replaces it"),
+    ("jobs show reprot", 3, "hint: did you mean 'report'?"),
+    ("jobs show other/report", 3, "`rota jobs` lists the jobs; those outside the namespace"),
+    ("jobs delete", 2, "name jobs, or select them with --label or --all"),
+    ("jobs set report retries", 2, "'retries' is not FIELD=VALUE, such as retries=3"),
+    ("trigger report --parameters '{a: 1}'", 2, "'{a: 1}' is not JSON"),
+    ("trigger report --wait --timeout x", 2, "'x' is not a duration; write a number and a unit"),
+    ("executions show abc", 3, "hint: `rota executions` lists the latest; old ones have expired"),
+    ("executions show report@latest", 3, "hint: `rota trigger JOB` makes one"),
+    ("executions show report@first", 2, "after the @ stands 'latest', as in report@latest"),
+    ("executions --status done", 2, "'done' is not one of 'queued', 'running', 'success'"),
+    ("ledger", 2, "name a job, or give --all"),
+    ("ledger report --since yesterday", 2, "nor a local time such as 14:30"),
+    ("next --schedule '0 0 * *'", 9, '"0 0 * *" has 4 fields'),
+    ("events --type exec", 9, "'exec' is not one of job, job.created"),
+    ("get pods", 2, "'pods' is not a kind of documents; there are: types"),
+    ("get type nothing", 3, "hint: `rota get types` lists the job types"),
+    ("node drain nothing", 3, "hint: `rota cluster members` lists the nodes"),
+    ("shard repair 99999", 3, "hint: `rota cluster shards` lists the shards"),
+    ("jobs apply -f nofile.yaml", 9, "nofile.yaml: No such file or directory"),
+    ("version -o xml", 2, "'xml' is not one of 'table', 'json', 'yaml'"),
+]  # fmt: skip
+FILES = [
+    # A file, and the error of `rota jobs apply -f job.yaml`.
+    ("name: x\ncomand: 'true'", "/comand: unknown field 'comand'; did you mean 'command'?"),
+    ("name: x\ncommand: true", "/command: needs text or a list, not true or false; put it in"),
+    ("command: 'true'", "one of the jobs has no name; give it one, such as `name: report`"),
+    ("name: x", "/tasks: needs a command, a type, a function, a container or a task"),
+    ("name: x\ncommand: a\npython: a:b", "the job has command and python; give one of command"),
+    ("name: x\nschedule: */5 * * * *\ncommand: x", 'quote it: schedule: "*/5 * * * *"'),
+    ("name: x\n\tcommand: x", "job.yaml:2: found character '\\t' that cannot start any token"),
+    ("name: x\nname: y\ncommand: x", "job.yaml:2: there is a second 'name' here: name: y"),
+    ("just text", "'just text' is not a job; a job has fields, such as name and command"),
+    ("", "job.yaml: there is no job in it"),
+    ("name: x\ntasks: [{name: a, command: x, needs: [b]}]",
+     "/tasks/0/needs/0: task 'a' needs 'b', which is not a task of this job"),
+    ("name: x\ntasks: [{name: a, command: x, needs: [b]}, {name: b, command: x, needs: [a]}]",
+     "/tasks/0/needs: tasks need each other in a circle: a -> b -> a"),
+    ("name: x\ntasks: [{name: a, command: x}, {name: a, command: x}]",
+     "/tasks/1/name: there is already a task 'a'"),
+    ("name: x\ntasks: {a: {command: x}}", "/tasks: needs a list, not an object"),
+    ("name: x\ncommand: x\nlabels: {a: 1}", "/labels: needs text, not a whole number; put it in"),
+    ("name: x\ncommand: x\noverlap: forbid", "'forbid' is not one of allow, queue_one, skip"),
+    ("name: x\ncommand: x\nretries: {attempts: 3}",
+     "/retries/attempts: unknown field 'attempts'; the fields are limit, backoff, delay"),
+    ("name: x\ncommand: x\nenv: [A=1]", "/env: needs an object, not a list"),
+    ("name: x\ncommand: x\ncwd: relative/dir", "/cwd: 'relative/dir' is not an absolute path"),
+    ("name: x\ncontainer: 'bad image!'", "is not an image; write a name such as python:3.12-slim"),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _job(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a job ``report`` without executions, and stand in an empty folder."""
+    monkeypatch.setenv("ROTA_URL", url)
+    monkeypatch.chdir(tmp_path)
+    assert main(["jobs", "create", "report", "--", "true"]) == 0
+
+
+@pytest.mark.parametrize(("line", "status", "error"), COMMANDS, ids=[row[0] for row in COMMANDS])
+def test_a_mistaken_command_is_answered_with_what_to_type(
+    line: str, status: int, error: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    capfd.readouterr()
+
+    assert main(shlex.split(line)) == status
+
+    assert error in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "error"), FILES)
+def test_a_mistake_in_a_file_is_answered_with_its_place_and_the_remedy(
+    text: str, error: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.yaml").write_text(text)
+    capfd.readouterr()
+
+    assert main(["jobs", "apply", "-f", "job.yaml"]) == 9
+
+    assert error in capfd.readouterr().err
+
+
+def test_no_error_has_the_words_of_a_library(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for text, _ in FILES:
+        (tmp_path / "job.yaml").write_text(text)
+        main(["jobs", "apply", "-f", "job.yaml"])
+
+    assert not re.search(r"Expected `|msgspec|Traceback", capfd.readouterr().err)
