@@ -16,7 +16,7 @@ COMMANDS = [
     ("run report", 2, "`rota trigger JOB` runs a job now"),
     ("jobs create", 2, "name a job and, after two dashes, its command: rota jobs create hello -- "),
     ("jobs create x true", 2, "The command follows two dashes: rota jobs create x -- true"),
-    ("jobs create 'my job' -- true", 9, "/name: 'my job' is not a name: 1 to 128 letters"),
+    ("jobs create 'my job' -- true", 9, "/name: 'my job' is not a name: 1 to 128"),
     ("jobs create x --schedule '* * * *' -- true", 9,
      '/schedules/0: "* * * *" has 4 fields; a cron expression has 5 (minute hour day month'),
     ("jobs create x --schedule '0 25 * * *' -- true", 9, "has hour 25; hours go from 0 to 23"),
