@@ -7,6 +7,7 @@ node, or one that another node lends (`rota.node.attempts.slot_lending`).
 import heapq
 from collections.abc import Iterator, Mapping
 from itertools import count
+from typing import NamedTuple
 
 from rota.core.model.attempt import Selector
 from rota.core.model.ids import NodeId, Session
@@ -57,6 +58,10 @@ class WaitQueue:
             heapq.heappop(self.order)
         return self.order[0] if self.order else None
 
+    def shard_of(self, command: StartTask) -> Shard:
+        """Return the shard of a command that waits."""
+        return self._shards[command]
+
     def pop(self) -> tuple[Shard, StartTask]:
         """Remove and return the `first`; the queue must not be empty."""
         assert self.first() is not None, "the queue is empty"
@@ -73,6 +78,22 @@ class WaitQueue:
         """Remove all commands of *shard*."""
         for command in [each for each, whose in self._shards.items() if whose is shard]:
             self.discard(command)
+
+
+class FirstWait(NamedTuple):
+    """The first of the tasks that require the same labels of a node.
+
+    Attributes:
+        selector: The labels.
+        task_count: The number of these tasks.
+        shard: The shard of the first.
+        command: Its command.
+    """
+
+    selector: Selector
+    task_count: int
+    shard: Shard
+    command: StartTask
 
 
 class SlotTable:
@@ -115,6 +136,15 @@ class SlotTable:
     def wanted(self) -> Mapping[Selector, int]:
         """The number of waiting tasks, by the labels that they require."""
         return {selector: len(queue) for selector, queue in self._waiting.items()}
+
+    def first_waits(self) -> list[FirstWait]:
+        """Return the first waiting task of each set of required labels."""
+        firsts = ((each, queue, queue.first()) for each, queue in self._waiting.items())
+        return [
+            FirstWait(selector, len(queue), queue.shard_of(first[2]), first[2])
+            for selector, queue, first in firsts
+            if first is not None
+        ]
 
     def lendable(self) -> int:
         """Return the number of slots that no waiting task can use; 0 if this node is to leave."""

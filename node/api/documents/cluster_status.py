@@ -15,6 +15,7 @@ from rota.core.model.ids import NodeId
 from rota.core.replication.peer_copy import PeerCopy
 from rota.core.replication.primary import Copies, Primary
 from rota.core.timing.instants import Instant
+from rota.node.api.documents.waiting_tasks import long_waits
 from rota.node.context import NodeContext
 from rota.node.coordination.coordinator import ACTIVE, AWAY, DRAINING, Member
 from rota.node.shards.shard import Shard
@@ -171,7 +172,7 @@ def _troubles(context: NodeContext) -> list[str]:
     is_silent = context.membership.session_age_s > ETCD_SILENT_S
     silence = ETCD_SILENT if is_silent else None
     fullness = context.etcd.why_short if context.etcd else None
-    found = (unready, context.shards.why_frozen, silence, fullness)
+    found = (unready, context.shards.why_frozen, silence, fullness, *long_waits(context))
     return [trouble for trouble in found if trouble]
 
 

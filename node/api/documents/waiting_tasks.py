@@ -1,0 +1,49 @@
+"""Tasks that have waited for a slot for minutes, and the reason, as troubles of a node."""
+
+from collections.abc import Iterator
+
+from rota.core.model.attempt import Selector
+from rota.core.timing.instants import MINUTE, Duration
+from rota.node.context import NodeContext
+
+LONG = Duration(2 * MINUTE)
+"""A shorter wait is no trouble."""
+
+
+def long_waits(context: NodeContext) -> Iterator[str]:
+    """Yield a sentence for each set of labels whose first waiting task has waited for long.
+
+    The tasks are those of shards whose primary is this node.
+    """
+    table = context.attempts.slot_table
+    for wait in table.first_waits():
+        if not wait.shard.is_open:
+            continue
+        ready = wait.shard.state.tasks.get(wait.command.execution_id, {})
+        task = ready.get(wait.command.task)
+        waited = wait.shard.time(context.clock) - task.ready_at if task else 0
+        if waited >= LONG:
+            tasks = "1 task waits" if wait.task_count == 1 else f"{wait.task_count} tasks wait"
+            since = f"the first for {waited // MINUTE} min"
+            yield f"{tasks} for a slot, {since}: {_reason(context, wait.selector)}"
+
+
+def _reason(context: NodeContext, selector: Selector) -> str:
+    wanted = ", ".join(f"{name}={value}" for name, value in selector)
+    if selector and not _living_nodes(context, selector):
+        return f"no living node has the labels {wanted}"
+    table = context.attempts.slot_table
+    others = "" if context.others is None else ", and no other node lends one"
+    return (
+        f"{table.used} of {table.slots} slots of this node are used{others}; `rota ps` lists the "
+        "running executions"
+    )
+
+
+def _living_nodes(context: NodeContext, selector: Selector) -> int:
+    members, sessions = context.membership.members, context.membership.sessions
+    return sum(
+        all(member.labels.get(name) == value for name, value in selector)
+        for node_id, member in members.items()
+        if node_id in sessions
+    )
