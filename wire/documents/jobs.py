@@ -222,6 +222,8 @@ class JobView(View, frozen=True):
             a newer node may have fields that a client does not know.
         broken: Which part of the record cannot be read, and why; the job can still be replaced and
             deleted. Empty for a valid record.
+        warnings: What will not work as the cluster is now, such as a label that no living node has;
+            in responses to requests that make changes, empty elsewhere.
     """
 
     job_id: str
@@ -254,6 +256,7 @@ class JobView(View, frozen=True):
     consistency: str = "strict"
     definition: dict[str, Json] | None = None
     broken: str = ""
+    warnings: list[str] = []
 
 
 class JobList(View, frozen=True):

@@ -19,7 +19,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.jobs.job_files import say_if_dry
+from rota.client.cli.jobs.job_files import say_if_dry, say_warnings
 from rota.client.cli.jobs.job_selection import Selection, selection_options
 
 if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
@@ -57,6 +57,7 @@ def set_fields(
         after = client.patch_job(job, patch, namespace=namespace, dry_run=is_dry)
     change = "unchanged" if after.version == before.version else "replaced"
     show_one(AppliedView(change=change, **msgspec.structs.asdict(after)), APPLIED, form)
+    say_warnings([after])
     say_if_dry(is_dry=is_dry)
 
 

@@ -187,7 +187,9 @@ def create_job(
         definitions = [_in(namespace, fields_of(name, command, given))]
     with connect() as client:
         if len(definitions) == 1:
-            show_many([client.create_job(definitions[0], dry_run=is_dry)], JOB, form)
+            job = client.create_job(definitions[0], dry_run=is_dry)
+            show_many([job], JOB, form)
+            say_warnings([job])
             items: list[CreatedItem] = []
         else:
             items = _create_many(client, definitions, is_dry=is_dry)
@@ -411,6 +413,13 @@ def _coloured(number: int, line: str) -> Styled:
     if number < 2:
         return Styled(line, is_bold=True)
     return Styled(line, colour={"-": "red", "+": "green", "@": "cyan"}.get(line[:1]))
+
+
+def say_warnings(jobs: Iterable[JobView]) -> None:
+    """Print the warnings about saved jobs."""
+    for job in jobs:
+        for warning in job.warnings:
+            say(f"warning: {job.name}: {warning}")
 
 
 def say_if_dry(*, is_dry: bool) -> None:

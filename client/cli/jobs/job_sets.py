@@ -26,6 +26,7 @@ from rota.client.cli.jobs.job_files import (
     job_before,
     pair_of,
     say_if_dry,
+    say_warnings,
 )
 from rota.wire.documents import JobView
 
@@ -87,6 +88,7 @@ def apply_jobs(
             for job in surplus:
                 client.delete_job(job.job_id)
     show_many([*applied, *(_as_deleted(job) for job in surplus)], APPLIED, form)
+    say_warnings(applied)
     say_if_dry(is_dry=is_dry)
 
 

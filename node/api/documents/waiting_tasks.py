@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rota.core.model.attempt import Selector
 from rota.core.timing.instants import MINUTE, Duration
+from rota.node.api.documents.job_warnings import labels_text, living_nodes
 from rota.node.context import NodeContext
 
 LONG = Duration(2 * MINUTE)
@@ -29,21 +30,11 @@ def long_waits(context: NodeContext) -> Iterator[str]:
 
 
 def _reason(context: NodeContext, selector: Selector) -> str:
-    wanted = ", ".join(f"{name}={value}" for name, value in selector)
-    if selector and not _living_nodes(context, selector):
-        return f"no living node has the labels {wanted}"
+    if selector and not living_nodes(context.membership, selector):
+        return f"no living node has the labels {labels_text(selector)}"
     table = context.attempts.slot_table
     others = "" if context.others is None else ", and no other node lends one"
     return (
         f"{table.used} of {table.slots} slots of this node are used{others}; `rota ps` lists the "
         "running executions"
-    )
-
-
-def _living_nodes(context: NodeContext, selector: Selector) -> int:
-    members, sessions = context.membership.members, context.membership.sessions
-    return sum(
-        all(member.labels.get(name) == value for name, value in selector)
-        for node_id, member in members.items()
-        if node_id in sessions
     )

@@ -17,6 +17,7 @@ from rota.core.vocabulary.commands import DeleteJob, Idempotency, SaveJob, Trigg
 from rota.core.vocabulary.decision import JobSaved, Reply, Triggered
 from rota.node.api.documents.field_reader import Hints
 from rota.node.api.documents.job_bodies import parameters_json, print_of, reading
+from rota.node.api.documents.job_warnings import warnings_of
 from rota.node.api.documents.record_views import ledger_entry_view, next_fire_view, view_of
 from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.idempotency import write_once
@@ -282,7 +283,9 @@ def saved_document(request: RequestContext, saved: Reply, written: Written) -> w
     headers = {"ETag": f'"{version}"'}
     if saved.is_new:
         headers["Location"] = f"/api/v1/jobs/{saved.job_id}"
-    shown = replace(view, version=version)
+    job = state.jobs[saved.job_id]
+    warnings = warnings_of(job.spec, request.node.membership)
+    shown = replace(view, version=version, warnings=warnings)
     return document(shown, status=201 if saved.is_new else 200, headers=headers)
 
 

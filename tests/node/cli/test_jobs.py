@@ -454,3 +454,19 @@ def test_unfinished_executions_are_cancelled_by_label_and_by_namespace(rota: Rot
 
     assert [each["job"] for each in json.loads(one.out)] == ["crowd/busy-1"]
     assert "crowd/busy-2" in [each["job"] for each in json.loads(rest.out)]
+
+
+def test_labels_that_no_node_has_are_warned_about(rota: Rota, tmp_path: Path) -> None:
+    text = "{name: picky, command: 'true', nodeSelector: {gpu: a100, zone: b}}"
+    file = jobs_file(tmp_path, text)
+    warning = "warning: picky: task main waits for a node: no living node has the labels gpu=a100, "
+
+    created = rota("jobs", "create", "-f", file)
+    applied = rota("jobs", "apply", "-f", file)
+    changed = rota("jobs", "set", "picky", "priority=1")
+    free = rota("jobs", "set", "picky", "nodeSelector=")
+
+    for each in (created, applied, changed):
+        assert each.status == 0
+        assert warning in each.err
+    assert "warning" not in free.err
