@@ -6,8 +6,9 @@ coordinator, and the watch brings it to all nodes.
 A coordinator that lost documents gets them back: a node with a higher version than the
 coordinator has puts its record there, again by compare-and-set. Versions never go down without
 a loss, since a deletion is a version too. If several nodes do so at once, the highest version
-stays. Nothing is put into a coordinator without the record of this cluster: that may be one of
-another cluster, and an emptied one gets the record from a recovery. Until then changes are refused.
+stays. Nothing is put into, or taken from, a coordinator without the record of this cluster: that
+may be one of another cluster, and an emptied one gets the record from a recovery. Until then
+changes are refused.
 """
 
 import asyncio
@@ -49,8 +50,8 @@ log = logging.getLogger(__name__)
 
 COMPARE_S = 600.0
 """Period of a comparison of all documents, even if the watch has detected no gap."""
-COMPARE_LOST_S = 2.0
-"""The same until a loss is recovered."""
+COMPARE_APART_S = 2.0
+"""The same while the coordinator lacks the record of this cluster."""
 RETRY_S = 1.0
 TRIES_MAX = 10
 """Attempts of a change without an expected version, while others change the document."""
@@ -87,8 +88,8 @@ class SharedDocuments:
         self._by_key = {each.key: each for each in stored_documents(store)}
         self._bytes = sum(map(size_of, self._by_key.values()))
         self._is_trusted = not self._by_key or clock.now() - compared_at(store) <= COPY_TRUSTED
-        self._has_withheld = False
-        """Whether documents wait for the record of the cluster, to be put back."""
+        self._is_apart = False
+        """Whether the coordinator lacks the record of this cluster."""
         self._unsaved: set[DocumentKey] = set()
         """Documents whose copy on disk is older, because the disk was too slow."""
 
@@ -210,7 +211,7 @@ class SharedDocuments:
         while True:
             try:
                 revision = await self._compare()
-                async with asyncio.timeout(COMPARE_LOST_S if self._has_withheld else COMPARE_S):
+                async with asyncio.timeout(COMPARE_APART_S if self._is_apart else COMPARE_S):
                     await self._watch(revision)
             except (TimeoutError, WatchLost):
                 continue
@@ -221,18 +222,21 @@ class SharedDocuments:
     async def _watch(self, revision: int) -> None:
         async with aclosing(self._coordinator.watch_documents(revision)) as steps:
             async for news in steps:
-                await self._reconcile(news.documents)
+                if not self._is_apart:
+                    await self._reconcile(news.documents)
 
     async def _compare(self) -> int:
         """Compare all documents with the coordinator; return its revision."""
+        # Before the documents: if another cluster comes in between, its watch is lost.
+        self._is_apart = not await self._is_of_this_cluster()
         read = await self._coordinator.documents()
+        if self._is_apart:
+            return read.revision
         if not self._is_trusted and read.by_key:
             self._replace(read)
-        self._has_withheld = False
         await self._reconcile({**dict.fromkeys(self._by_key), **read.by_key})
-        if not self._has_withheld:
-            self._is_trusted = True
-            self._save((), compared=True)
+        self._is_trusted = True
+        self._save((), compared=True)
         return read.revision
 
     async def _reconcile(self, found: Mapping[DocumentKey, SharedDocument | None]) -> None:
@@ -243,7 +247,6 @@ class SharedDocuments:
         """
         self._learn(each for each in found.values() if each is not None)
         now = self._clock.now()
-        lost: list[DocumentKey] = []
         for key, there in found.items():
             known = self._by_key.get(key)
             if known is None or (there is not None and there.version >= known.version):
@@ -252,18 +255,7 @@ class SharedDocuments:
                     self._forget(key)
             elif is_forgettable(known, now):
                 self._forget(key)
-            else:
-                lost.append(key)
-        if lost and await self._is_of_this_cluster():
-            await self._put_back({key: found[key] for key in lost})
-        elif lost:
-            self._has_withheld = True
-
-    async def _put_back(self, older: Mapping[DocumentKey, SharedDocument | None]) -> None:
-        """Replace older records at the coordinator, or missing ones, by those of this node."""
-        for key, there in older.items():
-            known = self._by_key.get(key)
-            if known is not None and await self._coordinator.change_document(key, there, known):
+            elif await self._coordinator.change_document(key, there, known):
                 log.warning(
                     "document restored at the coordinator, which had lost it",
                     extra={"kind": key.kind, "document": key.name, "version": known.version},

@@ -297,7 +297,7 @@ async def test_nothing_is_put_into_a_coordinator_without_the_record_of_the_clust
     server: SimulatedServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rota.node.cluster.shared_documents.COMPARE_LOST_S", 0.01)
+    monkeypatch.setattr("rota.node.cluster.shared_documents.COMPARE_APART_S", 0.01)
     await save(one, "render")
     server.restore(CoordinationState(record))
     calls = CountedCalls()
@@ -308,6 +308,27 @@ async def test_nothing_is_put_into_a_coordinator_without_the_record_of_the_clust
         assert there(server) == {}
         server.change(lambda state: state.recover(record, CLUSTER))
         await until(lambda: there(server) == {KEY: 1})
+
+
+async def test_nothing_is_taken_from_the_coordinator_of_another_cluster(
+    one: Node, server: SimulatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.node.cluster.shared_documents.COMPARE_APART_S", 0.01)
+    saved = await save(one, "render")
+    server.restore(CoordinationState(Cluster(id="another", shards=16, replicas=3)))
+    theirs = next_version(KEY, None, {"command": "theirs"}, at=START, by="bob")
+    server.change(lambda state: state.change_document(KEY, None, theirs))
+    calls = CountedCalls()
+
+    one.started(calls)
+    async with following(one):
+        await until(lambda: calls.count["documents"] > 1)
+        newer = next_version(KEY, theirs, {"command": "newer"}, at=START, by="bob")
+        server.change(lambda state: state.change_document(KEY, theirs, newer))
+        seen = calls.count["documents"]
+        await until(lambda: calls.count["documents"] > seen + 2)
+
+    assert one.documents.get(KEY) == saved
 
 
 async def test_nothing_is_changed_before_a_loss_is_recovered(one: Node) -> None:
