@@ -316,10 +316,11 @@ async def creation_of(
         Refused: The job is invalid, a task type is unknown here, or the caller lacks permission.
     """
     request.principal.check(Verb.WRITE, body.namespace)
-    if request.minted_name:
-        body = replace(body, name=request.minted_name)
     typed = with_template(request.node.documents, body)
-    whole, is_one_off = typed.body, bool(request.minted_name) and _runs_on_request(typed.body)
+    whole, is_nameless = typed.body, bool(request.minted_name and typed.job_type)
+    if is_nameless:
+        whole = replace(whole, name=request.minted_name)
+    is_one_off = is_nameless and _runs_on_request(whole)
     if is_one_off:
         whole = replace(whole, schedule=f"@at {format_instant(request.node.clock.now())}")
     spec = await paced(reading(whole, hints, job_type=typed.job_type, is_one_off=is_one_off))

@@ -379,10 +379,11 @@ async def test_a_job_with_a_schedule_and_without_a_name_gets_a_name_only(client:
     )
 
 
-async def test_a_job_without_a_type_needs_a_name(client: Client) -> None:
-    code, first, *_ = await refused(client, "POST", "/api/v1/jobs", {"command": "true"})
+async def test_a_job_without_a_job_type_needs_a_name(client: Client) -> None:
+    for body in ({"command": "true"}, {"type": "scripted"}):
+        code, first, *_ = await refused(client, "POST", "/api/v1/jobs", body)
 
-    assert (code, first.split(" ")[0]) == ("invalid_job", "/name")
+        assert (code, first.split(" ")[0]) == ("invalid_job", "/name")
 
 
 async def test_a_one_off_job_is_deleted_with_the_history_of_its_execution(
