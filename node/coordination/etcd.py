@@ -49,11 +49,14 @@ from rota.node.coordination.etcd_messages import (
     all_below,
     delete_if,
     each_alone,
+    end_of,
+    from_to,
     holds,
     is_absent,
     is_not_under,
     is_under,
     one,
+    part_of,
     put,
     put_if,
 )
@@ -65,6 +68,8 @@ from rota.node.system.entropy import Entropy
 SWAPS_EACH = 32
 """Swaps in one request. etcd allows 128 operations in a transaction, carries each out alone,
 and serves no other request meanwhile; see bench/etcd.py."""
+DOCUMENTS_EACH = 50
+"""Documents in one answer, which is decoded without a pause: at most some 5 MB."""
 BEGIN_ROUNDS = 3
 """Two may be needed: a session that an earlier try began comes in between."""
 NOT_FOUND = 5
@@ -200,14 +205,19 @@ class EtcdCoordinator:
         return swapped
 
     async def documents(self) -> Documents:
-        """List the keys of documents: at most 64 MiB of definitions, usually some kB."""
-        request = all_below(self._keys.of_documents)
-        answer = await self._gateway.read("/v3/kv/range", request, RangeResponse)
-        found = self._keys.documents((each.key, each.value) for each in answer.kvs)
-        return Documents(
-            revision=answer.header.revision,
-            by_key={key: each for key, each in found.items() if each},
-        )
+        """List the keys of documents, all as of one revision, `DOCUMENTS_EACH` in a request."""
+        start, end = self._keys.of_documents, end_of(self._keys.of_documents)
+        found: dict[DocumentKey, SharedDocument | None] = {}
+        revision = 0
+        while True:
+            request = part_of(from_to(start, end), limit=DOCUMENTS_EACH, revision=revision)
+            answer = await self._gateway.read("/v3/kv/range", request, RangeResponse)
+            revision = revision or answer.header.revision
+            found |= self._keys.documents((each.key, each.value) for each in answer.kvs)
+            if not answer.more:
+                by_key = {key: each for key, each in found.items() if each}
+                return Documents(revision=revision, by_key=by_key)
+            start = answer.kvs[-1].key + b"\0"
 
     def watch_documents(self, revision: int) -> AsyncGenerator[DocumentNews]:
         """Follow the keys of documents; see `etcd_watch`."""

@@ -41,9 +41,10 @@ class KeyValue(msgspec.Struct, frozen=True):
 
 
 class RangeResponse(EtcdResponse, frozen=True):
-    """The keys of a range."""
+    """The keys of a range; *more* follow if the request had a limit."""
 
     kvs: tuple[KeyValue, ...] = ()
+    more: bool = False
 
 
 class InnerAnswer(msgspec.Struct, frozen=True):
@@ -153,12 +154,17 @@ def one(key: bytes) -> Json:
 
 def all_below(prefix: bytes) -> Json:
     """Ask for all keys that begin with *prefix*, which ends in a slash."""
-    return {"key": prefix, "range_end": _end_of(prefix)}
+    return {"key": prefix, "range_end": end_of(prefix)}
 
 
 def from_to(start: bytes, end: bytes) -> Json:
     """Ask for all keys from *start* on that are before *end*."""
     return {"key": start, "range_end": end}
+
+
+def part_of(keys: Json, *, limit: int, revision: int) -> Json:
+    """Ask for the first *limit* of a range of keys, as of a revision; 0 is the present one."""
+    return {**keys, "limit": str(limit), "revision": str(revision)}
 
 
 def put(key: bytes, value: bytes, lease: int = 0) -> Json:
@@ -217,5 +223,6 @@ def watch_of(keys: Json, start_revision: int) -> Json:
     }
 
 
-def _end_of(prefix: bytes) -> bytes:
+def end_of(prefix: bytes) -> bytes:
+    """Return the first key after all that begin with *prefix*."""
     return prefix[:-1] + bytes([prefix[-1] + 1])

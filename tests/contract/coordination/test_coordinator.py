@@ -21,7 +21,8 @@ from rota.node.coordination.coordinator_errors import (
 )
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.coordination.etcd import EtcdCoordinator
-from rota.node.coordination.etcd_gateway import GatewayOptions
+from rota.node.coordination.etcd_gateway import Gateway, GatewayOptions
+from rota.node.coordination.etcd_messages import Json, RangeResponse
 from rota.node.coordination.testing.simulated_coordinator import (
     PerfectLink,
     SimulatedCoordinator,
@@ -715,3 +716,32 @@ async def test_views_and_their_watch_have_no_documents(coordinator: Coordinator)
 
     assert dict(step.members) == {A: member(A)}
     assert (await coordinator.view()).members == {A: member(A)}
+
+
+@pytest.mark.parametrize("coordinator", [etcd_too], indirect=True)
+async def test_documents_are_listed_in_parts_as_of_one_revision(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.node.coordination.etcd.DOCUMENTS_EACH", 2)
+    first, last = document(None, {"x": 1}), DocumentKey("types", "type-4")
+    keys = [*(DocumentKey("types", f"type-{number}") for number in range(4)), last]
+    for key in keys:
+        await coordinator.change_document(key, None, msgspec.structs.replace(first, name=key.name))
+    read = Gateway.read
+
+    async def read_and_delete(
+        self: Gateway, path: str, body: Json, kind: type[RangeResponse]
+    ) -> RangeResponse:
+        answer = await read(self, path, body, kind)
+        monkeypatch.setattr(Gateway, "read", read)
+        known = msgspec.structs.replace(first, name=last.name)
+        assert await coordinator.change_document(last, known, None)
+        return answer
+
+    monkeypatch.setattr(Gateway, "read", read_and_delete)
+    found = await coordinator.documents()
+    later = await coordinator.documents()
+
+    assert list(found.by_key) == keys
+    assert list(later.by_key) == keys[:4]
+    assert found.revision < later.revision
