@@ -20,7 +20,6 @@ from rota.client.cli.inputs.options import (
 from rota.client.cli.jobs.job_files import (
     Fields,
     definitions_in,
-    dependencies_of,
     files_option,
     full_name_of,
     job_before,
@@ -32,6 +31,7 @@ from rota.wire.documents import JobView
 
 if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
     from rota.client.client import Client
+    from rota.client.errors import RequestFailed
 
 
 @click.command(
@@ -77,12 +77,15 @@ def apply_jobs(
     if is_pruning != bool(labels):
         raise click.UsageError("--prune and --label belong together: --prune -l team=core")
     definitions = definitions_in(files, namespace)
+    _check_names(definitions)
     wanted = dict(pair_of(text) for text in labels)
     if is_pruning:
         _check_labels(definitions, wanted)
     with connect() as client:
         applied = _apply_all(client, definitions, is_dry=True)
         surplus = list(_surplus(client, definitions, wanted)) if is_pruning else []
+        for job in surplus:
+            client.delete_job(job.job_id, dry_run=True)
         if not is_dry:
             applied = _apply_all(client, definitions, is_dry=False)
             for job in surplus:
@@ -99,13 +102,12 @@ def _apply_all(
 
     applied: list[AppliedView] = []
     with Counter("checked" if is_dry else "applied", len(definitions)) as counter:
-        for definition in definitions:
+        for number, definition in enumerate(definitions):
             try:
                 applied.append(_apply(client, definition, is_dry=is_dry))
             except RequestFailed as error:
-                # Jobs of the files that do not exist before the dry run do not exist after it.
-                depends_on_files = bool(dependencies_of(definition) & _names(definitions))
-                if is_dry and error.code == "unknown_dependency" and depends_on_files:
+                # A dry run creates none of the jobs before this one.
+                if is_dry and _missing_jobs(definition, error) <= _names(definitions[:number]):
                     continue
                 if len(definitions) > 1:
                     before = f"after {len(applied)} taken, " if applied and not is_dry else ""
@@ -113,6 +115,31 @@ def _apply_all(
                 raise
             counter.add(1)
     return applied
+
+
+def _missing_jobs(definition: Fields, error: "RequestFailed") -> set[str]:
+    """Return the jobs whose absence is the only error; for other errors one of no name."""
+    named: Any = definition.get("dependencies")  # Any: as in `Fields`
+    if error.code != "unknown_dependency" or not isinstance(named, list):
+        return {""}
+    numbers = [int(each.pointer.rpartition("/")[2]) for each in error.errors]
+    return {full_name_of(definition, cast("list[object]", named)[number]) for number in numbers}
+
+
+def _check_names(definitions: Iterable[Fields]) -> None:
+    """Check that no two definitions have the same name.
+
+    Raises:
+        InvalidFile: Two have.
+    """
+    from rota.client.definitions import InvalidFile
+
+    seen: set[str] = set()
+    for definition in definitions:
+        name = full_name_of(definition, definition.get("name", ""))
+        if name in seen:
+            raise InvalidFile(f"two of the jobs have the name {name}; rename or remove one")
+        seen.add(name)
 
 
 def _names(definitions: Iterable[Fields]) -> set[str]:

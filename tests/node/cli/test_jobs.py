@@ -470,3 +470,36 @@ def test_labels_that_no_node_has_are_warned_about(rota: Rota, tmp_path: Path) ->
         assert each.status == 0
         assert warning in each.err
     assert "warning" not in free.err
+
+
+@pytest.mark.parametrize(
+    "dependencies",
+    [
+        pytest.param("[early, absent]", id="one is missing"),
+        pytest.param("[late]", id="a later job"),
+        pytest.param("[middle]", id="itself"),
+    ],
+)
+def test_nothing_is_applied_if_a_job_depends_on_one_that_will_not_exist(
+    dependencies: str, rota: Rota, tmp_path: Path
+) -> None:
+    text = (
+        "[{name: early, command: x}, {name: middle, command: x, dependencies: %s}, "
+        "{name: late, command: x}]"
+    )
+    file = jobs_file(tmp_path, text.replace("%s", dependencies))
+
+    applied = rota("jobs", "apply", "-f", file, "-n", "unmet")
+
+    assert applied.status == 9
+    assert "job 'middle' is refused:" in applied.err
+    assert rota("jobs", "-n", "unmet", "-o", "name").out == ""
+
+
+def test_two_jobs_of_one_name_are_refused(rota: Rota, tmp_path: Path) -> None:
+    file = jobs_file(tmp_path, "[{name: twin, command: x}, {name: twin, command: y}]")
+
+    applied = rota("jobs", "apply", "-f", file)
+
+    assert applied.status == 9
+    assert "two of the jobs have the name default/twin; rename or remove one" in applied.err
