@@ -4,7 +4,6 @@
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3.11)
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 USABLE := $(VENV)/.usable
 READY := $(VENV)/.ready
 WORKERS ?= 2
@@ -141,14 +140,14 @@ engine:
 # What users need: a tenth of what the developers' tools take. `make check` and the others add the rest.
 $(USABLE): pyproject.toml deploy/docker/requirements.txt deploy/docker/build.txt
 	@$(MAKE) --no-print-directory venv
-	$(PIP) --require-hashes -r deploy/docker/requirements.txt -r deploy/docker/build.txt
-	$(PIP) --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r deploy/docker/requirements.txt -r deploy/docker/build.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(READY): pyproject.toml constraints.txt
 	@$(MAKE) --no-print-directory venv
-	$(PIP) --require-hashes -r constraints.txt
-	$(PIP) --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@ $(USABLE)
 
 .PHONY: venv
