@@ -1,7 +1,7 @@
 """The ledger of all jobs: fire times that began no execution of their own."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from aiohttp import web
@@ -101,7 +101,8 @@ async def list_unfired(request: RequestContext) -> web.Response:
 
 async def _page(request: RequestContext, shards: Sequence[Shard]) -> LedgerPage:
     """Return a page of the entries of *shards*."""
-    cursor, limit = CURSOR.of(request), LIMIT.of(request)
+    cursor, limit, since = CURSOR.of(request), LIMIT.of(request), FROM.of(request)
+    matches = _filter_of(request)
     await request.settle(*shards)
     items: list[LedgerEntryView] = []
     next_cursor: str | None = None
@@ -116,9 +117,9 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> LedgerPage:
             next_cursor = str(_position_of(last))
             break
         last = _view_of(request, each)
-        if parse_instant(last.fire_time) < FROM.of(request):
+        if parse_instant(last.fire_time) < since:
             break  # All others are older.
-        if _matches(request, last):
+        if matches(last):
             items.append(last)
     for shard in shards:
         # Its primary may have changed in a pause: the authority is checked before the response.
@@ -132,14 +133,18 @@ def _view_of(request: RequestContext, found: UnfiredTimes) -> LedgerEntryView:
     return replace(view, job_id=found.job_id, job=job.spec.full_name if job else None)
 
 
-def _matches(request: RequestContext, view: LedgerEntryView) -> bool:
-    namespace, outcome = NAMESPACE.of(request), OUTCOME.of(request)
-    return (
-        view.outcome != FireOutcome.FIRED.value
-        and (outcome is None or view.outcome == outcome)
-        and parse_instant(view.fire_time) < TO.of(request)
-        and (namespace is None or (view.job or "").startswith(f"{namespace}/"))
-    )
+def _filter_of(request: RequestContext) -> Callable[[LedgerEntryView], bool]:
+    namespace, outcome, until = NAMESPACE.of(request), OUTCOME.of(request), TO.of(request)
+
+    def matches(view: LedgerEntryView) -> bool:
+        return (
+            view.outcome != FireOutcome.FIRED.value
+            and (outcome is None or view.outcome == outcome)
+            and parse_instant(view.fire_time) < until
+            and (namespace is None or (view.job or "").startswith(f"{namespace}/"))
+        )
+
+    return matches
 
 
 def _position_of(view: LedgerEntryView) -> Position:

@@ -155,7 +155,8 @@ async def test_entries_of_a_deleted_job_have_its_id_alone(
     assert await listed(client, "?namespace=default") == []
 
 
-async def test_a_malformed_cursor_is_refused(client: Client) -> None:
-    status, problem = await client.call("GET", f"{LEDGER}?cursor=x")
+@pytest.mark.parametrize("query", ["cursor=x", "to=", "from=x", "limit=0", "outcome=none"])
+async def test_a_malformed_query_is_refused(query: str, client: Client) -> None:
+    status, problem = await client.call("GET", f"{LEDGER}?{query}")
 
     assert (status, problem["code"]) == (422, "invalid_query")

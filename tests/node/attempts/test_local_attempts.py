@@ -382,8 +382,10 @@ async def test_an_attempt_of_the_warden_that_is_cancelled_during_the_close_is_re
         await cancel(shards, execution_id)
         await until(lambda: _is_over(shards, execution_id))
 
-        tasks = wiring.context.history.tasks(shards.of_id(execution_id).id, execution_id)
-        [attempt] = tasks["main"].attempts
+        # What is decided is in the history after its commit.
+        history, shard = wiring.context.history, shards.of_id(execution_id)
+        await until(lambda: bool(history.tasks(shard.id, execution_id)))
+        [attempt] = history.tasks(shard.id, execution_id)["main"].attempts
 
     assert attempt.ending is not None
     assert attempt.ending.outcome is Outcome.CANCELLED
