@@ -23,7 +23,7 @@ import msgspec
 
 from rota.core.errors import RotaError
 from rota.core.model.execution import Execution, Task, in_place
-from rota.core.model.ids import ShardId
+from rota.core.model.ids import JobId, ShardId
 from rota.core.model.job import Job
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import format_instant
@@ -110,7 +110,9 @@ def lines_of(store: Store, shard: ShardId) -> Iterator[dict[str, Json]]:
     """
     rows = _Rows(store, shard)
     yield rows.copy()
+    names: dict[JobId, str] = {}
     for _, job in rows.of(Table.JOB, Job):
+        names[job.id] = job.spec.full_name
         yield {
             "kind": "job",
             "jobId": job.id,
@@ -127,7 +129,8 @@ def lines_of(store: Store, shard: ShardId) -> Iterator[dict[str, Json]]:
             document = msgspec.to_builtins(execution_view(execution, its))
             yield {"kind": "execution", "execution": document}
     for _, entry in rows.of(Table.LEDGER, LedgerEntry):
-        yield {"kind": "ledger", "entry": msgspec.to_builtins(ledger_entry_view(entry))}
+        view = ledger_entry_view(entry, entry.job_id, names.get(entry.job_id))
+        yield {"kind": "ledger", "entry": msgspec.to_builtins(view)}
 
 
 class _Rows:

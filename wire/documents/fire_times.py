@@ -17,8 +17,8 @@ class LedgerEntryView(View, frozen=True):
             covers the fire time (``coalesced``); null for ``missed`` and ``paused``.
         reason: The reason, for people; empty for ``fired``, unless a stand-in ran it.
         recorded_at: When the outcome was recorded.
-        job_id: The id of the job; null in the ledger of one job.
-        job: The ``namespace/name`` of the job; null there, and for a deleted job.
+        job_id: The id of the job.
+        job: The ``namespace/name`` of the job; null for a deleted job.
         broken: Why the record cannot be shown; empty for a valid record.
     """
 

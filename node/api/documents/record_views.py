@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.core.model.attempt import Attempt, Raised, ResourceLimits, Sandbox
 from rota.core.model.execution import (
@@ -13,6 +14,7 @@ from rota.core.model.execution import (
     Task,
     TaskStatus,
 )
+from rota.core.model.ids import JobId
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import State
@@ -220,13 +222,17 @@ def last_execution_view(execution: Execution | UnreadableExecution) -> LastExecu
     )
 
 
-def ledger_entry_view(entry: LedgerEntry | UnreadableEntry) -> LedgerEntryView:
-    """Return the document of a ledger entry."""
+def ledger_entry_view(
+    entry: LedgerEntry | UnreadableEntry, job_id: JobId, job: str | None
+) -> LedgerEntryView:
+    """Return the document of a ledger entry; *job* is its full name, None for a deleted job."""
     if isinstance(entry, UnreadableEntry):
-        return unreadable_entry(entry)
-    return complete_or_broken(
-        lambda: _ledger_entry_view(entry), lambda why: broken_entry(entry, why)
-    )
+        view = unreadable_entry(entry)
+    else:
+        view = complete_or_broken(
+            lambda: _ledger_entry_view(entry), lambda why: broken_entry(entry, why)
+        )
+    return replace(view, job_id=job_id, job=job)
 
 
 def _ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:

@@ -253,11 +253,13 @@ async def read_ledger(request: RequestContext) -> web.Response:
     elif cursor is not None:
         since = max(since, cursor)
     history = await request.history(shard)
+    job = request.state(shard).jobs.get(job_id)
+    job_name = job.spec.full_name if job else None
     items: list[LedgerEntryView] = []
     next_cursor = None
     entries = history.ledger(shard.id, job_id, since, until, newest_first=newest_first)
     for entry in entries:
-        view = ledger_entry_view(entry)
+        view = ledger_entry_view(entry, job_id, job_name)
         # A page ends between fire times: the entries of one may be of several schedules.
         if len(items) >= limit and view.fire_time != items[-1].fire_time:
             next_cursor = view.fire_time

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from aiohttp import web
-from msgspec.structs import replace
 
 from rota.core.model.ids import JobId
 from rota.core.model.ledger import FireOutcome, ledger_key
@@ -129,8 +128,7 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> LedgerPage:
 
 def _view_of(request: RequestContext, found: UnfiredTimes) -> LedgerEntryView:
     job = request.state(request.node.shards.of_id(found.job_id)).jobs.get(found.job_id)
-    view = ledger_entry_view(found.entry)
-    return replace(view, job_id=found.job_id, job=job.spec.full_name if job else None)
+    return ledger_entry_view(found.entry, found.job_id, job.spec.full_name if job else None)
 
 
 def _filter_of(request: RequestContext) -> Callable[[LedgerEntryView], bool]:

@@ -153,9 +153,8 @@ def _shards_of(cluster: str) -> tuple[str, Json]:
     }
 
 
-def _ledger(nodes: Nodes, job_id: str) -> list[Json]:
-    rows = nodes.pages(f"/api/v1/jobs/{job_id}/ledger?")
-    return [{"jobId": job_id, **row} for row in rows]
+def _ledger(nodes: Nodes, job_id: str) -> Iterator[Json]:
+    return nodes.pages(f"/api/v1/jobs/{job_id}/ledger?")
 
 
 def _execution(nodes: Nodes, execution_id: str, *, may_lack: bool) -> Json:

@@ -221,6 +221,10 @@ def test_a_ledger_is_read_from_either_end(node: Rotad) -> None:
 
     before_last = [each for each in oldest_first if each[0] < oldest_first[-1][0]]
     assert found == before_last[::-1]
+    job_id = node.call("GET", "/api/v1/jobs/tick")["jobId"]
+    assert {(each["jobId"], each["job"]) for each in node.ledger("tick")} == {
+        (job_id, "default/tick")
+    }
 
 
 async def test_a_job_shows_its_finished_execution_with_the_latest_fire_time(tmp_path: Path) -> None:

@@ -117,11 +117,12 @@ def test_an_execution_and_a_ledger_entry_that_cannot_be_shown_are_shown_as_broke
     )
 
     shown = execution_view(replace(execution, finished_at=beyond))
-    shown_entry = ledger_entry_view(entry)
+    shown_entry = ledger_entry_view(entry, entry.job_id, "default/tick")
 
     assert "cannot be shown" in shown.broken
     assert (shown.execution_id, shown.finished_at) == (execution.id, format_instant(LATEST_INSTANT))
     assert "cannot be shown" in shown_entry.broken
+    assert (shown_entry.job_id, shown_entry.job) == (entry.job_id, "default/tick")
     assert (shown_entry.count, shown_entry.until) == (2, format_instant(LATEST_INSTANT))
     assert execution_view(execution).broken == ""
 
