@@ -4,7 +4,7 @@
 """
 
 import copy
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
@@ -36,6 +36,7 @@ from rota.wire.documents import (
     NodeView,
     RecoveryView,
     RepairView,
+    RerunBody,
     ShardLossView,
     TriggeredItem,
     TriggeredView,
@@ -427,6 +428,49 @@ class AsyncClient:
             job,
             namespace=namespace,
             parameters=parameters,
+            key=idempotency_key,
+            traceparent=traceparent,
+            dry_run=dry_run,
+        )
+        return await self._ask(call)
+
+    async def rerun(
+        self,
+        execution_id: str,
+        *,
+        tasks: Literal["failed", "all"] | None = None,
+        from_task: str | None = None,
+        parameters: Json = None,
+        overrides: Mapping[str, Json] | None = None,
+        is_latest: bool = False,
+        idempotency_key: str | None = None,
+        traceparent: str | None = None,
+        dry_run: bool = False,
+    ) -> TriggeredView:
+        """Run a finished execution again, as a new one; tasks that do not run keep their results.
+
+        Args:
+            execution_id: The finished execution.
+            tasks: The failed tasks with those that need them, or all; None without *from_task*:
+                the failed ones unless the execution succeeded.
+            from_task: The task from which on tasks run again.
+            parameters: Replace those of the execution.
+            overrides: Replace single members of its parameters.
+            is_latest: Whether to run the latest definition of the job, not that of the execution.
+            idempotency_key: A repeated key returns the same execution.
+            traceparent: Trace (W3C) of the new execution; its attempts get it, too.
+            dry_run: Only return the answer that the call would have.
+        """
+        body = RerunBody(
+            tasks=tasks,
+            from_task=from_task,
+            parameters=parameters,
+            overrides=dict(overrides or {}),
+            version="latest" if is_latest else "same",
+        )
+        call = requests.rerun(
+            execution_id,
+            body,
             key=idempotency_key,
             traceparent=traceparent,
             dry_run=dry_run,

@@ -44,6 +44,7 @@ from rota.wire.documents import (
     PauseBody,
     RecoveryView,
     RepairView,
+    RerunBody,
     ShardLossView,
     TriggerBody,
     TriggeredManyView,
@@ -362,6 +363,28 @@ def trigger(
         key=key or _mint_key(),
         is_write=not dry_run,
         slot=_slot(named, namespace),
+    )
+
+
+def rerun(
+    execution_id: str,
+    body: RerunBody,
+    *,
+    key: str | None,
+    traceparent: str | None,
+    dry_run: bool,
+) -> Call[TriggeredView]:
+    """Return the call that runs an execution again."""
+    return Call(
+        "POST",
+        f"{_execution_path(execution_id)}/rerun",
+        _as(TriggeredView),
+        query=_dry(dry_run),
+        body=as_json(body),
+        headers=_traced(traceparent),
+        key=key or _mint_key(),
+        is_write=not dry_run,
+        slot=_slot_of_execution(execution_id),
     )
 
 

@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from rota.core.model.execution import Execution, Task, in_place
 from rota.core.model.ids import ExecutionId, JobId, ShardId, job_of
+from rota.core.model.job import JobSpec
 from rota.core.model.ledger import LedgerEntry
+from rota.core.state.shard_state import version_key
 from rota.core.timing.instants import LATEST_INSTANT, Instant
 from rota.core.vocabulary.changes import Pointer, Record, StandInExecution, Table
 from rota.core.vocabulary.codec import Undecodable, decode_record
@@ -114,6 +116,20 @@ class History:
             assert isinstance(duplicate, StandInExecution)
             duplicates.append(duplicate)
         return duplicates
+
+    def version(self, shard: ShardId, job_id: JobId, version: int) -> JobSpec | None:
+        """Return a replaced definition of a job; None if it is not kept.
+
+        Raises:
+            Undecodable: Its record cannot be read.
+        """
+        key = _key(shard, Table.PAST_VERSION, version_key(job_id, version))
+        value = self._store.get(Family.HIST, key)
+        if value is None:
+            return None
+        record = _decoded(Table.PAST_VERSION, key, value)
+        assert isinstance(record, JobSpec)
+        return record
 
     def executions_of(
         self, shard: ShardId, job_id: JobId, before: ExecutionId | None

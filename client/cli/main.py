@@ -38,6 +38,7 @@ COMMANDS = {
     "dev": Entry("rota.client.cli.setup.dev:dev", "Run a temporary node."),
     "jobs": Entry("rota.client.cli.jobs.jobs:jobs", "List, show, create, change and delete jobs."),
     "trigger": Entry("rota.client.cli.jobs.trigger:trigger", "Run a job now."),
+    "rerun": Entry("rota.client.cli.jobs.rerun:rerun", "Run a finished execution again."),
     "executions": Entry(
         "rota.client.cli.jobs.executions:executions", "List, show, cancel and wait for executions."
     ),

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.decide.outbox import has_room, send_message
-from rota.core.errors import Kind, Refused, not_found
+from rota.core.errors import Kind, Refused
 from rota.core.model.attempt import (
     RESULTS_BYTES_MAX,
     Attempt,
@@ -18,7 +18,7 @@ from rota.core.model.attempt import (
     Token,
     Work,
 )
-from rota.core.model.dag import TriggerVerdict, verdict
+from rota.core.model.dag import TriggerVerdict, census_of, verdict
 from rota.core.model.execution import (
     FINAL_TASK_STATES,
     UPSTREAM_FAILED,
@@ -29,18 +29,19 @@ from rota.core.model.execution import (
     Origin,
     Task,
     TaskStatus,
+    standing,
     task_key,
 )
 from rota.core.model.ids import ExecutionId, instant_of
-from rota.core.model.job import Job, TaskSpec
+from rota.core.model.job import Job, JobSpec, TaskSpec
 from rota.core.model.recorded_endings import recordable, with_ending
 from rota.core.model.retry import delay_after_losses, next_attempt_at
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import Graph, version_key
 from rota.core.timing.instants import Instant, later
 from rota.core.vocabulary.changes import Pointer, Succeeded, Table, past_key
-from rota.core.vocabulary.commands import Cancel, FinishAttempt, LoseSession, StartTask, Wake
-from rota.core.vocabulary.effects import ClearTimer, SetTimer, Stop, Timescale, WaitForSlot
+from rota.core.vocabulary.commands import Expire, FinishAttempt, LoseSession, StartTask, Wake
+from rota.core.vocabulary.effects import SetTimer, Timescale, WaitForSlot
 
 _LOSSES = (Outcome.LOST, Outcome.CANCELLED)
 LOSSES_MAX = 100
@@ -73,6 +74,7 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
         hold=birth.hold,
         parameters=birth.parameters or job.spec.parameters,
         traceparent=birth.traceparent,
+        expires_at=start_deadline_of(draft, job.spec, birth.fire_at),
     )
     draft.put_execution(execution)
     draft.publish_execution(execution)
@@ -80,15 +82,38 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
         draft.put_task(
             execution.id, Task(name=spec.name, status=TaskStatus.BLOCKED, position=position)
         )
-    if birth.hold is Hold.NONE:
-        _start_first_tasks(draft, execution, _graph(draft, execution))
+    enter(draft, execution)
+
+
+def enter(draft: Draft, execution: Execution) -> None:
+    """Start the first tasks of a new execution unless it is held, and set its start deadline."""
+    if execution.hold is Hold.NONE:
+        start_first_tasks(draft, execution)
+    if execution.expires_at:
+        current = draft.execution(execution.id)
+        assert current is not None, execution.id
+        if current.status is ExecutionStatus.QUEUED:
+            draft.add(expiry_timer(current))
+
+
+def start_deadline_of(draft: Draft, spec: JobSpec, fire_at: Instant) -> Instant:
+    """Return the instant by which an execution that is created now has to start; 0 for none."""
+    if not spec.start_deadline:
+        return Instant(0)
+    return later(max(draft.now, fire_at), spec.start_deadline)
+
+
+def expiry_timer(execution: Execution) -> SetTimer:
+    """Return the timer of the deadline of *execution*."""
+    expire = Expire(execution_id=execution.id, deadline=execution.expires_at)
+    return SetTimer(execution.expires_at, expire, Timescale.ELAPSED)
 
 
 def release_execution(draft: Draft, execution: Execution) -> None:
     """Start a held execution."""
     free = replace(execution, hold=Hold.NONE)
     draft.put_execution(free)
-    _start_first_tasks(draft, free, _graph(draft, free))
+    start_first_tasks(draft, free)
 
 
 def start_task(draft: Draft, command: StartTask) -> None:
@@ -166,40 +191,26 @@ def lose_session(draft: Draft, command: LoseSession) -> None:
         _end_attempt(draft, execution_id, task, lost_ending)
 
 
-def cancel_execution(draft: Draft, command: Cancel) -> None:
-    """Cancel an execution: stop running attempts, cancel other tasks; a repetition changes nothing.
-
-    Raises:
-        Refused: There is no such unfinished execution.
-    """
-    execution = draft.execution(command.execution_id)
-    if execution is None:
-        raise not_found("execution", command.execution_id)
-    if execution.cancelled_at:
-        return
-    draft.put_execution(replace(execution, cancelled_at=draft.now, reason="cancelled by request"))
-    for name in list(draft.state.tasks[execution.id]):
-        task = draft.task(execution.id, name)
-        assert task is not None, name
-        if task.status is TaskStatus.RUNNING:
-            draft.add(Stop(AttemptKey(execution.id, name, task.attempts[-1].number)))
-        elif task.status not in FINAL_TASK_STATES:
-            if task.status is TaskStatus.BACKING_OFF:
-                wake = _wake(execution.id, task)
-                draft.add(ClearTimer(task.retry_at, wake, Timescale.ELAPSED))
-            _close_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
-    _end_if_done(draft, execution.id)
-
-
 # -- attempts -------------------------------------------------------------------------------------
 
 
-def _start_first_tasks(draft: Draft, execution: Execution, graph: Graph) -> None:
-    for name, spec in graph.tasks.items():
-        if not spec.needs:
+def start_first_tasks(draft: Draft, execution: Execution) -> None:
+    """Start the tasks of an execution that wait for no other one."""
+    for name, spec in _graph(draft, execution).tasks.items():
+        if not spec.needs or execution.rerun_of:
             task = draft.task(execution.id, name)
             assert task is not None, name
-            _start(draft, execution.id, task)
+            if task.status is TaskStatus.BLOCKED and _may_start(draft, execution, spec):
+                _start(draft, execution.id, task)
+
+
+def _may_start(draft: Draft, execution: Execution, spec: TaskSpec) -> bool:
+    """Return True if the tasks that a task needs, kept from an earlier execution, let it start."""
+    if not spec.needs:
+        return True
+    needed = (draft.task(execution.id, name) for name in spec.needs)
+    census = census_of(standing(task) for task in needed if task is not None)
+    return verdict(spec.rule, census) is TriggerVerdict.START
 
 
 def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
@@ -255,8 +266,16 @@ def _start_attempt(draft: Draft, execution: Execution, task: Task, spec: TaskSpe
     )
     draft.put_task(execution.id, running)
     if execution.status is ExecutionStatus.QUEUED:
-        execution = replace(execution, status=ExecutionStatus.RUNNING, started_at=at)
+        timeout = _graph(draft, execution).spec.execution_timeout
+        execution = replace(
+            execution,
+            status=ExecutionStatus.RUNNING,
+            started_at=at,
+            expires_at=later(at, timeout) if timeout else Instant(0),
+        )
         draft.put_execution(execution)
+        if timeout:
+            draft.add(expiry_timer(execution))
         draft.publish_execution(execution)
     draft.publish_task(execution, running)
     results = _results_of(draft, execution.id, spec.needs) if spec.needs else b""
@@ -351,7 +370,7 @@ def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Endin
         _back_off(draft, execution, failed, retry_at, ending.reason)
 
 
-def _wake(execution_id: ExecutionId, task: Task) -> Wake:
+def wake_of(execution_id: ExecutionId, task: Task) -> Wake:
     """Return the command that starts the next attempt of a task that backs off."""
     return Wake(execution_id=execution_id, task=task.name, number=len(task.attempts) + 1)
 
@@ -387,7 +406,7 @@ def _back_off(
     backing_off = replace(task, status=TaskStatus.BACKING_OFF, retry_at=retry_at, reason="")
     draft.put_task(execution.id, backing_off)
     draft.publish_task(execution, backing_off, reason)
-    draft.add(SetTimer(retry_at, _wake(execution.id, task), Timescale.ELAPSED))
+    draft.add(SetTimer(retry_at, wake_of(execution.id, task), Timescale.ELAPSED))
 
 
 # -- tasks and executions -------------------------------------------------------------------------
@@ -398,7 +417,7 @@ def _end_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
     execution = draft.execution(execution_id)
     assert execution is not None, execution_id
     graph = _graph(draft, execution)
-    _close_task(draft, execution_id, task)
+    close_task(draft, execution_id, task)
     closed = deque([task])
     while closed:
         ended = closed.popleft()
@@ -406,7 +425,7 @@ def _end_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
             skipped = _apply_rule(draft, execution_id, graph.tasks[name], ended)
             if skipped is not None:
                 closed.append(skipped)
-    _end_if_done(draft, execution_id)
+    end_if_done(draft, execution_id)
 
 
 def _apply_rule(
@@ -424,15 +443,22 @@ def _apply_rule(
     result = verdict(spec.rule, draft.census_after(execution_id, spec, ended))
     if result is TriggerVerdict.START:
         _start(draft, execution_id, task)
-    elif result is not TriggerVerdict.WAIT:
-        reason = UPSTREAM_FAILED if result is TriggerVerdict.SKIP_FAILED else UPSTREAM_SKIPPED
-        skipped = replace(task, status=TaskStatus.SKIPPED, reason=reason)
-        _close_task(draft, execution_id, skipped)
-        return skipped
-    return None
+    skipped = skipped_by(result, task)
+    if skipped is not None:
+        close_task(draft, execution_id, skipped)
+    return skipped
 
 
-def _close_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
+def skipped_by(result: TriggerVerdict, task: Task) -> Task | None:
+    """Return *task* as skipped by the verdict of its rule; None if that does not skip it."""
+    if result in (TriggerVerdict.WAIT, TriggerVerdict.START):
+        return None
+    reason = UPSTREAM_FAILED if result is TriggerVerdict.SKIP_FAILED else UPSTREAM_SKIPPED
+    return replace(task, status=TaskStatus.SKIPPED, reason=reason)
+
+
+def close_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
+    """Write a task in a final state."""
     execution = draft.execution(execution_id)
     assert execution is not None, execution_id
     is_failure = task.status is TaskStatus.FAILED
@@ -453,14 +479,15 @@ def _close_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
     draft.publish_task(execution, task)
 
 
-def _end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
+def end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
+    """End an execution all of whose tasks are in a final state."""
     execution = draft.execution(execution_id)
     assert execution is not None, execution_id
     if execution.open_count:
         return
-    if execution.cancelled_at:
+    if execution.cancelled_at and not execution.has_expired:
         status = ExecutionStatus.CANCELLED
-    elif execution.failed_count:
+    elif execution.has_expired or execution.failed_count:
         status = ExecutionStatus.FAILED
     else:
         status = ExecutionStatus.SUCCESS
@@ -514,4 +541,4 @@ def _release_next(draft: Draft, past: Execution) -> None:
 
 
 def _graph(draft: Draft, execution: Execution) -> Graph:
-    return draft.state.graph(execution.job_id, execution.job_version)
+    return draft.graph(execution.job_id, execution.job_version)

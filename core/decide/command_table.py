@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from rota.core.decide.advance_execution import (
-    cancel_execution,
     finish_attempt,
     lose_session,
     start_task,
@@ -23,8 +22,10 @@ from rota.core.decide.idempotency import forget_requests
 from rota.core.decide.outbox import drop_outbox_item
 from rota.core.decide.pause_job import pause_job, resume_job
 from rota.core.decide.report_progress import report_attempt
+from rota.core.decide.rerun_execution import rerun
 from rota.core.decide.retention import forget
 from rota.core.decide.save_job import delete_job, save_job
+from rota.core.decide.stop_execution import cancel_execution, expire_execution
 from rota.core.decide.take_over import take_over
 from rota.core.decide.trigger_job import trigger
 from rota.core.state.draft import Draft
@@ -33,6 +34,7 @@ from rota.core.vocabulary.commands import (
     Command,
     ConfirmDelivery,
     DeleteJob,
+    Expire,
     FinishAttempt,
     Fire,
     FollowJob,
@@ -44,6 +46,7 @@ from rota.core.vocabulary.commands import (
     ReconcileExecution,
     ReconcileFires,
     ReportAttempt,
+    Rerun,
     ResumeJob,
     SaveJob,
     StartTask,
@@ -79,10 +82,12 @@ ROWS = (
     Row(PauseJob, pause_job, lambda it: f"pause {it.job_id}"),
     Row(ResumeJob, resume_job, lambda it: f"resume {it.job_id}"),
     Row(Trigger, trigger, lambda it: f"trigger {it.job_id}"),
+    Row(Rerun, rerun, lambda it: f"rerun {it.past.id}"),
     Row(Cancel, cancel_execution, lambda it: f"cancel {it.execution_id}"),
     # From timers.
     Row(Fire, fire, lambda it: f"fire {it.job_id}"),
     Row(Wake, wake_task, lambda it: f"wake {it.execution_id}/{it.task}"),
+    Row(Expire, expire_execution, lambda it: f"expire {it.execution_id}"),
     # From slots, executors and the view of the cluster.
     Row(StartTask, start_task, lambda it: f"start {it.execution_id}/{it.task}"),
     Row(FinishAttempt, finish_attempt, lambda it: f"finish {it.attempt} {it.ending.outcome.value}"),

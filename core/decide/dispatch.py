@@ -7,6 +7,7 @@ effects, which a new primary carries out.
 
 from collections.abc import Iterator
 
+from rota.core.decide.advance_execution import expiry_timer
 from rota.core.decide.command_table import row_of
 from rota.core.decide.fire import first_fire
 from rota.core.decide.idempotency import answered, remember
@@ -60,6 +61,8 @@ def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
             yield SetTimer(Instant(due - ahead), Fire(job_id=job_id), Timescale.WALL)
     for execution_id, tasks in state.tasks.items():
         execution = state.executions[execution_id]
+        if execution.expires_at and not execution.cancelled_at:
+            yield expiry_timer(execution)
         for task in tasks.values():
             if task.status is TaskStatus.READY:
                 graph = state.graph(execution.job_id, execution.job_version)

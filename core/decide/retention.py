@@ -3,7 +3,7 @@
 from rota.core.decide.fire import first_fire
 from rota.core.decide.save_job import delete_job
 from rota.core.model.execution import task_key
-from rota.core.model.ids import ExecutionId, JobId, instant_of, job_of
+from rota.core.model.ids import ExecutionId, JobId, instant_of, job_of, schedule_of
 from rota.core.model.ledger import ledger_key
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.changes import Table, past_key
@@ -37,6 +37,5 @@ def _forget_execution(draft: Draft, execution_id: ExecutionId, tasks: tuple[str,
     for task in tasks:
         draft.drop(Table.PAST_TASK, task_key(execution_id, task))
     # The nonce of a triggered execution is no schedule's number, so no other entry is deleted.
-    schedule = int(execution_id[-4:], 16)
-    key = ledger_key(job_of(execution_id), instant_of(execution_id), schedule)
+    key = ledger_key(job_of(execution_id), instant_of(execution_id), schedule_of(execution_id))
     draft.drop(Table.LEDGER, key)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import cancel_execution
 from rota.core.decide.fire import fire, first_fire, first_fire_of, noticed_at, set_fire_timer
 from rota.core.decide.outbox import OUTBOX_ITEMS_MAX, has_room, send_message
+from rota.core.decide.stop_execution import cancel_execution
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.ids import JobId, mint_job_id, slot_of
 from rota.core.model.job import Consistency, Job, JobPlan, JobSpec, Upstream
@@ -14,11 +14,21 @@ from rota.core.state.draft import Draft
 from rota.core.state.shard_state import version_key
 from rota.core.timing.instants import MICROSECOND, Instant
 from rota.core.timing.schedule import Schedule, fault_of, next_fire, one_shot_at
-from rota.core.vocabulary.changes import Available, Name, Subscribe, Table, Unsubscribe
+from rota.core.vocabulary.changes import (
+    Available,
+    Name,
+    Pointer,
+    Subscribe,
+    Table,
+    Unsubscribe,
+    past_key,
+)
 from rota.core.vocabulary.commands import Cancel, DeleteJob, Fire, SaveJob
 from rota.core.vocabulary.decision import Done, JobSaved, Reply
 from rota.core.vocabulary.effects import ClearTimer, JobEvent, Timescale
 
+PAST_VERSIONS_MAX = 20
+"""Replaced definitions of a job that the history keeps, the newest."""
 SLICES_MAX = 10
 """Slices of due fire times that one replacement decides; with more of them it is refused."""
 
@@ -81,6 +91,19 @@ def keep_version(draft: Draft, job: Job) -> None:
         draft.put(Table.VERSION, version_key(job.id, job.version), job.spec)
 
 
+def _put_past_version(draft: Draft, job: Job) -> None:
+    """Put a replaced definition into the history, as long as executions of it may be there.
+
+    All executions of the version were created before, so none outlives it there.
+    """
+    key = version_key(job.id, job.version)
+    pointer = Pointer(Table.PAST_VERSION, key)
+    draft.put(Table.PAST_VERSION, key, job.spec)
+    draft.put(Table.PAST, past_key(draft.now, pointer), pointer)
+    if job.version > PAST_VERSIONS_MAX:
+        draft.drop(Table.PAST_VERSION, version_key(job.id, job.version - PAST_VERSIONS_MAX))
+
+
 def _create(draft: Draft, spec: JobSpec) -> Job:
     if len(draft.state.jobs) >= draft.limits.jobs:
         raise Refused(
@@ -108,6 +131,7 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
     assert plan is not None, job.id
     _clear_fire_timer(draft, job.id, plan)
     keep_version(draft, job)
+    _put_past_version(draft, job)
     _subscribe(draft, spec.full_name, before=job.spec.dependencies, after=spec.dependencies)
     successor = replace(job, version=job.version + 1, spec=spec, updated_at=draft.now)
     _put(draft, successor, _plan_of(draft, spec, plan, before=job))

@@ -1,10 +1,11 @@
 """Executions by manual trigger."""
 
 from rota.core.decide.advance_execution import Birth, begin_execution
-from rota.core.decide.overlap import admit
+from rota.core.decide.overlap import Admission, admit
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.execution import Origin
 from rota.core.model.ids import trigger_execution_id
+from rota.core.model.job import Job
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.commands import Trigger
 from rota.core.vocabulary.decision import Reply, Triggered
@@ -21,15 +22,7 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     if job is None:
         raise not_found("job", command.job_id)
     refuse_if_full(draft)
-    admission = admit(draft, job)
-    if admission.blocked_by is not None:
-        raise Refused(
-            Kind.CONFLICT,
-            "overlap",
-            f"execution {admission.blocked_by} of job {job.spec.full_name!r} has not finished, "
-            f"and the job's overlap policy is {job.spec.overlap.value}; wait for its end, or "
-            "cancel it",
-        )
+    admission = admitted(draft, job)
     execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
     birth = Birth(
         id=execution_id,
@@ -41,6 +34,24 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     )
     begin_execution(draft, job, birth)
     return Triggered(execution_id)
+
+
+def admitted(draft: Draft, job: Job) -> Admission:
+    """Return the permission for an execution that a user requests.
+
+    Raises:
+        Refused: Code ``overlap``.
+    """
+    admission = admit(draft, job)
+    if admission.blocked_by is not None:
+        raise Refused(
+            Kind.CONFLICT,
+            "overlap",
+            f"execution {admission.blocked_by} of job {job.spec.full_name!r} has not finished, "
+            f"and the job's overlap policy is {job.spec.overlap.value}; wait for its end, or "
+            "cancel it",
+        )
+    return admission
 
 
 def refuse_if_full(draft: Draft) -> None:

@@ -46,10 +46,11 @@ EXECUTION_MOVES: Mapping[ExecutionStatus, Mapping[ExecutionStatus, str]] = {
     _E.QUEUED: {
         _E.RUNNING: "its first attempt starts",
         _E.CANCELLED: "a user cancels the execution",
+        _E.FAILED: "its start deadline passes before its first attempt starts",
     },
     _E.RUNNING: {
         _E.SUCCESS: "all tasks have ended and none has failed",
-        _E.FAILED: "all tasks have ended and one has failed",
+        _E.FAILED: "all tasks have ended, and one has failed or its timeout has stopped them",
         _E.CANCELLED: "a user has cancelled the execution, and its last attempt has ended",
     },
     _E.SUCCESS: {},
@@ -140,10 +141,14 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         reason: The reason of its end, where that is not obvious.
         open_count: Tasks not yet in a final state.
         failed_count: Tasks that failed.
-        cancelled_at: When its cancellation was requested; 0 if it was not.
+        cancelled_at: When its cancellation was requested, or its time was over; 0 before.
         traceparent: The trace (W3C) of the request that created it; empty for none.
         result_bytes: Total size of the results of its tasks.
         stand_in: The stand-in that ran it; empty if its shard's primary did.
+        rerun_of: The finished execution that it runs again; empty if it is no rerun.
+        expires_at: The instant by which it has to start or, once it has started, to end; 0 for no
+            limit.
+        has_expired: Whether it was stopped for that reason, at *cancelled_at*.
     """
 
     id: ExecutionId
@@ -165,6 +170,9 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     traceparent: str = ""
     result_bytes: Count = 0
     stand_in: NodeId = NodeId("")
+    rerun_of: ExecutionId = ExecutionId("")
+    expires_at: CheckedInstant = Instant(0)
+    has_expired: bool = False
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -178,6 +186,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         reason: The reason of its state, where that is not obvious.
         ready_at: While ready: the instant from which it waits for a slot.
         position: Its position in the job's definition, from 0.
+        kept_from: In a rerun, the earlier execution in which the task ran; empty if it runs in this
+            one. Its attempts are those of that execution.
     """
 
     name: CheckedName
@@ -189,6 +199,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     reason: str = ""
     ready_at: Instant = Instant(0)
     position: Count = 0
+    kept_from: ExecutionId = ExecutionId("")
 
 
 def standing(task: Task) -> UpstreamState:

@@ -106,3 +106,8 @@ def job_of(execution_id: ExecutionId) -> JobId:
 def instant_of(execution_id: ExecutionId) -> Instant:
     """Return the fire time, or the instant of the trigger, in *execution_id*."""
     return Instant(int(execution_id[17:31], 16))
+
+
+def schedule_of(execution_id: ExecutionId) -> int:
+    """Return the number of the schedule in *execution_id*; a number of no schedule for others."""
+    return int(execution_id[-4:], 16)

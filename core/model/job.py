@@ -81,6 +81,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         job_type: The job type that it was defined with, whose template is part of the job since
             then; empty for none.
         is_one_off: Whether it runs once, and is deleted with the history of its execution.
+        start_deadline: How long an execution may wait for its first attempt; then it fails. 0 for
+            any time.
+        execution_timeout: How long an execution may take from its first attempt on; then it is
+            stopped and fails. 0 for any time.
     """
 
     name: str
@@ -98,6 +102,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     consistency: Consistency = Consistency.STRICT
     job_type: str = ""
     is_one_off: bool = False
+    start_deadline: Duration = Duration(0)
+    execution_timeout: Duration = Duration(0)
 
     @property
     def full_name(self) -> str:
@@ -191,9 +197,16 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
         problems.append(
             Problem("/tasks", "needs a command, a type, a function, a container or a task")
         )
-    if not 0 <= spec.grace <= TIMEOUT_MAX:
-        detail = out_of_range(format_duration(spec.grace), "0s", "365d")
-        problems.append(Problem("/grace", detail))
+    timespans = (
+        ("/grace", spec.grace),
+        ("/startDeadline", spec.start_deadline),
+        ("/executionTimeout", spec.execution_timeout),
+    )
+    problems += [
+        Problem(pointer, out_of_range(format_duration(timespan), "0s", "365d"))
+        for pointer, timespan in timespans
+        if not 0 <= timespan <= TIMEOUT_MAX
+    ]
     if not -PRIORITY_MAX <= spec.priority <= PRIORITY_MAX:
         detail = out_of_range(spec.priority, -PRIORITY_MAX, PRIORITY_MAX)
         problems.append(Problem("/priority", detail))

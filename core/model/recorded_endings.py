@@ -58,11 +58,12 @@ def with_ending(attempts: tuple[Attempt, ...], ending: Ending) -> tuple[Attempt,
     if len(earlier) >= DETAILS_KEPT:
         old = earlier[-DETAILS_KEPT]
         if old.ending is not None:
-            earlier[-DETAILS_KEPT] = replace(old, ending=_outline(old.ending))
+            earlier[-DETAILS_KEPT] = replace(old, ending=outline(old.ending))
     return (*earlier, replace(last, ending=ending))
 
 
-def _outline(ending: Ending) -> Ending:
+def outline(ending: Ending) -> Ending:
+    """Return *ending* without output and traceback."""
     raised = Raised(type=ending.raised.type) if ending.raised else None
     return replace(ending, output=b"", raised=raised, unenforced=())
 

@@ -9,6 +9,7 @@ from rota.core.model.attempt import AttemptKey, Order, Work
 from rota.core.model.dag import Census
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
+    FINAL_TASK_STATES,
     Execution,
     ExecutionStatus,
     Task,
@@ -20,9 +21,9 @@ from rota.core.model.execution import (
     task_key,
 )
 from rota.core.model.ids import ExecutionId, JobId
-from rota.core.model.job import Job, JobPlan, TaskSpec
+from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
-from rota.core.state.shard_state import State
+from rota.core.state.shard_state import Graph, State, graph_of, version_key
 from rota.core.vocabulary.changes import Change, Checkpoint, Record, Table
 from rota.core.vocabulary.decision import Decision, Limits, Reply, Situation
 from rota.core.vocabulary.effects import (
@@ -58,6 +59,7 @@ class Draft:
         self._effects: list[Consequence] = []
         self._created: dict[ExecutionId, Execution] = {}
         self._finished: set[ExecutionId] = set()
+        self._graphs: dict[tuple[JobId, int], Graph] = {}
         self._censuses: dict[tuple[ExecutionId, str], Census] = {}
 
     @property
@@ -112,6 +114,10 @@ class Draft:
         census = self._censuses.get(key) or self.state.census(execution_id, spec)
         self._censuses[key] = census = census.after(standing(closed))
         return census
+
+    def graph(self, job_id: JobId, version: int) -> Graph:
+        """Return the graph of a job's *version*, which must be current or have executions."""
+        return self._graphs.get((job_id, version)) or self.state.graph(job_id, version)
 
     def checkpoint(self, execution_id: ExecutionId, task: str) -> bytes:
         """Return the checkpoint for the next attempt of a task; empty if none is saved."""
@@ -168,6 +174,18 @@ class Draft:
             check_task_move(before, task)
             check_attempts(before, task)
         self._records[key] = task
+
+    def put_initial_task(self, execution_id: ExecutionId, task: Task) -> None:
+        """Write a task of a new execution that is blocked, skipped, or kept from an earlier one."""
+        assert execution_id not in self.state.executions, execution_id
+        assert task.status is TaskStatus.BLOCKED or task.status in FINAL_TASK_STATES, task
+        self._records[Table.TASK, task_key(execution_id, task.name)] = task
+
+    def put_version(self, job_id: JobId, version: int, spec: JobSpec) -> Graph:
+        """Write an earlier version of a job for a new execution of it, and return its graph."""
+        self.put(Table.VERSION, version_key(job_id, version), spec)
+        graph = self._graphs[job_id, version] = graph_of(spec)
+        return graph
 
     def put_checkpoint(self, execution_id: ExecutionId, task: str, data: bytes) -> None:
         """Save *data* as checkpoint for the next attempt of a task."""

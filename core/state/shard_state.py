@@ -176,7 +176,8 @@ class State:
             case StandInRun():
                 self.stand_ins[ExecutionId(key)] = record.node_id
             case JobSpec():
-                self.versions[key] = record
+                if table is Table.VERSION:
+                    self.versions[key] = record
             case RecordedReply():
                 # A key that is used again moves to the end, as the newest.
                 self.requests.pop(key, None)
@@ -271,6 +272,7 @@ class State:
                 | Table.LEDGER
                 | Table.PAST
                 | Table.DUPLICATE
+                | Table.PAST_VERSION
             ):
                 pass
 

@@ -63,6 +63,8 @@ class Table(IntEnum):
     """fire time/key -> Pointer: the records of the history by age, for listing and expiry"""
     DUPLICATE = 37
     """execution id/node -> StandInExecution that the shard decided itself too"""
+    PAST_VERSION = 38
+    """job id/version -> JobSpec, replaced, so that its executions can be run again"""
 
 
 class Name(msgspec.Struct, frozen=True, array_like=True):

@@ -53,6 +53,7 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.LEDGER: LedgerEntry,
     Table.PAST: Pointer,
     Table.DUPLICATE: StandInExecution,
+    Table.PAST_VERSION: JobSpec,
 }
 
 RawChange = tuple[int, str, bytes | None]

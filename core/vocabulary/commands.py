@@ -4,6 +4,7 @@ Users send commands through the API; timers, executors and other shards send the
 never journaled: the journal holds the changes that it led to.
 """
 
+from enum import Enum
 from typing import Annotated
 
 import msgspec
@@ -16,7 +17,7 @@ from rota.core.model.checked_fields import (
     CheckedShard,
     Count,
 )
-from rota.core.model.execution import Task
+from rota.core.model.execution import Execution, Task
 from rota.core.model.ids import (
     Epoch,
     ExecutionId,
@@ -111,6 +112,37 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     idempotency: Idempotency | None = None
 
 
+class RerunScope(Enum):
+    """The tasks of a finished execution that run again; see `rota.core.decide.rerun_execution`."""
+
+    FAILED = "failed"
+    FROM = "from"
+    ALL = "all"
+
+
+class Rerun(msgspec.Struct, frozen=True, kw_only=True):
+    """Run a finished execution again, as a new one, at a user's request.
+
+    Attributes:
+        past: The finished execution, from the history.
+        tasks: Its tasks.
+        scope: Which tasks run again.
+        first: With `RerunScope.FROM`, the task.
+        definition: The definition that *past* ran; None for the job's newest.
+        parameters: JSON that replaces the parameters of *past*; empty for none.
+        traceparent: The trace that the request is part of.
+    """
+
+    past: Execution
+    tasks: tuple[Task, ...]
+    scope: RerunScope
+    first: str = ""
+    definition: JobSpec | None = None
+    parameters: str = ""
+    traceparent: str = ""
+    idempotency: Idempotency | None = None
+
+
 class Cancel(msgspec.Struct, frozen=True, kw_only=True):
     """Cancel an execution: running attempts are stopped, and no further task starts."""
 
@@ -129,6 +161,17 @@ class Wake(msgspec.Struct, frozen=True, kw_only=True, tag="wake"):
     execution_id: ExecutionId
     task: str
     number: Count
+
+
+class Expire(msgspec.Struct, frozen=True, kw_only=True, tag="expire"):
+    """The start deadline, or the timeout, of an execution has passed.
+
+    Attributes:
+        deadline: As it was when the timer was set; another one may hold by now.
+    """
+
+    execution_id: ExecutionId
+    deadline: Instant
 
 
 class StartTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,13 +307,13 @@ class ForgetRequests(msgspec.Struct, frozen=True, kw_only=True):
     """Delete the recorded replies whose time to live has ended."""
 
 
-IdempotentCommand = Trigger | SaveJob | DeleteJob | PauseJob | ResumeJob
+IdempotentCommand = Trigger | Rerun | SaveJob | DeleteJob | PauseJob | ResumeJob
 """The commands with an idempotency key: a late repetition must change nothing.
 
 `Cancel` needs none: it names one execution, and cancelling that execution is final.
 """
 
-TimerCommand = Fire | Wake
+TimerCommand = Fire | Wake | Expire
 """The commands that timers send; their tags are in stored timers."""
 
 Command = (
@@ -279,9 +322,11 @@ Command = (
     | PauseJob
     | ResumeJob
     | Trigger
+    | Rerun
     | Cancel
     | Fire
     | Wake
+    | Expire
     | StartTask
     | FinishAttempt
     | ReportAttempt
@@ -310,6 +355,8 @@ def payload_bytes(command: Command) -> int:
         return len(command.report.checkpoint or b"")
     if isinstance(command, Trigger):
         return len(command.parameters)
+    if isinstance(command, Rerun):
+        return len(command.parameters) + sum(map(_ending_bytes, command.tasks))
     if isinstance(command, SaveJob):
         return len(msgspec.msgpack.encode(command.spec))
     return 0

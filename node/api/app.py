@@ -20,6 +20,7 @@ from rota.node.api.handlers import (
     ledger,
     outputs,
     recovery,
+    reruns,
     shared_documents,
 )
 from rota.node.api.http.access_log import IS_LOGGED
@@ -53,6 +54,7 @@ OPERATIONS = [
         job_changes.operations,
         ledger.operations,
         executions.operations,
+        reruns.operations,
         batches.operations,
         outputs.operations,
         *shared_documents.OF_ALL_KINDS,

@@ -27,6 +27,7 @@ from rota.wire.documents.executions import (
     ErrorView,
     ExecutionList,
     ExecutionView,
+    RerunBody,
     TaskView,
     WaitManyBody,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "RecoveryView",
     "RepairView",
     "ReplicaView",
+    "RerunBody",
     "RetryBody",
     "SandboxBody",
     "SandboxView",

@@ -1,5 +1,9 @@
 """Executions, their tasks and attempts."""
 
+from typing import Annotated, Literal
+
+import msgspec
+
 from rota.wire.documents.document import Body, InstantText, Json, Timespan, View, Word
 
 
@@ -75,6 +79,8 @@ class TaskView(View, frozen=True):
         reason: The reason of its status, or what it waits for.
         retry_at: When its next attempt starts, while it is ``backing_off``.
         progress: While it is ``running``, the progress of its attempt in percent; null otherwise.
+        kept_from: In a rerun, the execution in which it ran, with its earlier attempts; null if it
+            runs in this one.
     """
 
     status: str
@@ -82,6 +88,7 @@ class TaskView(View, frozen=True):
     reason: str = ""
     retry_at: InstantText | None = None
     progress: int | None = None
+    kept_from: str | None = None
 
 
 class DuplicateView(View, frozen=True):
@@ -127,6 +134,9 @@ class ExecutionView(View, frozen=True):
         stand_in: The node that ran it in place of the shard's primary; null if none did.
         possible_duplicates: Further runs on stand-ins, with the same idempotency key; null in lists
             and in responses to requests that change something.
+        rerun_of: The execution that it runs again; null if it is no rerun.
+        expires_at: The instant by which it has to start or, once it has started, to end; null
+            without limit.
         broken: Why the record cannot be shown; empty for a valid record.
     """
 
@@ -147,6 +157,8 @@ class ExecutionView(View, frozen=True):
     traceparent: str = ""
     stand_in: str | None = None
     possible_duplicates: list[DuplicateView] | None = None
+    rerun_of: str | None = None
+    expires_at: InstantText | None = None
     broken: str = ""
 
 
@@ -160,6 +172,26 @@ class ExecutionList(View, frozen=True):
 
     items: list[ExecutionView]
     next_cursor: str | None = None
+
+
+class RerunBody(Body, frozen=True):
+    """The rerun of an execution: of its failed tasks, of all, or of a task and those after it.
+
+    Attributes:
+        tasks: ``failed``: the tasks that failed, were cancelled, or were skipped because of a
+            failure; ``all``: all tasks. Null without *from_task*: ``failed`` for an execution that
+            did not succeed, otherwise ``all``.
+        from_task: The task from which on tasks run again.
+        parameters: Parameters that replace those of the execution; at most 120,000 bytes of JSON.
+        overrides: Members that replace single members of the parameters, which are an object.
+        version: The definition: ``same`` as that of the execution, or the ``latest`` of the job.
+    """
+
+    tasks: Literal["failed", "all"] | None = None
+    from_task: Word | None = None
+    parameters: Json = None
+    overrides: Annotated[dict[Word, Json], msgspec.Meta(max_length=1_000)] = {}
+    version: Literal["same", "latest"] = "same"
 
 
 class WaitManyBody(Body, frozen=True):

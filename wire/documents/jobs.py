@@ -88,6 +88,10 @@ class JobBody(Body, frozen=True):
             ``available``: stand-ins run them, possibly twice. An available job has no
             *dependencies*.
         priority: -100 to 100; each step counts like 10 s of waiting for a slot.
+        start_deadline: How long an execution may wait for the start of its first attempt, up to 365
+            days; then it fails. 0 is no limit.
+        execution_timeout: The time limit of a whole execution, from the start of its first attempt,
+            up to 365 days; then it is stopped and fails. 0 is no limit.
         env: Environment variables of every task.
         cwd: The absolute working directory of every task; empty for a new directory for each
             attempt.
@@ -119,6 +123,8 @@ class JobBody(Body, frozen=True):
     overlap: Literal["allow", "skip", "queue_one"] = "allow"
     consistency: Literal["strict", "available"] = "strict"
     priority: Priority = 0
+    start_deadline: Timespan = 0
+    execution_timeout: Timespan = 0
     env: Environment = {}
     cwd: PathText = ""
     stdin: InputText = ""
@@ -217,6 +223,8 @@ class JobView(View, frozen=True):
         paused_by: The caller that paused it.
         pause_reason: The reason of the pause.
         priority: Its priority.
+        start_deadline_s: Its start deadline, in seconds; 0 is no limit.
+        execution_timeout_s: The time limit of an execution, in seconds; 0 is no limit.
         consistency: Its consistency.
         definition: A `JobBody` that can be edited and sent; null in lists. It is plain JSON, since
             a newer node may have fields that a client does not know.
@@ -253,6 +261,8 @@ class JobView(View, frozen=True):
     paused_by: str = ""
     pause_reason: str = ""
     priority: int = 0
+    start_deadline_s: float = 0
+    execution_timeout_s: float = 0
     consistency: str = "strict"
     definition: dict[str, Json] | None = None
     broken: str = ""

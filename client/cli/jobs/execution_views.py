@@ -22,6 +22,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.core.timing.instants import Instant
 from rota.wire.documents import AttemptView, DuplicateView, ExecutionView, Json, TaskView
 
 RESULT_MAX = 400
@@ -153,6 +154,8 @@ def print_execution(execution: ExecutionView) -> None:
             ("done", "" if execution.finished_at else f"{execution.progress}%"),
             ("reason", execution.reason),
             ("stand-in", execution.stand_in or ""),
+            ("rerun of", execution.rerun_of or ""),
+            ("expires", _expiry(execution, at)),
             *(("duplicate", _duplicate(each)) for each in execution.possible_duplicates or ()),
         ]
     )
@@ -165,6 +168,12 @@ def print_execution(execution: ExecutionView) -> None:
             _print_details(f"{name}, attempt {attempt.number}", attempt)
 
 
+def _expiry(execution: ExecutionView, at: Instant) -> str:
+    if execution.expires_at is None or execution.finished_at:
+        return ""
+    return f"{absolute(execution.expires_at)} UTC, {relative(execution.expires_at, at)}"
+
+
 def _duplicate(other: DuplicateView) -> str:
     """Return a line about the execution of a stand-in."""
     when = f"{absolute(other.started_at)} UTC, took {took(other.started_at, other.finished_at)}"
@@ -175,6 +184,9 @@ def _rows(name: str, task: TaskView) -> list[tuple[str, ...]]:
     """Return one row for each attempt, the task's name and status in the first."""
     if not task.attempts:
         return [(name, task.status, *[""] * (len(TITLES) - 3), task.reason)]
+    if task.kept_from:
+        row = _attempt_row(task.attempts[-1])
+        return [(name, task.status, *row[:-1], f"kept from {task.kept_from}")]
     rows = [_attempt_row(attempt) for attempt in task.attempts]
     first = ((name, task.status, *rows[0]), *(("", "", *row) for row in rows[1:]))
     return list(first)

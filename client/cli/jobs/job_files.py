@@ -51,6 +51,7 @@ files_option = click.option(
     epilog=examples(
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
         "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
+        "rota jobs create late --start-deadline 5m --execution-timeout 1h -- ./report",
         "rota jobs create sums --sandbox strict --memory 2GiB -- sha256sum /usr/bin/env",
         "rota jobs create thumbs --sandbox strict --bind /srv/img:rw -- ./thumbs",
         "rota jobs create --type image.render --parameters '{\"width\": 640}'",
@@ -87,6 +88,18 @@ files_option = click.option(
 )
 @click.option("--retries", type=int, help="Number of retries after a failed attempt.")
 @click.option("--timeout", metavar="DURATION", help="Timeout of an attempt, such as 10m.")
+@click.option(
+    "--start-deadline",
+    "startDeadline",
+    metavar="DURATION",
+    help="Longest wait of an execution for its first attempt; then it fails.",
+)
+@click.option(
+    "--execution-timeout",
+    "executionTimeout",
+    metavar="DURATION",
+    help="Timeout of a whole execution, with retries and all tasks.",
+)
 @click.option(
     "--misfire",
     type=click.Choice(("all", "latest", "skip")),

@@ -169,6 +169,7 @@ def _print_job(job: JobView) -> None:
             ("overlap", job.overlap),
             ("consistency", job.consistency if job.consistency != "strict" else ""),
             ("priority", str(job.priority) if job.priority else ""),
+            ("deadlines", _deadlines_text(job)),
             ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
             ("running", job.execution_id or ""),
             ("version", f"{job.version}, of {absolute(job.updated_at)} UTC"),
@@ -177,6 +178,12 @@ def _print_job(job: JobView) -> None:
     out("")
     titles = ("TASK", "NEEDS", "RETRIES", "TIMEOUT", "SANDBOX", "LIMITS", "COMMAND")
     print_table(titles, [_task_row(task) for task in job.tasks], optional=("SANDBOX", "LIMITS"))
+
+
+def _deadlines_text(job: JobView) -> str:
+    starts = f"starts within {span(job.start_deadline_s)}" if job.start_deadline_s else ""
+    ends = f"ends within {span(job.execution_timeout_s)}" if job.execution_timeout_s else ""
+    return ", ".join(filter(None, (starts, ends)))
 
 
 def _paused_text(job: JobView) -> str:

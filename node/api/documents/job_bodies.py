@@ -86,6 +86,8 @@ def reading(
         overlap=Overlap(body.overlap),
         consistency=Consistency(body.consistency),
         priority=body.priority,
+        start_deadline=reader.timespan(body.start_deadline, "/startDeadline"),
+        execution_timeout=reader.timespan(body.execution_timeout, "/executionTimeout"),
         labels=tuple(sorted(body.labels.items())),
         parameters="" if body.type else reader.json(body.parameters, "/parameters"),
         job_type=job_type,

@@ -40,6 +40,8 @@ def definition_of(spec: JobSpec) -> JobBody:
         overlap=spec.overlap.value,
         consistency=spec.consistency.value,
         priority=spec.priority,
+        start_deadline=_unless(_PLAIN.start_deadline, spec.start_deadline),
+        execution_timeout=_unless(_PLAIN.execution_timeout, spec.execution_timeout),
         labels=dict(spec.labels),
         parameters=_json(spec.parameters),
         type=spec.job_type or None,

@@ -132,6 +132,8 @@ def job_view(
         overlap=spec.overlap.value,
         consistency=spec.consistency.value,
         priority=spec.priority,
+        start_deadline_s=spec.start_deadline / SECOND,
+        execution_timeout_s=spec.execution_timeout / SECOND,
         labels=dict(spec.labels),
         created_at=format_instant(job.created_at),
         updated_at=format_instant(job.updated_at),
@@ -186,6 +188,8 @@ def _execution_view(
         else None,
         traceparent=execution.traceparent,
         stand_in=execution.stand_in or None,
+        rerun_of=execution.rerun_of or None,
+        expires_at=_instant(execution.expires_at),
         possible_duplicates=list(map(_duplicate_view, duplicates))
         if duplicates is not None
         else None,
@@ -296,6 +300,7 @@ def _task_view(task: Task) -> TaskView:
         reason=task.reason,
         retry_at=_instant(task.retry_at),
         progress=task.attempts[-1].percent if task.status is TaskStatus.RUNNING else None,
+        kept_from=task.kept_from or None,
     )
 
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from rota.core.errors import invalid, not_found
 from rota.core.model.attempt import Attempt, AttemptKey
 from rota.core.model.execution import Task
-from rota.core.model.ids import ExecutionId, is_name
+from rota.core.model.ids import ExecutionId, is_execution_id, is_name
 from rota.executor.executor import Output
 from rota.node.api.forwarding.request_forwarding import forward_to
 from rota.node.api.handlers.executions import load_execution
@@ -31,6 +31,8 @@ ATTEMPT = whole_number(
 KEPT = "Rota-Kept"
 """The header of a request from the shard's primary to the node that ran an attempt: the attempt's
 number. Only output that this node stores is returned."""
+KEPT_FROM = "Rota-Kept-From"
+"""The header of such a request about a task that a rerun kept: the execution in which it ran."""
 FOLLOW = flag("follow", "Continue until the attempt ends.")
 
 
@@ -64,13 +66,18 @@ async def read_output(request: RequestContext) -> web.StreamResponse:
         return await _stored_output(request, execution_id)
     _, tasks = await load_execution(request, execution_id)
     name = request.http.match_info["task"]
+    if name in tasks and tasks[name].kept_from:
+        # The output is where the task ran; if that execution has expired, the output has too.
+        execution_id = tasks[name].kept_from
+        _, tasks = await load_execution(request, execution_id)
     if name not in tasks:
         raise not_found("task", name)
     attempt, is_followed = _attempt_of(request, tasks[name]), FOLLOW.of(request)
     key = AttemptKey(execution_id, name, attempt.number)
     stored = await node.attempts.output(key)
     if stored is None and attempt.node_id != node.config.node_id:
-        response = await forward_to(request, attempt.node_id, **{KEPT: str(attempt.number)})
+        headers = {KEPT: str(attempt.number), KEPT_FROM: execution_id}
+        response = await forward_to(request, attempt.node_id, **headers)
         if response is not None:
             return response
     if stored is None:
@@ -95,6 +102,10 @@ async def _stored_output(request: RequestContext, execution_id: ExecutionId) -> 
         number = number_in(request.http.headers[KEPT], least=1, most=NUMBER_MAX)
     except ValueError as error:
         raise invalid("invalid_query", f"{KEPT}: {error}") from error
+    kept_from = request.http.headers.get(KEPT_FROM, execution_id)
+    if not is_execution_id(kept_from):
+        raise not_found("execution", kept_from)
+    execution_id = ExecutionId(kept_from)
     stored = await request.node.attempts.output(AttemptKey(execution_id, name, number))
     if stored is None:
         raise not_found("attempt", f"{number} of task {name}")

@@ -38,6 +38,9 @@ CODES = {
     ),
     "body_too_slow": Code(408, "the body did not arrive within 30 s"),
     "job_exists": Code(409, "a job with this name exists"),
+    "not_finished": Code(409, "the execution has not finished"),
+    "nothing_to_rerun": Code(409, "none of the execution's tasks would run again"),
+    "version_not_kept": Code(409, "the definition that the execution ran is not kept any more"),
     "overlap": Code(
         409, "the job is running, and its overlap policy does not allow another execution"
     ),
@@ -70,6 +73,7 @@ CODES = {
     "invalid_if_match": Code(422, "`If-Match` is not an `ETag`"),
     "invalid_if_none_match": Code(422, "`If-None-Match` is not `*`"),
     "invalid_parameters": Code(422, "the parameters of a trigger are too long"),
+    "invalid_rerun": Code(422, "the body names a task and a set of tasks, or overrides no object"),
     "invalid_query": Code(422, "a parameter of the query is unknown or malformed"),
     "invalid_event_id": Code(422, "`Last-Event-ID` is not the id of an event"),
     "invalid_execution_id": Code(422, "an item of a list is not an execution id"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rota.core.model.ids import ExecutionId, JobId, ShardId
 from rota.core.timing.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.timing.timer_wheel import HORIZON
-from rota.core.vocabulary.commands import Fire, Wake
+from rota.core.vocabulary.commands import Fire, TimerCommand, Wake
 from rota.core.vocabulary.effects import ClearTimer, SetTimer, Timescale
 from rota.node.shards.timers import Timers
 from rota.storage.memory import MemoryStore
@@ -48,7 +48,7 @@ class Desk:
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.clock = SettableClock()
         self.store = store or MemoryStore()
-        self.gone_off: list[tuple[ShardId, Fire | Wake]] = []
+        self.gone_off: list[tuple[ShardId, TimerCommand]] = []
         self.at: list[Instant] = []
         self.failures: list[Exception] = []
         self.is_wall_clock_wrong = False
@@ -60,7 +60,7 @@ class Desk:
             on_failed=self.failures.append,
         )
 
-    def _alarm(self, shard: ShardId, command: Fire | Wake) -> None:
+    def _alarm(self, shard: ShardId, command: TimerCommand) -> None:
         self.gone_off.append((shard, command))
         self.at.append(self.clock.wall)
 

@@ -127,6 +127,8 @@ class Fields(TypedDict, total=False):
     parameters: str
     priority: int
     consistency: Consistency
+    start_deadline: Duration
+    execution_timeout: Duration
 
 
 class NoStorage:

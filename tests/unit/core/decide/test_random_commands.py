@@ -25,22 +25,26 @@ from rota.core.model.execution import (
     Hold,
     Task,
     TaskStatus,
+    in_place,
     standing,
     task_key,
 )
 from rota.core.model.ids import Epoch, ExecutionId
 from rota.core.model.job import JobSpec, Misfire, Overlap
 from rota.core.model.retry import Fixed, RetryPolicy
-from rota.core.state.shard_state import State
+from rota.core.state.shard_state import State, version_key
 from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.commands import (
     Cancel,
     Command,
     DeleteJob,
+    Expire,
     FinishAttempt,
     Fire,
     Forget,
+    Rerun,
+    RerunScope,
     SaveJob,
     StartTask,
     TakeOver,
@@ -63,6 +67,7 @@ from unit.core.shard import Shard, Timer, copy_from, every, job, task
 NAMES = ("a", "b", "c")
 ENDINGS = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED)
 RETRIES = (RetryPolicy(), RetryPolicy(limit=2, backoff=Fixed(delay=Duration(20 * SECOND))))
+DEADLINES = (Duration(0), Duration(0), Duration(20 * SECOND))
 SCHEDULES = ((), every("* * * * *"), every("*/15 * * * * *") + every("@startup"))
 
 
@@ -132,6 +137,8 @@ def specs(draw: st.DrawFn) -> JobSpec:
         dependencies=tuple(draw(st.lists(st.sampled_from(others), unique=True))),
         misfire=draw(st.sampled_from(Misfire)),
         overlap=draw(st.sampled_from(Overlap)),
+        start_deadline=draw(st.sampled_from(DEADLINES)),
+        execution_timeout=draw(st.sampled_from(DEADLINES)),
     )
 
 
@@ -165,6 +172,27 @@ class _ShardUnderFire(RuleBasedStateMachine):
     @rule(data=st.data())
     def trigger(self, data: st.DataObject) -> None:
         self.attempt(Trigger(job_id=data.draw(st.sampled_from(sorted(self.shard.state.jobs)))))
+
+    @precondition(lambda self: self.finished())
+    @rule(data=st.data(), scope=st.sampled_from(RerunScope), is_newest=st.booleans())
+    def rerun(self, data: st.DataObject, scope: RerunScope, is_newest: bool) -> None:
+        past = data.draw(st.sampled_from(self.finished()))
+        tasks = in_place(
+            self.shard.read(table, key, Task)
+            for table, key in self.shard.rows
+            if table is Table.PAST_TASK and key.startswith(past.id)
+        )
+        key = version_key(past.job_id, past.job_version)
+        is_kept = (Table.PAST_VERSION, key) in self.shard.rows and not is_newest
+        self.attempt(
+            Rerun(
+                past=past,
+                tasks=tuple(tasks.values()),
+                scope=scope,
+                first=data.draw(st.sampled_from(sorted(tasks))),
+                definition=self.shard.read(Table.PAST_VERSION, key, JobSpec) if is_kept else None,
+            )
+        )
 
     @precondition(lambda self: self.reports())
     @rule(data=st.data(), outcome=st.sampled_from((*([Outcome.SUCCEEDED] * 6), *ENDINGS)))
@@ -285,12 +313,18 @@ class _ShardUnderFire(RuleBasedStateMachine):
             if one.status is TaskStatus.RUNNING
         ]
 
+    def finished(self) -> list[Execution]:
+        """Return the finished executions."""
+        return self.shard.read_all(Table.PAST_EXECUTION, Execution)
+
     # -- invariants --------------------------------------------------------------------------
 
     @invariant()
     def attempts_follow_each_other(self) -> None:
         """Check I9, and that every attempt was launched exactly once."""
         for execution_id, one in _tasks(self.shard.state):
+            if one.kept_from:
+                continue
             assert [attempt.number for attempt in one.attempts] == _count(len(one.attempts))
             tokens = [attempt.token for attempt in one.attempts]
             assert tokens == sorted(set(tokens))
@@ -314,7 +348,9 @@ class _ShardUnderFire(RuleBasedStateMachine):
                 one = tasks[spec.name]
                 if one.status is TaskStatus.BLOCKED:
                     assert state.census(execution.id, spec) == needs
-                if one.attempts or one.status is TaskStatus.READY:
+                if one.kept_from:
+                    assert one.status in FINAL_TASK_STATES
+                elif one.attempts or one.status is TaskStatus.READY:
                     assert expected is TriggerVerdict.START
                 elif one.status is TaskStatus.BLOCKED:
                     assert expected is TriggerVerdict.WAIT
@@ -380,8 +416,17 @@ class _ShardUnderFire(RuleBasedStateMachine):
             if execution.hold is Hold.NONE:
                 assert any(one.status in unfinished for one in tasks)
             else:
-                assert all(one.status is TaskStatus.BLOCKED for one in tasks)
+                closed = FINAL_TASK_STATES if execution.rerun_of else set[TaskStatus]()
+                assert all(one.status in {TaskStatus.BLOCKED, *closed} for one in tasks)
                 assert _comes_to_an_end(shard.state, execution)
+
+    @invariant()
+    def every_deadline_has_its_timer(self) -> None:
+        timers = {(timer.command, timer.timescale) for timer in self.shard.timers}
+        for execution in self.shard.state.executions.values():
+            if execution.expires_at and not execution.cancelled_at:
+                expire = Expire(execution_id=execution.id, deadline=execution.expires_at)
+                assert (expire, Timescale.ELAPSED) in timers
 
     @invariant()
     def every_fire_has_its_timer(self) -> None:

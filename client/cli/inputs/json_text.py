@@ -1,0 +1,28 @@
+"""JSON given on the command line, in a file, or on standard input."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from rota.wire.documents import Json
+
+
+def as_json_text(ctx: click.Context, param: click.Parameter, text: str | None) -> Json:
+    """Read an option: JSON, ``@FILE``, or ``-`` for standard input; None if it is omitted."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(_text_of(text))
+    except OSError as error:
+        detail = f"{error.filename}: {error.strerror}"
+        raise click.BadParameter(detail, ctx, param) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{text!r} is not JSON: {error}", ctx, param) from error
+
+
+def _text_of(text: str) -> str:
+    if text == "-":
+        return sys.stdin.read()
+    return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text

@@ -1,0 +1,186 @@
+"""Another run of a finished execution, in which some tasks keep their state and their results.
+
+The command carries the finished execution, because the state has no history. These tasks run again:
+
+    failed    those that failed, were cancelled, or were skipped because another one failed
+    from      a given one
+    all       all
+
+and with them the tasks that need one of these, directly or through others, and those that are new
+in the definition. The other tasks are kept as they ended.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from rota.core.decide.advance_execution import enter, skipped_by, start_deadline_of
+from rota.core.decide.trigger_job import admitted, refuse_if_full
+from rota.core.errors import Kind, Refused, not_found
+from rota.core.model.dag import UpstreamState, census_of, verdict
+from rota.core.model.execution import (
+    Execution,
+    ExecutionStatus,
+    Origin,
+    Task,
+    TaskStatus,
+    standing,
+)
+from rota.core.model.ids import trigger_execution_id
+from rota.core.model.job import Job
+from rota.core.model.recorded_endings import outline
+from rota.core.quoting import in_quotes
+from rota.core.state.draft import Draft
+from rota.core.state.shard_state import Graph, graph_of
+from rota.core.vocabulary.commands import Rerun, RerunScope
+from rota.core.vocabulary.decision import Reply, Triggered
+
+_UNSUCCESSFUL = (UpstreamState.FAILED, UpstreamState.CANCELLED)
+
+
+def rerun(draft: Draft, command: Rerun) -> Reply:
+    """Create an execution that runs a finished one again, even if the job is paused.
+
+    Raises:
+        Refused: There is no such job; code ``task_not_found``: the definition has no task of that
+            name; ``nothing_to_rerun``: no task would start; ``overlap``; ``too_many_executions``.
+    """
+    job, past = draft.job(command.past.job_id), command.past
+    if job is None:
+        raise not_found("job", past.job_id)
+    refuse_if_full(draft)
+    admission = admitted(draft, job)
+    if command.definition is None or past.job_version == job.version:
+        graph, version = graph_of(job.spec), job.version
+    else:
+        version = past.job_version
+        graph = draft.put_version(job.id, version, command.definition)
+    tasks = _tasks(graph, command)
+    execution = replace(_execution(draft, command, job, version, tasks), hold=admission.hold)
+    draft.put_execution(execution)
+    draft.publish_execution(execution)
+    for task in tasks:
+        draft.put_initial_task(execution.id, task)
+    enter(draft, execution)
+    return Triggered(execution.id)
+
+
+def _execution(
+    draft: Draft, command: Rerun, job: Job, version: int, tasks: Iterable[Task]
+) -> Execution:
+    """Return the execution, as it is before its first task starts."""
+    past = command.past
+    statuses = [task.status for task in tasks]
+    failed = statuses.count(TaskStatus.FAILED)
+    return Execution(
+        id=trigger_execution_id(job.id, draft.now, draft.situation.entropy),
+        job_id=job.id,
+        job_name=job.spec.full_name,
+        job_version=version,
+        status=ExecutionStatus.QUEUED,
+        origin=Origin.MANUAL,
+        fire_at=draft.now,
+        queued_at=draft.now,
+        open_count=statuses.count(TaskStatus.BLOCKED),
+        failed_count=failed,
+        reason=past.reason if failed else "",
+        parameters=command.parameters or past.parameters,
+        traceparent=command.traceparent,
+        result_bytes=sum(map(_result_bytes, tasks)),
+        rerun_of=past.id,
+        expires_at=start_deadline_of(draft, job.spec, draft.now),
+    )
+
+
+def _result_bytes(task: Task) -> int:
+    ending = task.attempts[-1].ending if task.attempts else None
+    return len(ending.result) if ending else 0
+
+
+def _tasks(graph: Graph, command: Rerun) -> list[Task]:
+    """Return the tasks of the new execution in the order of their definition.
+
+    Raises:
+        Refused: See `rerun`.
+    """
+    past = {task.name: task for task in command.tasks}
+    again = _again(graph, past, command)
+    tasks: dict[str, Task] = {}
+    for position, name in enumerate(graph.tasks):
+        if name in again:
+            tasks[name] = Task(name=name, status=TaskStatus.BLOCKED, position=position)
+        else:
+            tasks[name] = _kept(past[name], command.past, position)
+    _skip_unreachable(graph, tasks)
+    if not any(task.status is TaskStatus.BLOCKED for task in tasks.values()):
+        raise Refused(Kind.CONFLICT, "nothing_to_rerun", _why_nothing(command, again))
+    return list(tasks.values())
+
+
+def _kept(task: Task, past: Execution, position: int) -> Task:
+    """Return a task of *past* as part of its rerun.
+
+    Only its last attempt is kept, which has the result. The earlier ones and the output stay with
+    the execution in which it ran.
+    """
+    attempts = task.attempts[-1:]
+    if attempts and attempts[0].ending is not None:
+        attempts = (replace(attempts[0], ending=outline(attempts[0].ending)),)
+    kept_from = task.kept_from or past.id
+    return replace(task, attempts=attempts, kept_from=kept_from, position=position)
+
+
+def _again(graph: Graph, past: Mapping[str, Task], command: Rerun) -> set[str]:
+    """Return the names of the tasks that are to run again."""
+    if command.scope is RerunScope.ALL:
+        return set(graph.tasks)
+    first = {name for name in graph.tasks if name not in past}
+    if command.scope is RerunScope.FAILED:
+        first |= {
+            name for name in graph.tasks if name in past and standing(past[name]) in _UNSUCCESSFUL
+        }
+    elif command.first not in graph.tasks:
+        names = ", ".join(list(graph.tasks)[:10])
+        detail = f"the job has no task {in_quotes(command.first)}; it has {names}"
+        raise Refused(Kind.NOT_FOUND, "task_not_found", detail)
+    else:
+        first.add(command.first)
+    found, queue = set(first), deque(first)
+    while queue:
+        for name in graph.dependents.get(queue.popleft(), ()):
+            if name not in found:
+                found.add(name)
+                queue.append(name)
+    return found
+
+
+def _skip_unreachable(graph: Graph, tasks: dict[str, Task]) -> None:
+    """Skip the tasks whose trigger rule kept tasks have decided, and those that follow."""
+    needs = {
+        name: census_of(standing(tasks[needed]) for needed in spec.needs)
+        for name, spec in graph.tasks.items()
+        if spec.needs and tasks[name].status is TaskStatus.BLOCKED
+    }
+    queue = deque(needs)
+    while queue:
+        name = queue.popleft()
+        skipped = skipped_by(verdict(graph.tasks[name].rule, needs[name]), tasks[name])
+        if skipped is None or tasks[name].status is not TaskStatus.BLOCKED:
+            continue
+        tasks[name] = skipped
+        for dependent in graph.dependents.get(name, ()):
+            if dependent in needs:
+                needs[dependent] = needs[dependent].after(standing(skipped))
+                queue.append(dependent)
+
+
+def _why_nothing(command: Rerun, again: set[str]) -> str:
+    if not again:
+        return (
+            f"no task of execution {command.past.id} failed; run all of it again, or from a task on"
+        )
+    return (
+        f"no task of execution {command.past.id} would start, because tasks that are kept have "
+        "failed; run the failed ones again, or all"
+    )

@@ -1,0 +1,155 @@
+"""Reruns of finished executions."""
+
+from contextlib import suppress
+
+import msgspec
+from aiohttp import web
+
+from rota.core.errors import Kind, Problem, Refused, invalid
+from rota.core.model.execution import Execution, ExecutionStatus
+from rota.core.model.ids import job_of
+from rota.core.model.job import Job, JobSpec
+from rota.core.state.shard_state import version_key
+from rota.core.vocabulary.codec import Undecodable
+from rota.core.vocabulary.commands import Idempotency, Rerun, RerunScope
+from rota.core.vocabulary.decision import Triggered
+from rota.node.api.documents.job_bodies import parameters_json, print_of
+from rota.node.api.forwarding.writes import write
+from rota.node.api.handlers.executions import load_execution
+from rota.node.api.kinds.job_types import checked_parameters
+from rota.node.api.requests.access import Verb
+from rota.node.api.requests.error_codes import DECIDING, KEYED
+from rota.node.api.requests.operations import IDEMPOTENCY_KEY, LOCATION, Body, Operations, Success
+from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import document, idempotency_key, read_body
+from rota.node.api.requests.targets import execution_id_of, find_job, shard_of_execution
+from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
+from rota.wire.documents import Json, RerunBody, TriggeredView
+
+operations = Operations("Executions")
+_SUCCESSFUL = (ExecutionStatus.SUCCESS,)
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/executions/{execution}/rerun",
+    Success(201, "The new execution, created.", TriggeredView, headers=(LOCATION,)),
+    target=shard_of_execution,
+    query=(DRY_RUN,),
+    headers=(IDEMPOTENCY_KEY, TRACEPARENT),
+    body=Body(RerunBody, is_optional=True),
+    problems=(
+        "execution_not_found",
+        "job_not_found",
+        "task_not_found",
+        "not_finished",
+        "nothing_to_rerun",
+        "version_not_kept",
+        "overlap",
+        "invalid_rerun",
+        "invalid_parameters",
+        *KEYED,
+        "too_many_executions",
+        *DECIDING,
+    ),
+)
+async def rerun_execution(request: RequestContext) -> web.Response:
+    """Run a finished execution again, as a new execution of its job.
+
+    The tasks that are not run again are kept with their results, and the new execution names the
+    earlier one in ``rerunOf``. Tasks that need a task that runs again also run again. The
+    ``fireTime`` is the instant of the request.
+    """
+    body = await read_body(request, RerunBody, if_empty=RerunBody())
+    execution_id = execution_id_of(request)
+    past, tasks = await load_execution(request, execution_id)
+    if not past.finished_at:
+        raise Refused(
+            Kind.CONFLICT,
+            "not_finished",
+            f"execution {execution_id} has not finished; wait for its end, or cancel it",
+        )
+    _, job = find_job(request, past.job_id)
+    request.principal.check(Verb.RUN, job.spec.namespace)
+    parameters = _parameters(body, past)
+    text = parameters_json(
+        checked_parameters(request.node.documents, job.spec.job_type, parameters)
+    )
+    key = idempotency_key(request.http)
+    digest = print_of(execution_id.encode(), repr(body).encode())
+    command = Rerun(
+        past=past,
+        tasks=tuple(tasks.values()),
+        scope=_scope(body, past),
+        first=body.from_task or "",
+        definition=_definition(request, past, job) if body.version == "same" else None,
+        parameters=text,
+        traceparent=traceparent_of(request.http),
+        idempotency=Idempotency(key=key, digest=digest) if key else None,
+    )
+    made, _ = await write(request, request.shard, command)
+    assert isinstance(made, Triggered)
+    view = TriggeredView(
+        execution_id=made.execution_id,
+        job_id=job_of(made.execution_id),
+        status=ExecutionStatus.QUEUED.value,
+    )
+    headers = {"Location": f"/api/v1/executions/{made.execution_id}"}
+    return document(view, status=201, headers=headers)
+
+
+def _parameters(body: RerunBody, past: Execution) -> Json:
+    """Return the parameters of the request; None for those of the execution.
+
+    Raises:
+        Refused: There are overrides, and the parameters are no object.
+    """
+    if not body.overrides:
+        return body.parameters
+    given = body.parameters
+    if given is None:
+        given = msgspec.json.decode(past.parameters or "{}")
+    try:
+        members = msgspec.convert(given, dict[str, Json])
+    except msgspec.ValidationError as error:
+        problem = Problem("/overrides", "needs parameters that are an object; send parameters")
+        raise invalid("invalid_rerun", str(problem), problem) from error
+    return {**members, **body.overrides}
+
+
+def _scope(body: RerunBody, past: Execution) -> RerunScope:
+    """Return which tasks run again.
+
+    Raises:
+        Refused: The body names a task and a set of tasks.
+    """
+    if body.from_task is None:
+        if body.tasks is not None:
+            return RerunScope(body.tasks)
+        return RerunScope.ALL if past.status in _SUCCESSFUL else RerunScope.FAILED
+    if body.tasks is not None:
+        problem = Problem("/fromTask", "is given together with tasks; leave one of them out")
+        raise invalid("invalid_rerun", str(problem), problem)
+    return RerunScope.FROM
+
+
+def _definition(request: RequestContext, past: Execution, job: Job) -> JobSpec:
+    """Return the definition that an execution ran.
+
+    Raises:
+        Refused: Its version was replaced, and is not kept any more.
+    """
+    if past.job_version == job.version:
+        return job.spec
+    found = request.state(request.shard).versions.get(version_key(job.id, past.job_version))
+    with suppress(Undecodable):
+        found = found or request.node.history.version(request.shard.id, job.id, past.job_version)
+    if found is None:
+        raise Refused(
+            Kind.CONFLICT,
+            "version_not_kept",
+            f"version {past.job_version} of job {job.spec.full_name!r} is not kept any more; run "
+            f"the latest, version {job.version}",
+        )
+    return found

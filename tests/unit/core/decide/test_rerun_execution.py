@@ -1,0 +1,236 @@
+"""Reruns of finished executions."""
+
+import pytest
+from msgspec.structs import replace
+
+from rota.core.errors import Refused
+from rota.core.model.attempt import Outcome
+from rota.core.model.dag import TriggerRule
+from rota.core.model.execution import Execution, Task, in_place, task_key
+from rota.core.model.ids import ExecutionId
+from rota.core.model.job import JobSpec, Overlap, TaskSpec
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.commands import Forget, Rerun, RerunScope, SaveJob
+from rota.core.vocabulary.decision import JobSaved, Triggered
+from rota.core.vocabulary.effects import Launch
+from unit.core.shard import Shard, job, task
+
+CHAIN = (task("extract"), task("transform", "extract"), task("load", "transform"))
+
+
+def past(shard: Shard, execution_id: ExecutionId, names: tuple[str, ...]) -> Rerun:
+    """Return a rerun of the failed tasks of an execution in the history of *shard*."""
+    found = shard.read(Table.PAST_EXECUTION, execution_id, Execution)
+    tasks = [shard.read(Table.PAST_TASK, task_key(execution_id, name), Task) for name in names]
+    return Rerun(past=found, tasks=tuple(in_place(tasks).values()), scope=RerunScope.FAILED)
+
+
+def failed_at_transform(shard: Shard, tasks: tuple[TaskSpec, ...] = CHAIN) -> Rerun:
+    """Return a rerun of an execution of *tasks* of which ``extract`` succeeded."""
+    execution_id = shard.run(*tasks, parameters='{"day": 1}')
+    shard.finish(execution_id, "extract", result=b"41")
+    shard.fail(execution_id, "transform")
+    assert shard.status(execution_id) == "failed"
+    return past(shard, execution_id, tuple(each.name for each in tasks))
+
+
+def rerun(shard: Shard, command: Rerun) -> ExecutionId:
+    """Carry out a rerun."""
+    reply = shard.do(command)
+    assert isinstance(reply, Triggered)
+    return reply.execution_id
+
+
+def refusal(shard: Shard, command: Rerun) -> str:
+    """Return the code of the refusal of a rerun."""
+    with pytest.raises(Refused) as raised:
+        shard.do(command)
+    return raised.value.code
+
+
+def test_failed_tasks_and_those_that_need_them_run_again_with_the_results_of_the_others() -> None:
+    shard = Shard()
+    command = failed_at_transform(shard)
+
+    execution_id = rerun(shard, command)
+
+    assert shard.statuses(execution_id) == {
+        "extract": "success",
+        "transform": "running",
+        "load": "blocked",
+    }
+    (launch,) = shard.all_effects(Launch)
+    assert launch.order.results == b'{"extract":41}'
+    assert launch.order.work.parameters == '{"day": 1}'
+    kept = shard.task(execution_id, "extract")
+    assert kept.kept_from == command.past.id
+    assert shard.task(execution_id, "transform").kept_from == ""
+    shard.finish(execution_id, "transform")
+    shard.finish(execution_id, "load")
+    ended = shard.read(Table.PAST_EXECUTION, execution_id, Execution)
+    assert (ended.status.value, ended.rerun_of, ended.result_bytes) == (
+        "success",
+        command.past.id,
+        2,
+    )
+
+
+def test_a_rerun_of_a_rerun_names_the_execution_in_which_the_task_ran() -> None:
+    shard = Shard()
+    first = failed_at_transform(shard)
+    second = rerun(shard, first)
+    shard.fail(second, "transform")
+
+    third = rerun(shard, past(shard, second, ("extract", "transform", "load")))
+
+    assert shard.task(third, "extract").kept_from == first.past.id
+    assert shard.statuses(third)["transform"] == "running"
+
+
+def test_a_rerun_from_a_task_runs_that_task_and_those_after_it() -> None:
+    shard = Shard()
+    execution_id = shard.run(*CHAIN)
+    for name in ("extract", "transform", "load"):
+        shard.finish(execution_id, name)
+    command = past(shard, execution_id, ("extract", "transform", "load"))
+
+    again = rerun(shard, replace(command, scope=RerunScope.FROM, first="load"))
+
+    assert shard.statuses(again) == {
+        "extract": "success",
+        "transform": "success",
+        "load": "running",
+    }
+    assert refusal(shard, command) == "nothing_to_rerun"
+    unknown = replace(command, scope=RerunScope.FROM, first="nope")
+    assert refusal(shard, unknown) == "task_not_found"
+
+
+def test_a_rerun_of_all_tasks_keeps_nothing() -> None:
+    shard = Shard()
+    command = failed_at_transform(shard)
+
+    execution_id = rerun(shard, replace(command, scope=RerunScope.ALL, parameters="7"))
+
+    assert shard.statuses(execution_id)["extract"] == "running"
+    (launch,) = shard.all_effects(Launch)
+    assert launch.order.work.parameters == "7"
+
+
+def test_an_alert_that_ran_because_of_the_failure_is_decided_again() -> None:
+    tasks = (*CHAIN[:2], task("alert", "transform", rule=TriggerRule.ONE_FAILED))
+    shard = Shard()
+    execution_id = shard.run(*tasks)
+    shard.finish(execution_id, "extract")
+    shard.fail(execution_id, "transform")
+    shard.finish(execution_id, "alert")
+    names = tuple(each.name for each in tasks)
+
+    again = rerun(shard, past(shard, execution_id, names))
+    shard.finish(again, "transform")
+
+    assert shard.status(again) == "success"
+    ended = shard.read(Table.PAST_TASK, task_key(again, "alert"), Task)
+    assert ended.status.value == "skipped"
+
+
+def test_a_task_that_a_kept_failure_forbids_is_skipped_at_once_with_all_that_follow() -> None:
+    tasks = (
+        task("broken"),
+        task("fine"),
+        task("joined", "broken", "fine"),
+        task("after", "joined"),
+        task("report", "fine"),
+    )
+    shard = Shard()
+    execution_id = shard.run(*tasks)
+    shard.finish(execution_id, "fine")
+    shard.finish(execution_id, "report")
+    shard.fail(execution_id, "broken")
+    command = past(shard, execution_id, tuple(each.name for each in tasks))
+
+    again = rerun(shard, replace(command, scope=RerunScope.FROM, first="fine"))
+
+    assert shard.statuses(again) == {
+        "broken": "failed",
+        "fine": "running",
+        "joined": "skipped",
+        "after": "skipped",
+        "report": "blocked",
+    }
+    shard.finish(again, "fine")
+    shard.finish(again, "report")
+    assert shard.status(again) == "failed"
+    joined = replace(command, scope=RerunScope.FROM, first="joined")
+    assert refusal(shard, joined) == "nothing_to_rerun"
+
+
+def replaced(shard: Shard, command: Rerun, *tasks: TaskSpec) -> JobSpec:
+    """Replace the job of a rerun; return its definition before, from the history."""
+    spec = job(*tasks)
+    saved = shard.do(SaveJob(spec=spec, may_replace=True))
+    assert isinstance(saved, JobSaved)
+    assert saved.job_id == command.past.job_id
+    return shard.read(Table.PAST_VERSION, f"{saved.job_id}/1", JobSpec)
+
+
+def test_a_rerun_uses_the_newest_definition_or_the_one_of_the_execution() -> None:
+    shard = Shard()
+    command = failed_at_transform(shard)
+    before = replaced(shard, command, *CHAIN[:2], task("added"))
+
+    newest = rerun(shard, command)
+    original = rerun(shard, replace(command, definition=before))
+
+    assert shard.statuses(newest) == {
+        "extract": "success",
+        "transform": "running",
+        "added": "running",
+    }
+    assert shard.statuses(original) == {
+        "extract": "success",
+        "transform": "running",
+        "load": "blocked",
+    }
+    assert [shard.execution(each).job_version for each in (newest, original)] == [2, 1]
+    shard.finish(original, "transform")
+    shard.finish(original, "load")
+    assert shard.status(original) == "success"
+    assert shard.keys(Table.VERSION) == []
+
+
+def test_the_history_keeps_the_newest_replaced_definitions_until_they_expire() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    for number in range(25):
+        shard.do(SaveJob(spec=job(task(f"task-{number}")), may_replace=True))
+
+    assert len(shard.keys(Table.PAST_VERSION)) == 20
+    assert shard.keys(Table.VERSION) == []
+    shard.do(Forget(pasts=shard.pasts()))
+    assert shard.keys(Table.PAST_VERSION) == []
+    assert shard.state.jobs[job_id].version == 26
+
+
+def test_a_rerun_obeys_the_overlap_policy() -> None:
+    shard = Shard()
+    job_id = shard.save(*CHAIN, overlap=Overlap.QUEUE_ONE)
+    execution_id = shard.trigger(job_id)
+    shard.fail(execution_id, "extract")
+    command = past(shard, execution_id, ("extract", "transform", "load"))
+    running = shard.trigger(job_id)
+
+    waiting = rerun(shard, command)
+
+    assert shard.statuses(waiting)["extract"] == "blocked"
+    assert refusal(shard, command) == "overlap"
+    shard.finish(running, "extract", Outcome.FAILED)
+    assert shard.statuses(waiting)["extract"] == "running"
+
+
+def test_a_rerun_of_a_deleted_job_is_refused() -> None:
+    shard = Shard()
+    command = failed_at_transform(shard)
+    shard.delete(command.past.job_id)
+
+    assert refusal(shard, command) == "job_not_found"
