@@ -274,6 +274,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
         is_out_of_memory: Whether it was ended at its memory limit.
         unenforced: The parts of its sandbox and limits that this machine could not enforce, one
             sentence each.
+        left_running: A sentence about processes that it left running when it ended by itself, and
+            that were then killed; empty if none were seen.
     """
 
     outcome: Outcome
@@ -289,6 +291,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
     usage: Usage | None = None
     is_out_of_memory: bool = False
     unenforced: tuple[str, ...] = ()
+    left_running: str = ""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):

@@ -65,7 +65,7 @@ def with_ending(attempts: tuple[Attempt, ...], ending: Ending) -> tuple[Attempt,
 def outline(ending: Ending) -> Ending:
     """Return *ending* without output and traceback."""
     raised = Raised(type=ending.raised.type) if ending.raised else None
-    return replace(ending, output=b"", raised=raised, unenforced=())
+    return replace(ending, output=b"", raised=raised, unenforced=(), left_running="")
 
 
 def _without_result(ending: Ending, why: str) -> Ending:

@@ -157,6 +157,13 @@ class Cgroup:
         for path in self._paths:
             _write(path / "cgroup.procs", str(pid))
 
+    def members(self) -> list[int]:
+        """Return all members."""
+        with suppress(OSError):
+            path = next(iter(self._paths))
+            return [int(pid) for pid in (path / "cgroup.procs").read_text().split()]
+        return []
+
     def kill(self) -> None:
         """Kill all members.
 
@@ -169,7 +176,7 @@ class Cgroup:
             except OSError:
                 continue
             return
-        members = self._members()
+        members = self.members()
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in members:
                 with suppress(ProcessLookupError, PermissionError):
@@ -177,7 +184,7 @@ class Cgroup:
 
     def has_gone(self) -> bool:
         """Return True if there are no members; kills those that were added since `kill`."""
-        if not self._members():
+        if not self.members():
             return True
         self.kill()
         return False
@@ -207,12 +214,6 @@ class Cgroup:
         for path in self._paths:
             with suppress(OSError):
                 path.rmdir()
-
-    def _members(self) -> list[int]:
-        with suppress(OSError):
-            path = next(iter(self._paths))
-            return [int(pid) for pid in (path / "cgroup.procs").read_text().split()]
-        return []
 
 
 def settings(controller: str, version: int, limits: ResourceLimits) -> list[tuple[str, str, bool]]:

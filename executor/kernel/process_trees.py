@@ -17,6 +17,13 @@ from rota.executor.kernel.procfs import children_of
 class Tree(Protocol):
     """Processes of one attempt that are ended together."""
 
+    def members(self) -> list[int]:
+        """Return processes in it, without their descendants; called after the leader has ended.
+
+        Empty where only a search through all processes of the machine could find them.
+        """
+        ...
+
     def kill(self) -> None:
         """Kill all of them; returns before they have ended."""
         ...
@@ -39,6 +46,10 @@ class Group:
     def terminate(self) -> None:
         """Send TERM to the group."""
         self._send(signal.SIGTERM)
+
+    def members(self) -> list[int]:
+        """Return none: the kernel does not list the members of a group."""
+        return []
 
     def kill(self) -> None:
         """Kill all current members of the group; no fork can escape that."""
@@ -80,6 +91,10 @@ class Namespace:
                 os.killpg(self.first, signal.SIGTERM)
         else:
             self.kill()
+
+    def members(self) -> list[int]:
+        """Return none: the kernel ends them together with the leader, bubblewrap."""
+        return []
 
     def kill(self) -> None:
         """Kill the first process; the kernel then kills all others."""

@@ -54,6 +54,20 @@ def status_of(pid: int) -> Status | None:
     return Status(state, int(fields[1]), int(fields[2]), int(fields[3]), is_without)
 
 
+def running_name_of(pid: int) -> str | None:
+    """Return the name that *pid* has now; None if it has ended.
+
+    Any characters, at most 15 bytes before the kernel escapes line ends and backslashes. For a
+    script it is the name of the interpreter, unless the script was executed itself.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            before, _, after = file.read().rpartition(") ")
+    except _GONE:
+        return None
+    return None if after[:1] in "ZX" else before.partition("(")[2]
+
+
 def children_of(pid: int) -> list[int]:
     """Return the children of *pid*, those of all its threads.
 

@@ -122,6 +122,10 @@ class Descendants(Group):
         self._key = key
         self._killing: Future[None] | None = None
 
+    def members(self) -> list[int]:
+        """Return the orphans; all others descend from them, as the leader has ended."""
+        return self._descent.orphans_of(self._key)
+
     def has_gone(self) -> bool:
         """Return True if no orphan is left; kills those that are.
 

@@ -5,7 +5,8 @@ The steps of its end:
 1. Its leader, the process that was started, exits. It is not reaped yet: while it is a zombie its
    number, and that of its group, cannot be given to another process.
 2. All remaining processes are killed, and seen to have ended. After a stop they have until the end
-   of the grace, or until none of them holds the output pipe.
+   of the grace, or until none of them holds the output pipe; otherwise they are named for the
+   record before, except in a sandbox, whose processes the kernel ends with its leader.
 3. The leader is reaped, which gives its exit code or signal and its resource usage.
 4. The pipe is read to its end, or for `DRAIN_S` if a process that could not be found holds it.
 5. The reports in its private folder are read, and its end is reported.
@@ -25,6 +26,7 @@ from rota.executor.executor import READ_BYTES
 from rota.executor.kernel.cgroups import Counted
 from rota.executor.kernel.fd_watch import FdWatch
 from rota.executor.kernel.process_trees import Group, Tree
+from rota.executor.kernel.remains import killed_remains
 from rota.executor.kernel.subreaper import Subreaper, waited_for
 from rota.executor.launch.sandbox import unenforced
 from rota.executor.launch.spawn import NotStartedError, StartedProcess
@@ -97,6 +99,7 @@ class ProcessAttempt:
         "_is_leader_gone",
         "_keeper",
         "_ladder",
+        "_left_running",
         "_pidfd",
         "_pipe",
         "_signal",
@@ -130,6 +133,7 @@ class ProcessAttempt:
         self._started_at = self._finished_at = Instant(0)
         self._exit_code = -1
         self._signal = 0
+        self._left_running = ""
         self._usage: Usage | None = None
         self._counted: Counted | None = None
 
@@ -223,6 +227,8 @@ class ProcessAttempt:
         self._is_finishing = True
         self._ladder.end()
         self._finished_at = self._keeper.now()
+        if self._ladder.outcome is None and self.order.work.sandbox.profile == "none":
+            self._left_running = killed_remains(self._trees)
         self._kill_trees()
         self._finish_when_gone(_LOOK_S)
 
@@ -353,6 +359,7 @@ class ProcessAttempt:
             usage=self._usage,
             is_out_of_memory=self._is_out_of_memory(),
             unenforced=(*unenforced(self.order.work.sandbox), *limited),
+            left_running=self._left_running,
         )
 
     def _outcome_of_its_own(self) -> Outcome:

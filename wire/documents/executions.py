@@ -47,6 +47,8 @@ class AttemptView(View, frozen=True):
         out_of_memory: Whether it was killed because it exceeded its memory limit.
         unenforced: The parts of its sandbox and limits that its node could not enforce; stored for
             the last five attempts of a task.
+        left_running: The processes that its program left running and that were then killed, in a
+            sentence; empty if none were seen. Stored for the last five attempts of a task.
     """
 
     number: int
@@ -67,6 +69,7 @@ class AttemptView(View, frozen=True):
     memory_peak_bytes: int | None = None
     out_of_memory: bool = False
     unenforced: list[str] = []
+    left_running: str = ""
 
 
 class TaskView(View, frozen=True):

@@ -209,6 +209,8 @@ def _print_details(title: str, attempt: AttemptView) -> None:
     notes = [f"not enforced: {each}" for each in attempt.unenforced]
     if attempt.out_of_memory and "memory" not in attempt.reason.lower():
         notes.insert(0, "ended by its memory limit")
+    if attempt.left_running:
+        notes.append(attempt.left_running)
     if attempt.result is not None:
         notes.append(f"result {_shortened(attempt.result)}")
     for note in notes:

@@ -335,6 +335,7 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
         memory_peak_bytes=usage.memory_peak or None if usage else None,
         out_of_memory=ending.is_out_of_memory,
         unenforced=list(ending.unenforced),
+        left_running=ending.left_running,
     )
 
 

@@ -157,6 +157,19 @@ def test_whole_cgroup_ends_with_its_attempt(
 
 
 @needs_cgroups
+def test_processes_left_in_the_cgroup_are_named(directory: Path) -> None:
+    asleep = "until grep -qx sleep /proc/$!/comm; do :; done"
+    work = Work(
+        shell=f"setsid env -i sleep 1000 & {asleep}; exit 3", limits=ResourceLimits(pids=50)
+    )
+
+    ending = ending_of(directory, work)
+
+    assert ending.exit_code == 3
+    assert ending.left_running == "a process that it left running was killed: sleep"
+
+
+@needs_cgroups
 def test_members_are_stopped_and_killed_where_the_kernel_does_not_do_it(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,10 +17,11 @@ from contract.executor.executor_host import (
     is_running,
     kill_leftovers,
     make_process_executor,
+    make_warden_executor,
     run_scenario,
     wait_until,
 )
-from rota.core.model.attempt import AttemptKey, Outcome, ResourceLimits, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome, ResourceLimits, Work
 from rota.core.timing.instants import Duration
 from rota.executor.kernel import subreaper
 from rota.executor.kernel.environment_reader import EnvironmentReader
@@ -30,6 +31,7 @@ from rota.executor.kernel.subreaper import Subreaper, end_descendants
 T = TypeVar("T")
 
 SLEEP = "echo $$; exec sleep 1000"
+SLEEPS = "(trap '' TERM; exec sleep 1000) > /dev/null 2>&1 & echo; wait"
 WAYS_OUT = {
     "own session": f"setsid sh -c '{SLEEP}' & wait",
     "own session, no environment": f"setsid env -i sh -c '{SLEEP}' & wait",
@@ -76,6 +78,85 @@ def test_escaped_processes_have_ended_when_the_end_is_reported(
     if got_away:
         os.kill(pid, 9)
     assert got_away == (not is_subreaper)
+
+
+ASLEEP = "until grep -qx sleep /proc/$!/comm; do :; done"
+NAMED = "printf '%b' \"$0\" > /proc/$$/comm; : > ready$1; read -r line < never"
+LEFT = {
+    "one": (f"sleep 1000 & {ASLEEP}", "a process that it left running was killed: sleep"),
+    "by a failure": (
+        f"sleep 1000 & {ASLEEP}; exit 3",
+        "a process that it left running was killed: sleep",
+    ),
+    "a daemon": (
+        f"setsid env -i sleep 1000 & {ASLEEP}",
+        "a process that it left running was killed: sleep",
+    ),
+    "below others": (
+        (
+            f"sh -c 'sleep 1000 & {ASLEEP}; sleep 1000 & {ASLEEP}; : > ready; wait' &"
+            " until [ -e ready ]; do :; done"
+        ),
+        "3 processes that it left running were killed: sleep (2), sh",
+    ),
+    "with strange names": (
+        f"mkfifo never; sh -c '{NAMED}' 'a) b, \\033[1m' & until [ -e ready ]; do :; done",
+        r"a process that it left running was killed: 'a) b, \x1b[1m'",
+    ),
+    "with many names": (
+        (
+            f"mkfifo never; for n in 1 2 3 4 5 6; do sh -c '{NAMED}' p$n $n & done;"
+            " for n in 1 2 3 4 5 6; do until [ -e ready$n ]; do :; done; done"
+        ),
+        "6 processes that it left running were killed: p1, p2, p3, p4, p5 and others",
+    ),
+    "none": ("sleep 0 & wait; true", ""),
+}
+
+
+@pytest.mark.parametrize(("shell", "note"), LEFT.values(), ids=LEFT.keys())
+def test_processes_that_a_program_left_running_are_named(
+    bench: Bench, shell: str, note: str
+) -> None:
+    async def scenario(host: Host) -> Ending:
+        return await host.run(Work(shell=shell))
+
+    assert bench.run(scenario).left_running == note
+
+
+def test_the_warden_reports_which_processes_were_left_running(tmp_path: Path) -> None:
+    shell, note = LEFT["one"]
+
+    async def scenario(host: Host) -> Ending:
+        return await host.run(Work(shell=shell))
+
+    ending = run_scenario("uvloop", make_warden_executor(tmp_path), scenario)
+
+    assert ending.left_running == note
+
+
+def test_of_very_many_processes_left_running_some_are_counted(bench: Bench) -> None:
+    async def scenario(host: Host) -> Ending:
+        return await host.run(Work(shell=f"for n in $(seq 110); do sleep 1000 & done; {ASLEEP}"))
+
+    note = bench.run(scenario).left_running
+
+    assert note.startswith("more than 100 processes that it left running were killed: sleep")
+    assert note.endswith(" and others")
+
+
+def test_processes_of_a_stopped_attempt_are_not_called_left_running(bench: Bench) -> None:
+    async def scenario(host: Host) -> tuple[Ending, Ending]:
+        stopped = host.launch(Work(shell=f"trap 'exit 0' TERM; {SLEEPS}"))
+        late = host.launch(Work(shell=SLEEPS, timeout=Duration(1)))
+        await host.output(stopped, containing=b"\n")
+        host.stop(stopped)
+        return await host.ending(stopped), await host.ending(late)
+
+    endings = bench.run(scenario)
+
+    assert [ending.outcome for ending in endings] == [Outcome.CANCELLED, Outcome.TIMED_OUT]
+    assert [ending.left_running for ending in endings] == ["", ""]
 
 
 def test_escaped_processes_run_while_the_attempt_runs(bench: Bench) -> None:

@@ -4,10 +4,12 @@ import asyncio
 import errno
 import os
 import subprocess
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
+import msgspec
 import pytest
 
 from contract.executor.executor_host import EXECUTION_ID, FIRE_AT, LIMIT_S, TOKEN, wait_until
@@ -59,6 +61,21 @@ async def test_it_keeps_what_is_not_forgotten_in_order(tmp_path: Path) -> None:
     kept = kept_in(tmp_path / "journal")
 
     assert kept == [Kept(GROUP, runs), Kept(GROUP, ended, ENDING)]
+
+
+async def test_an_ending_without_the_newest_field_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    order = order_of("older")
+    journal = Journal(path)
+    journal.started(GROUP, order)
+    journal.close()
+    *fields, _ = msgspec.to_builtins(ENDING, builtin_types=(bytes,))
+
+    body = msgspec.msgpack.encode(("ended", order.key, fields))
+    with path.open("ab") as file:
+        file.write(len(body).to_bytes(4) + zlib.crc32(body).to_bytes(4) + body)
+
+    assert kept_in(path) == [Kept(GROUP, order, ENDING)]
 
 
 async def test_what_it_kept_is_kept_again(tmp_path: Path) -> None:

@@ -35,6 +35,16 @@ def test_limits_that_could_not_be_enforced_are_listed_below(
     ]
 
 
+def test_processes_that_it_left_running_are_listed_below(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    left = "a process that it left running was killed: sleep"
+
+    print_execution(execution_of(ended_attempt(left_running=left)))
+
+    assert capsys.readouterr().out.splitlines()[-1] == f"main, attempt 1: {left}"
+
+
 def test_a_traceback_is_printed_and_cannot_steer_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

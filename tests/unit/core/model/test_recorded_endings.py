@@ -16,6 +16,7 @@ FAILURE = replace(
     output=b"looking",
     raised=Raised(type="a.B", bases=("Exception",), message="no stock", traceback="File …"),
     unenforced=("no cgroup",),
+    left_running="a process that it left running was killed: sleep",
 )
 
 
@@ -73,7 +74,9 @@ def test_only_the_newest_attempts_keep_what_may_be_long() -> None:
     for number in range(1, DETAILS_KEPT + 3):
         attempts = with_ending((*attempts, attempt(number)), FAILURE)
 
-    outline = replace(FAILURE, output=b"", raised=Raised(type="a.B"), unenforced=())
+    outline = replace(
+        FAILURE, output=b"", raised=Raised(type="a.B"), unenforced=(), left_running=""
+    )
     assert [one.ending for one in attempts] == [outline] * 2 + [FAILURE] * DETAILS_KEPT
 
 

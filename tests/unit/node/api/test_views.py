@@ -93,11 +93,14 @@ def test_used_resources_are_shown_in_seconds_and_bytes() -> None:
         usage=Usage(cpu=Duration(1_500_000), memory_peak=1 << 20),
         is_out_of_memory=True,
         unenforced=("no cgroup for pids",),
+        left_running="a process that it left running was killed: sleep",
     )
     uncounted = attempt_of(Outcome.SUCCEEDED)
 
     assert (counted.cpu_seconds, counted.memory_peak_bytes) == (1.5, 1 << 20)
     assert (counted.out_of_memory, counted.unenforced) == (True, ["no cgroup for pids"])
+    assert counted.left_running == "a process that it left running was killed: sleep"
+    assert uncounted.left_running == ""
     assert (uncounted.cpu_seconds, uncounted.memory_peak_bytes) == (None, None)
     assert (uncounted.result, uncounted.error, uncounted.out_of_memory) == (None, None, False)
 
@@ -144,6 +147,7 @@ def attempt_of(
     usage: Usage | None = None,
     is_out_of_memory: bool = False,
     unenforced: tuple[str, ...] = (),
+    left_running: str = "",
 ) -> AttemptView:
     """Return how the only attempt of an execution is shown after such an end."""
     shard = Shard()
@@ -158,6 +162,7 @@ def attempt_of(
         usage=usage,
         is_out_of_memory=is_out_of_memory,
         unenforced=unenforced,
+        left_running=left_running,
     )
     shard.do(FinishAttempt(attempt=report.attempt, token=report.token, ending=ending))
     shown = execution_view(shard.execution(execution_id), {"main": shard.task(execution_id)})
