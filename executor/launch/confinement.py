@@ -84,7 +84,7 @@ class Confiner:
         if order.work.sandbox.profile == "none":
             with starting(order, argv, self._environment) as channel:
                 return self._start_limited(order, argv, channel)
-        with explained(order, argv):
+        with explained(order, argv, self._environment):
             return self._start_sandboxed(order, argv)
 
     def close(self) -> None:
@@ -203,6 +203,7 @@ def _look_up(program: str, cwd: str, environment: dict[str, str]) -> None:
     Raises:
         OSError: As executing it would.
     """
+    os.stat(cwd)
     if "/" in program:
         path: str | None = os.path.join(cwd, program)
         os.stat(os.path.join(cwd, program))

@@ -166,7 +166,7 @@ def starting(
     Raises:
         NotStartedError: For what the body raises.
     """
-    with explained(order, argv):
+    with explained(order, argv, around):
         folder = around.folders.take()
         try:
             channel = TaskChannel(folder)
@@ -178,7 +178,7 @@ def starting(
 
 
 @contextmanager
-def explained(order: Order, argv: tuple[str, ...]) -> Generator[None]:
+def explained(order: Order, argv: tuple[str, ...], around: LaunchEnvironment) -> Generator[None]:
     """Explain what goes wrong inside to the owner of the job.
 
     Raises:
@@ -187,7 +187,8 @@ def explained(order: Order, argv: tuple[str, ...]) -> Generator[None]:
     try:
         yield
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise NotStartedError(_explain(error, argv, order.work.cwd)) from error
+        reason = _explain(error, argv, order.work.cwd, node=around.environment["ROTA_NODE_ID"])
+        raise NotStartedError(reason) from error
 
 
 def argv_of(work: Work) -> tuple[str, ...]:
@@ -288,17 +289,36 @@ def _stdin(text: str) -> int:
     return stdin
 
 
-def _explain(error: Exception, argv: tuple[str, ...], cwd: str) -> str:
+def _explain(error: Exception, argv: tuple[str, ...], cwd: str, *, node: str) -> str:
+    program = argv[0]
     match error:
         case OSError(errno=errno.E2BIG):
-            return f"cannot start {argv[0]!r}: its arguments and environment are too long"
+            return f"cannot start {program!r}: its arguments and environment are too long"
         case OSError() if cwd and error.filename == cwd:
-            return f"cannot enter the working directory {cwd!r}: {error.strerror}"
-        case FileNotFoundError() if "/" not in argv[0]:
-            return f"cannot start {argv[0]!r}: command not found in PATH"
-        case FileNotFoundError() if os.path.exists(argv[0]):
-            return f"cannot start {argv[0]!r}: the interpreter in its first line is missing"
+            return folder_reason(error, cwd, node=node)
+        case FileNotFoundError() if "/" not in program:
+            return f"there is no program {program!r} in PATH on node {node}"
+        case FileNotFoundError() if (cwd or os.path.isabs(program)) and os.path.exists(
+            os.path.join(cwd, program)
+        ):
+            return f"cannot start {program!r}: the interpreter in its first line is missing"
+        case FileNotFoundError() if os.path.isabs(program):
+            return f"there is no program {program!r} on node {node}"
+        case FileNotFoundError():
+            place = repr(cwd) if cwd else "its empty folder, as the task has no cwd,"
+            return f"there is no program {program!r} in {place} on node {node}"
         case OSError():
-            return f"cannot start {argv[0]!r}: {error.strerror}"
+            return f"cannot start {program!r} on node {node}: {error.strerror}"
         case _:
-            return f"cannot start {argv[0]!r}: {error}"
+            return f"cannot start {program!r}: {error}"
+
+
+def folder_reason(error: OSError, cwd: str, *, node: str) -> str:
+    """Return in words why nothing can be started in *cwd* on *node*."""
+    match error:
+        case FileNotFoundError():
+            return f"there is no folder {cwd!r} (cwd) on node {node}"
+        case NotADirectoryError():
+            return f"{cwd!r} (cwd) is not a folder on node {node}"
+        case _:
+            return f"cannot enter the folder {cwd!r} (cwd) on node {node}: {error.strerror}"

@@ -19,7 +19,7 @@ from rota.executor.kernel.environment_reader import EnvironmentReader
 from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
 from rota.executor.kernel.procfs import pids
 from rota.executor.kernel.subreaper import end_descendants
-from rota.executor.launch.spawn import LaunchPlan, NotStartedError, launch
+from rota.executor.launch.spawn import LaunchPlan, NotStartedError, folder_reason, launch
 from rota.executor.python.environment import Environment, variables_of_worker
 from rota.executor.python.worker_protocol import PROGRAM, Settings
 
@@ -84,7 +84,8 @@ class Starter:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             if folder is not None and folder.is_dir():
                 folder.rmdir()
-            raise NotStartedError(_explain(error, environment)) from error
+            reason = _explain(error, environment, node=self._base["ROTA_NODE_ID"])
+            raise NotStartedError(reason) from error
 
     def _start(self, environment: Environment, name: str, folder: Path | None) -> StartedWorker:
         interpreter = environment.interpreter or sys.executable
@@ -129,13 +130,13 @@ class Starter:
         self._limiter.close()
 
 
-def _explain(error: Exception, environment: Environment) -> str:
+def _explain(error: Exception, environment: Environment, *, node: str) -> str:
     interpreter = environment.interpreter or sys.executable
-    what = f"cannot start a worker with the interpreter {interpreter!r}"
+    what = f"cannot start a worker with the interpreter {interpreter!r} on node {node}"
     if not isinstance(error, OSError):
         return f"{what}: {error}"
     if environment.cwd and error.filename == environment.cwd:
-        what = f"cannot enter the working directory {environment.cwd!r}"
+        return folder_reason(error, environment.cwd, node=node)
     return f"{what}: {error.strerror}"
 
 

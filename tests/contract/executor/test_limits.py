@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from contract.executor.executor_host import (
     EXECUTION_ID,
@@ -261,10 +262,27 @@ def test_without_limits_no_limit_is_reported_as_unenforced(directory: Path) -> N
     assert ending.unenforced == ()
 
 
-def test_command_not_found_is_named_behind_limits_too(directory: Path) -> None:
-    ending = ending_of(directory, Work(argv=("no-such",), limits=ResourceLimits(pids=9)))
+@pytest.mark.parametrize(
+    ("work", "reason"),
+    [
+        (Work(argv=("no-such",)), "there is no program 'no-such' in PATH on node node-a"),
+        (
+            Work(argv=("./no-such",), cwd="/etc"),
+            "there is no program './no-such' in '/etc' on node node-a",
+        ),
+        (
+            Work(argv=("./no-such",), cwd="/no/such"),
+            "there is no folder '/no/such' (cwd) on node node-a",
+        ),
+    ],
+    ids=["program", "program in cwd", "cwd"],
+)
+def test_what_is_missing_is_named_behind_limits_too(
+    directory: Path, work: Work, reason: str
+) -> None:
+    ending = ending_of(directory, replace(work, limits=ResourceLimits(pids=9)))
 
-    assert ending.reason == "cannot start 'no-such': command not found in PATH"
+    assert ending.reason == reason
 
 
 def test_time_on_the_processor_is_counted(directory: Path) -> None:

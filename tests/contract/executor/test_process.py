@@ -81,7 +81,7 @@ def test_command_not_found_fails_with_its_name(bench: Bench) -> None:
     ending = bench.ending_of(Work(argv=("no-such-program", "x")))
 
     assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
-    assert ending.reason == "cannot start 'no-such-program': command not found in PATH"
+    assert ending.reason == "there is no program 'no-such-program' in PATH on node node-a"
 
 
 def test_program_without_permission_fails_with_its_name(bench: Bench, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_program_without_permission_fails_with_its_name(bench: Bench, tmp_path: 
 
     ending = bench.ending_of(Work(argv=(str(program),)))
 
-    assert ending.reason == f"cannot start '{program}': Permission denied"
+    assert ending.reason == f"cannot start '{program}' on node node-a: Permission denied"
 
 
 def test_script_with_a_missing_interpreter_says_so(bench: Bench, tmp_path: Path) -> None:
@@ -109,8 +109,7 @@ def test_missing_working_directory_fails_with_its_name(bench: Bench, tmp_path: P
     ending = bench.ending_of(Work(argv=("true",), cwd=cwd))
 
     assert ending.outcome is Outcome.FAILED
-    expected = f"cannot enter the working directory '{cwd}': No such file or directory"
-    assert ending.reason == expected
+    assert ending.reason == f"there is no folder '{cwd}' (cwd) on node node-a"
 
 
 @pytest.mark.parametrize(
@@ -121,9 +120,24 @@ def test_missing_working_directory_fails_with_its_name(bench: Bench, tmp_path: P
         (Work(shell="true", cwd="here"), "the working directory 'here' is not an absolute path"),
         (
             Work(shell="true", cwd="/etc/passwd"),
-            "cannot enter the working directory '/etc/passwd': Not a directory",
+            "'/etc/passwd' (cwd) is not a folder on node node-a",
         ),
-        (Work(argv=("/no/such",)), "cannot start '/no/such': No such file or directory"),
+        (Work(argv=("/no/such",)), "there is no program '/no/such' on node node-a"),
+        (
+            Work(argv=("./no-such",), cwd="/etc"),
+            "there is no program './no-such' in '/etc' on node node-a",
+        ),
+        (
+            Work(argv=("./no-such",)),
+            (
+                "there is no program './no-such' in its empty folder, as the task has no cwd, "
+                "on node node-a"
+            ),
+        ),
+        (
+            Work(argv=("./no-such",), cwd="/no/such"),
+            "there is no folder '/no/such' (cwd) on node node-a",
+        ),
         (Work(argv=("echo", "a\0b")), "cannot start 'echo': embedded null byte"),
         (
             Work(argv=("true",), env=(("A=B", "c"),)),
@@ -134,7 +148,10 @@ def test_missing_working_directory_fails_with_its_name(bench: Bench, tmp_path: P
             "cannot start 'echo': its arguments and environment are too long",
         ),
     ],
-    ids=["nothing", "both", "relative cwd", "cwd a file", "no file", "nul", "env", "too long"],
+    ids=[
+        *("nothing", "both", "relative cwd", "cwd a file", "no file", "no file in cwd"),
+        *("no cwd", "neither cwd nor file", "nul", "env", "too long"),
+    ],
 )
 def test_impossible_work_fails_with_a_reason(bench: Bench, work: Work, reason: str) -> None:
     ending = bench.ending_of(work)

@@ -458,14 +458,14 @@ def test_a_failed_import_is_repeated_in_a_new_worker(bench: Bench, tmp_path: Pat
         ),
         (
             replace(call("functions:pid"), cwd="/no/such"),
-            "cannot enter the working directory '/no/such': No such file or directory",
+            "there is no folder '/no/such' (cwd) on node node-a",
         ),
         (
             Work(
                 executor="python",
                 call=Call(function="functions:pid", interpreter="/no/such/python"),
             ),
-            "cannot start a worker with the interpreter '/no/such/python': No such file",
+            "cannot start a worker with the interpreter '/no/such/python' on node node-a",
         ),
         (
             Work(executor="python", call=Call(function="functions:pid", interpreter="/bin/false")),

@@ -241,8 +241,7 @@ def test_a_command_that_is_not_there_fails_with_a_clear_reason(node: Rotad) -> N
     attempt = execution["tasks"]["main"]["attempts"][0]
     assert execution["status"] == "failed"
     assert attempt["outcome"] == "failed"
-    assert "no-such-program" in attempt["reason"]
-    assert "not found" in attempt["reason"]
+    assert "there is no program 'no-such-program' in PATH" in attempt["reason"]
 
 
 def test_output_is_kept_and_the_tail_of_a_gigabyte_too(node: Rotad) -> None:
