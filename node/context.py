@@ -17,6 +17,7 @@ from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
 from rota.node.system.entropy import Entropy
+from rota.node.system.file_checks import FileChecks
 from rota.node.system.metrics import Metrics
 from rota.storage.history import History
 
@@ -41,6 +42,7 @@ class NodeContext:
         copies: The wanted number of copies of each shard.
         others: The APIs of the other nodes; None on a single node.
         etcd: The guard of the space in etcd; None on a single node.
+        file_checks: Checks of this machine's files.
         unready: Returns why the node is not ready for requests.
     """
 
@@ -60,4 +62,5 @@ class NodeContext:
     copies: Copies
     others: PeerApis | None
     etcd: EtcdGuard | None
+    file_checks: FileChecks
     unready: Unready

@@ -10,6 +10,7 @@ from rota.node.runtime.cluster_wiring import ClusterParts
 from rota.node.runtime.foundation import NodeFoundation
 from rota.node.runtime.readiness import Readiness, ServingPhase
 from rota.node.shards.local_shards import Shards
+from rota.node.system.file_checks import FileChecks
 from rota.storage.history import History
 
 
@@ -73,6 +74,7 @@ def wire_context(
         copies=environment.copies,
         others=environment.others,
         etcd=cluster.etcd_guard,
+        file_checks=FileChecks(),
         unready=Readiness(
             node_id,
             shards,

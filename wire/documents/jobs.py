@@ -230,8 +230,9 @@ class JobView(View, frozen=True):
             a newer node may have fields that a client does not know.
         broken: Which part of the record cannot be read, and why; the job can still be replaced and
             deleted. Empty for a valid record.
-        warnings: What will not work as the cluster is now, such as a label that no living node has;
-            in responses to requests that make changes, empty elsewhere.
+        warnings: What will not work as things are now: a label that no living node has, a ``cwd``
+            or a program that does not exist on the node that saved the job; in responses to
+            requests that make changes, empty elsewhere.
     """
 
     job_id: str

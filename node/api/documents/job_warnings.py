@@ -1,19 +1,29 @@
 """Warnings about a saved job: what will not work as the cluster is now."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from rota.core.model.attempt import Selector
 from rota.core.model.job import JobSpec
+from rota.node.api.documents.path_warnings import may_have_warnings, path_warnings
 from rota.node.cluster.membership import Membership
+from rota.node.context import NodeContext
 
 WARNINGS_MAX = 10
 """Warnings about one job; further ones are omitted."""
 
 
-def warnings_of(spec: JobSpec, membership: Membership) -> list[str]:
-    """Return the warnings about a job, at most `WARNINGS_MAX`."""
-    found = dict.fromkeys(_missing_labels(spec, membership))
-    return list(found)[:WARNINGS_MAX]
+async def warnings_of(spec: JobSpec, node: NodeContext) -> list[str]:
+    """Return the warnings about a job, at most `WARNINGS_MAX`, as seen on *node*.
+
+    Without those about files if its disks do not respond.
+    """
+    found = list(dict.fromkeys(_missing_labels(spec, node.membership)))
+    if may_have_warnings(spec):
+        config = node.config
+        check = partial(path_warnings, spec, config.node_id, config.labels)
+        found += await node.file_checks.result(check) or []
+    return found[:WARNINGS_MAX]
 
 
 def _missing_labels(spec: JobSpec, membership: Membership) -> Iterator[str]:

@@ -96,7 +96,7 @@ async def put_job(request: RequestContext) -> web.Response:
     if saved is None:
         made = await _definition_in(request, content)
         saved = await _save(request, made, expected_version(request.http), idempotency)
-    return saved_document(request, *saved)
+    return await saved_document(request, *saved)
 
 
 @operations.declare(
@@ -120,7 +120,7 @@ async def patch_job(request: RequestContext) -> web.Response:
     saved = earlier_reply(request, idempotency)
     if saved is None:
         saved = await _patched(request, named, patch, expected, idempotency)
-    return saved_document(request, *saved)
+    return await saved_document(request, *saved)
 
 
 async def _patched(
@@ -176,7 +176,7 @@ async def pause_job(request: RequestContext) -> web.Response:
     def pause(job: Job, idempotency: Idempotency | None) -> PauseJob:
         return PauseJob(job_id=job.id, by=by, reason=body.reason, idempotency=idempotency)
 
-    return saved_document(request, *await write_once(request, pause))
+    return await saved_document(request, *await write_once(request, pause))
 
 
 @operations.declare(
@@ -197,7 +197,7 @@ async def resume_job(request: RequestContext) -> web.Response:
     def resumption(job: Job, idempotency: Idempotency | None) -> ResumeJob:
         return ResumeJob(job_id=job.id, idempotency=idempotency)
 
-    return saved_document(request, *await write_once(request, resumption))
+    return await saved_document(request, *await write_once(request, resumption))
 
 
 def merged(target: Json, patch: Json) -> Json:

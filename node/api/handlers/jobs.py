@@ -117,7 +117,7 @@ async def create_job(request: RequestContext) -> web.Response:
     """
     body = await read_job(request)
     shard, command = await creation_of(request, body, idempotency_key(request.http))
-    return saved_document(request, *await write(request, shard, command))
+    return await saved_document(request, *await write(request, shard, command))
 
 
 @operations.declare(
@@ -268,7 +268,7 @@ async def read_ledger(request: RequestContext) -> web.Response:
     return document(LedgerPage(items=items, next_cursor=next_cursor))
 
 
-def saved_document(request: RequestContext, saved: Reply, written: Written) -> web.Response:
+async def saved_document(request: RequestContext, saved: Reply, written: Written) -> web.Response:
     """Return the response to a request that wrote a job, or that repeats such a request.
 
     Status and version are those of the first response; the rest is the job as it is now. If the job
@@ -286,7 +286,7 @@ def saved_document(request: RequestContext, saved: Reply, written: Written) -> w
     if saved.is_new:
         headers["Location"] = f"/api/v1/jobs/{saved.job_id}"
     job = state.jobs[saved.job_id]
-    warnings = warnings_of(job.spec, request.node.membership)
+    warnings = await warnings_of(job.spec, request.node)
     shown = replace(view, version=version, warnings=warnings)
     return document(shown, status=201 if saved.is_new else 200, headers=headers)
 

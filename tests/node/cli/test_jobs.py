@@ -456,6 +456,23 @@ def test_unfinished_executions_are_cancelled_by_label_and_by_namespace(rota: Rot
     assert "crowd/busy-2" in [each["job"] for each in json.loads(rest.out)]
 
 
+def test_a_folder_and_a_program_that_the_node_lacks_are_warned_about(
+    rota: Rota, tmp_path: Path
+) -> None:
+    missing = tmp_path / "missing"
+
+    created = rota("jobs", "create", "homeless", "--cwd", str(missing), "--", "true")
+    changed = rota("jobs", "set", "homeless", f"cwd={tmp_path}", f"command=[{missing}/run]")
+    ran = rota("trigger", "homeless", "--wait")
+    mended = rota("jobs", "set", "homeless", "command=[/bin/true]")
+
+    assert (created.status, changed.status) == (0, 0)
+    assert f"warning: homeless: there is no folder '{missing}' (cwd) on node " in created.err
+    assert f"warning: homeless: there is no program '{missing}/run' on node " in changed.err
+    assert f"there is no program '{missing}/run' on node " in ran.err
+    assert "warning" not in mended.err
+
+
 def test_labels_that_no_node_has_are_warned_about(rota: Rota, tmp_path: Path) -> None:
     text = "{name: picky, command: 'true', nodeSelector: {gpu: a100, zone: b}}"
     file = jobs_file(tmp_path, text)
