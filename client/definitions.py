@@ -6,10 +6,11 @@ date is an object and the last of two equal keys wins. Here, as in YAML 1.2, onl
 keys that are not text, are refused.
 """
 
+import os
 import re
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import yaml
@@ -83,6 +84,48 @@ def parse_value(text: str) -> Any:  # Any: as in `Definition`
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise InvalidFile(f"{text!r} is not valid YAML") from error
+
+
+def with_whole_paths(definition: Definition, folder: Path) -> Definition:
+    """Return a job whose relative ``cwd``, and those of its tasks, are below *folder*.
+
+    A ``cwd`` in a container, and one that begins with ``~``, stays as it is. A malformed
+    definition does, too: the node explains what is wrong.
+
+    Args:
+        definition: A job.
+        folder: The folder that relative paths begin in; made absolute.
+
+    >>> with_whole_paths({"command": "make", "cwd": "site"}, Path("/srv"))
+    {'command': 'make', 'cwd': '/srv/site'}
+    """
+    whole = definition if definition.get("container") else _in_folder(definition, folder)
+    tasks = definition.get("tasks")
+    if not isinstance(tasks, list):
+        return whole
+    return {
+        **whole,
+        "tasks": [
+            _in_folder(cast("Definition", task), folder)
+            if isinstance(task, dict) and not _has_container(cast("Definition", task), definition)
+            else task
+            for task in cast("list[object]", tasks)
+        ],
+    }
+
+
+def _in_folder(fields: Definition, folder: Path) -> Definition:
+    path = fields.get("cwd")
+    if not isinstance(path, str) or not path or path.startswith(("/", "~")):
+        return fields
+    return {**fields, "cwd": os.path.abspath(folder / path)}
+
+
+def _has_container(task: Definition, job: Definition) -> bool:
+    """Return True if *task* runs in a container, its own or that of *job*."""
+    if task.get("container") is None and task.get("python") is None and task.get("type") is None:
+        return bool(job.get("container"))
+    return bool(task.get("container"))
 
 
 def _documents(text: str, source: str) -> list[Any]:

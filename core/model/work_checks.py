@@ -78,7 +78,11 @@ def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
                 f"{pointer}/env", f"{in_quotes(name)}: names with {RESERVED} are rota's own"
             )
     if work.cwd and not work.cwd.startswith("/"):
-        yield Problem(f"{pointer}/cwd", f"{in_quotes(work.cwd)} is not an absolute path")
+        detail = (
+            f"{in_quotes(work.cwd)} is not an absolute path; give the whole path, as the node does "
+            "not know the folder in which it begins"
+        )
+        yield Problem(f"{pointer}/cwd", detail)
 
 
 def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Iterator[Problem]:

@@ -124,7 +124,11 @@ files_option = click.option(
 @click.option(
     "--env", metavar="K=V", multiple=True, help="Environment variable of its processes; repeatable."
 )
-@click.option("--cwd", metavar="DIR", help="Working directory of its processes.")
+@click.option(
+    "--cwd",
+    metavar="DIR",
+    help="Working directory; a relative one begins here.",
+)
 @click.option(
     "--python",
     metavar="FUNCTION",
@@ -186,6 +190,8 @@ def create_job(
     The command follows two dashes: several words are a program and its arguments, a single one
     is a line for the shell. Creating an identical job again succeeds.
     """
+    from rota.client.definitions import with_whole_paths
+
     if files:
         if name is not None or any(value not in (None, ()) for value in given.values()):
             raise click.UsageError("a job comes from flags or from a file, not both")
@@ -197,7 +203,7 @@ def create_job(
             "name a job and, after two dashes, its command: rota jobs create hello -- echo hello"
         )
     else:
-        definitions = [_in(namespace, fields_of(name, command, given))]
+        definitions = [_in(namespace, with_whole_paths(fields_of(name, command, given), Path()))]
     with connect() as client:
         if len(definitions) == 1:
             job = client.create_job(definitions[0], dry_run=is_dry)
@@ -238,15 +244,19 @@ def diff_jobs(files: tuple[str, ...], namespace: str | None) -> int:
 
 
 def definitions_in(files: Iterable[str], namespace: str | None) -> list[Fields]:
-    """Return the jobs that *files* define, in *namespace* unless they name their own."""
-    from rota.client.definitions import parse_definitions, read_definitions
+    """Return the jobs that *files* define, in *namespace* unless they name their own.
+
+    A relative ``cwd`` begins in the folder of its file, on standard input in the current folder.
+    """
+    from rota.client.definitions import parse_definitions, read_definitions, with_whole_paths
 
     definitions: list[Fields] = []
     for file in files:
         if file == "-":
-            definitions += parse_definitions(sys.stdin.read(), "standard input")
+            found, folder = parse_definitions(sys.stdin.read(), "standard input"), Path()
         else:
-            definitions += read_definitions(Path(file))
+            found, folder = read_definitions(Path(file)), Path(file).parent
+        definitions += (with_whole_paths(each, folder) for each in found)
     return [_in(namespace, each) for each in definitions]
 
 

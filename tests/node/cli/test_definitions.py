@@ -1,8 +1,15 @@
 """Files of job definitions: YAML, JSON, and errors with the line."""
 
+from pathlib import Path
+
 import pytest
 
-from rota.client.definitions import InvalidFile, parse_definitions
+from rota.client.definitions import (
+    Definition,
+    InvalidFile,
+    parse_definitions,
+    with_whole_paths,
+)
 from support.rota_program import Rota
 
 
@@ -43,6 +50,58 @@ def test_an_invalid_file_is_reported_with_line_and_reason(text: str, said: str) 
         parse_definitions(text, "jobs.yaml")
 
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"cwd": "site"}, {"cwd": "/srv/web/site"}),
+        ({"cwd": "../site/."}, {"cwd": "/srv/site"}),
+        ({"cwd": "."}, {"cwd": "/srv/web"}),
+        ({"cwd": "/opt"}, {"cwd": "/opt"}),
+        ({"cwd": ""}, {"cwd": ""}),
+        ({"cwd": "~/site"}, {"cwd": "~/site"}),
+        ({"cwd": 3}, {"cwd": 3}),
+        ({"cwd": "in", "container": "alpine"}, {"cwd": "in", "container": "alpine"}),
+        (
+            {"tasks": [{"cwd": "a"}, {"cwd": "b", "container": "alpine"}, "c", {}]},
+            {"tasks": [{"cwd": "/srv/web/a"}, {"cwd": "b", "container": "alpine"}, "c", {}]},
+        ),
+        (
+            {"container": "alpine", "tasks": [{"cwd": "a"}, {"cwd": "b", "python": "m:f"}]},
+            {
+                "container": "alpine",
+                "tasks": [{"cwd": "a"}, {"cwd": "/srv/web/b", "python": "m:f"}],
+            },
+        ),
+        (
+            {"container": "alpine", "tasks": [{"cwd": "a", "container": ""}]},
+            {"container": "alpine", "tasks": [{"cwd": "/srv/web/a", "container": ""}]},
+        ),
+        ({"tasks": {"a": 1}}, {"tasks": {"a": 1}}),
+    ],
+)
+def test_relative_folders_begin_in_that_of_the_file(
+    given: Definition, expected: Definition
+) -> None:
+    assert with_whole_paths(given, Path("/srv/web")) == expected
+
+
+def test_a_relative_cwd_in_a_file_is_made_absolute(
+    rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "job.yaml").write_text("{name: whole, command: pwd, cwd: here}")
+
+    applied = rota("jobs", "apply", "-f", "../job.yaml")
+    same = rota("jobs", "diff", "-f", str(tmp_path / "job.yaml"))
+    given = rota("jobs", "create", "whole-too", "--cwd", ".", "--", "pwd")
+
+    assert (applied.status, same.status, given.status) == (0, 0, 0)
+    for name in ("whole", "whole-too"):
+        shown = rota("jobs", "show", name, "-o", "json").json
+        assert shown["definition"]["cwd"] == str(tmp_path / "here")
 
 
 def test_a_missing_file_exits_with_9(rota: Rota) -> None:

@@ -100,7 +100,7 @@ FILES = [
     ("name: x\ncommand: x\nretries: {attempts: 3}",
      "/retries/attempts: unknown field 'attempts'; the fields are limit, backoff, delay"),
     ("name: x\ncommand: x\nenv: [A=1]", "/env: needs an object, not a list"),
-    ("name: x\ncommand: x\ncwd: relative/dir", "/cwd: 'relative/dir' is not an absolute path"),
+    ("name: x\ncontainer: x\ncwd: in/it", "/cwd: 'in/it' is not an absolute path; give the whole"),
     ("name: x\ncontainer: 'bad image!'", "is not an image; write a name such as python:3.12-slim"),
 ]  # fmt: skip
 
