@@ -8,6 +8,7 @@ from rota.client.cli.display.printing import OutputCopy, say
 from rota.client.cli.display.table_columns import tasks_in_order
 from rota.client.cli.inputs.execution_names import LATEST, execution_id_of
 from rota.client.cli.inputs.options import (
+    as_time,
     connect,
     connect_async,
     examples,
@@ -16,6 +17,7 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.client.cli.jobs.followed_tasks import follow_tasks
+from rota.client.cli.jobs.recent_output import print_recent, recent_executions
 from rota.client.client import Client
 from rota.client.errors import WaitTimedOut
 from rota.core.model.ids import is_execution_id
@@ -35,6 +37,7 @@ ESCAPED = "hint: control characters are shown as escapes; --raw gives the termin
         "rota output report load --tail 20",
         "rota output report@latest load --follow",
         "rota output ID load --attempt 1",
+        "rota output report --since 1h",
     )
 )
 @execution_argument
@@ -48,6 +51,13 @@ ESCAPED = "hint: control characters are shown as escapes; --raw gives the termin
     metavar="N",
     type=click.IntRange(1),
     help="Only the last N lines of each task.",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=as_time,
+    help="All attempts that have ended since a time or still run, each with a header; of a job: in "
+    "all its executions. A duration, such as 1h, is before now.",
 )
 @click.option(
     "-f",
@@ -71,6 +81,7 @@ def output(
     *,
     attempt: int | None,
     line_count: int | None,
+    since: str | None,
     is_followed: bool,
     is_raw: bool,
     namespace: str | None,
@@ -82,6 +93,11 @@ def output(
     """
     if is_followed and line_count is not None:
         raise click.UsageError("--tail is not for --follow, which begins with all lines so far")
+    if since is not None and (is_followed or attempt is not None):
+        raise click.UsageError("--since is neither for --follow nor for --attempt")
+    if since is not None:
+        _print_since(execution, task, namespace, since=since, line_count=line_count, is_raw=is_raw)
+        return
     with connect() as client:
         execution_id = execution_id_of(client, _with_latest(execution), namespace)
         view = client.execution(execution_id)
@@ -118,9 +134,42 @@ def last_lines(content: bytes, count: int | None) -> bytes:
     return content[start + 1 :]
 
 
+def _print_since(
+    named: str,
+    task: str | None,
+    namespace: str | None,
+    *,
+    since: str,
+    line_count: int | None,
+    is_raw: bool,
+) -> None:
+    """Print the output since an instant, of an execution or of all executions of a job."""
+    copy = OutputCopy(is_raw=is_raw)
+    with connect() as client:
+        if _is_job(named):
+            ids = recent_executions(client, named, namespace=namespace, since=since)
+        else:
+            ids = [execution_id_of(client, named, namespace)]
+        try:
+            print_recent(
+                client,
+                ids,
+                task=task,
+                since=since,
+                write=lambda content: copy.write(last_lines(content, line_count), is_last=True),
+            )
+        finally:
+            if copy.has_escapes:
+                say(ESCAPED)
+
+
+def _is_job(named: str) -> bool:
+    return "@" not in named and not is_execution_id(named)
+
+
 def _with_latest(named: str) -> str:
     """Return the name of an execution; a job stands for its latest."""
-    return named if "@" in named or is_execution_id(named) else f"{named}@{LATEST}"
+    return f"{named}@{LATEST}" if _is_job(named) else named
 
 
 def _print_all(

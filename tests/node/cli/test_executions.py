@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rota.client.cli.jobs import recent_output
 from rota.client.cli.jobs.output import last_lines
 from support.rota_program import PROGRAM, Rota, until
 from support.rotad import Rotad
@@ -261,6 +262,84 @@ def test_the_tail_of_output_is_its_last_lines(rota: Rota, tmp_path: Path) -> Non
     assert rota("output", "long", "first", "--tail", "9").out == "1\n2\n3\n"
     followed = rota("output", "long", "first", "--tail", "1", "--follow")
     assert (followed.status, followed.out) == (2, "")
+
+
+def test_output_since_a_time_is_that_of_all_attempts_that_ended_later(
+    rota: Rota, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "name: recent\n"
+        "tasks:\n"
+        "- {name: first, command: 'echo $ROTA_PARAMETERS; test $ROTA_ATTEMPT = 2',\n"
+        "   retries: {limit: 1, delay: 10ms}}\n"
+        "- {name: second, needs: [first], command: [echo, done]}\n"
+    )
+    rota("jobs", "create", "-f", str(file))
+    ids: list[str] = []
+    for number in ("1", "2"):
+        ran = rota("trigger", "recent", "--wait", "--parameters", number, "-o", "name")
+        ids.append(ran.out.strip())
+    first, second = ids
+    second_began = rota("executions", "show", second, "-o", "json").json["startedAt"]
+
+    of_job = rota("output", "recent", "--since", "1h")
+    later = rota("output", "recent", "first", "--since", second_began, "--tail", "1")
+    of_execution = rota("output", first, "second", "--since", "1h")
+    none = rota("output", first, "--since", second_began)
+
+    assert of_job.out == "1\n1\ndone\n2\n2\ndone\n"
+    assert of_job.err.splitlines() == [
+        f"==> {execution} {attempt} <=="
+        for execution in ids
+        for attempt in ("first, attempt 1", "first, attempt 2", "second, attempt 1")
+    ]
+    assert later.out == "2\n2\n"
+    assert (of_execution.out, of_execution.err) == (
+        "done\n",
+        f"==> {first} second, attempt 1 <==\n",
+    )
+    assert (none.status, none.out) == (0, "")
+    assert none.err == f"no attempt ran since {second_began}\n"
+
+
+def test_output_since_a_time_is_that_of_running_attempts_too(rota: Rota, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    command = f"echo first; while [ ! -e {gate} ]; do sleep 0.02; done; echo last"
+    rota("jobs", "create", "runs-on", "--", command)
+    execution = rota("trigger", "runs-on", "-o", "name").out.strip()
+    until(lambda: rota("output", execution).out)
+
+    running = rota("output", "runs-on", "--since", "2999-01-01T00:00:00Z")
+    gate.touch()
+
+    assert running.out == "first\n"
+    assert rota("executions", "wait", execution).status == 0
+
+
+def test_output_since_a_time_is_that_of_the_latest_executions(
+    rota: Rota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_output, "EXECUTIONS_MAX", 2)
+    rota("jobs", "create", "often", "--", 'echo "$ROTA_PARAMETERS"')
+    for number in ("1", "2", "3"):
+        rota("trigger", "often", "--wait", "--parameters", number)
+
+    limited = rota("output", "often", "--since", "1h")
+
+    assert limited.out == "2\n3\n"
+    assert limited.err.startswith("more than 2 executions ran since then; these are the latest.")
+
+
+def test_output_since_a_time_needs_a_task_that_exists_and_no_other_selection(rota: Rota) -> None:
+    rota("jobs", "create", "since-refused", "--", "true")
+    rota("trigger", "since-refused", "--wait")
+
+    assert rota("output", "since-refused", "third", "--since", "1h").status == 3
+    assert rota("output", "since-nothing", "--since", "1h").status == 3
+    assert rota("output", "since-refused", "--since", "1h", "--follow").status == 2
+    assert rota("output", "since-refused", "--since", "1h", "--attempt", "1").status == 2
+    assert rota("output", "since-refused", "--since", "soon").status == 2
 
 
 @pytest.mark.parametrize(
