@@ -25,14 +25,15 @@ class Script(
     """The parameters of a scripted task; all have defaults, so ``{}`` succeeds at once.
 
     Attributes:
-        outcome: ``succeeded`` or ``failed``; by default what *exit_code* says.
+        outcome: ``success`` or ``failed``; by default what *exit_code* says. ``succeeded`` means
+            ``success``.
         exit_code: By default 0 for a success and 1 for a failure.
         sleep_ms: How long the attempt lasts; the task's timeout may cut it short.
         output: What it writes, all of it at its start.
         fail_times: Attempts up to this number fail; later ones play *outcome*.
     """
 
-    outcome: Literal["succeeded", "failed"] | None = None
+    outcome: Literal["success", "succeeded", "failed"] | None = None
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)] | None = None
     sleep_ms: Annotated[int, msgspec.Meta(ge=0, le=10**10)] = 0
     output: str = ""
@@ -41,7 +42,7 @@ class Script(
     def __post_init__(self) -> None:
         if self.outcome is None or self.exit_code is None:
             return
-        if (self.outcome == "succeeded") != (self.exit_code == 0):
+        if (self.outcome != "failed") != (self.exit_code == 0):
             raise ValueError(f"{self.outcome} contradicts exitCode {self.exit_code}")
 
     def exit_code_of(self, number: int) -> int:

@@ -125,15 +125,15 @@ def clean() -> Run:
     for number, at in enumerate(range(102, 120, 2)):
         if number in (4, 5):  # No primary at 110 and 112.
             continue
-        run.execution(f"tick-{at}", float(at), "succeeded", trigger="schedule")
+        run.execution(f"tick-{at}", float(at), "success", trigger="schedule")
         run.add("ledger.jsonl", **row("fired", at, execution=f"tick-{at}"))
     run.add("ledger.jsonl", **row("missed", 110, 112, recorded=114.5))
     asked = {"job": "asked", "key": "key-1", "trace": "trace-1"}
     run.operation(10, "trigger", 104.0, asked, execution="asked-1")
-    run.execution("asked-1", 104.0, "failed", "succeeded", traceparent="trace-1")
+    run.execution("asked-1", 104.0, "failed", "success", traceparent="trace-1")
     asked = {"job": "asked", "key": "key-2", "trace": "trace-2"}
     run.operation(11, "trigger", 109.5, asked, execution="asked-2")
-    run.execution("asked-2", 109.7, "lost", "succeeded", traceparent="trace-2")
+    run.execution("asked-2", 109.7, "lost", "success", traceparent="trace-2")
     run.operation(12, "see", 111.0, {"execution": "asked-2"}, status="success")
     run.operation(13, "put", 105.0, {"register": "r", "value": "1"})
     run.operation(14, "get", 106.0, {"register": "r"}, value="1")
@@ -162,7 +162,7 @@ def job_is_paused_and_resumed(run: Run) -> None:
     run.job("raced", 100.0, name="raced", schedule="@every 2s", misfire="all", python="say:short")
     run.add("ledger.jsonl", **row("paused", 102, 106, job="raced", recorded=106.55))
     for at in range(108, 120, 2):
-        run.execution(f"raced-{at}", float(at), "succeeded", trigger="schedule")
+        run.execution(f"raced-{at}", float(at), "success", trigger="schedule")
         run.add("ledger.jsonl", **row("fired", at, job="raced", execution=f"raced-{at}"))
     run.operation(19, "hold", 119.2, {"job": "raced"})
     run.operation(20, "pause", 119.5, {"job": "raced"})
@@ -177,7 +177,7 @@ def stand_in_fires_alone(run: Run) -> None:
     run.one("faults.jsonl", kind="isolate", event="begin")["revision"] = 1
     for at in range(130, 146, 2):
         execution = f"0000open-{at}"
-        run.execution(execution, float(at), "succeeded", trigger="schedule")
+        run.execution(execution, float(at), "success", trigger="schedule")
         run.add("ledger.jsonl", **row("fired", at, job="0000open", execution=execution))
     stands_in(run, "0000open-140", 141.0)
     stands_in(run, "0000open-142", 142.0)
@@ -190,7 +190,7 @@ def stand_in_fires_alone(run: Run) -> None:
 def stands_in(run: Run, execution: str, began: float) -> None:
     """Add a stand-in's run of an execution, as a possible duplicate."""
     attempt = {
-        "number": 1_000_001, "nodeId": "n2", "token": "1" * 32, "outcome": "succeeded",
+        "number": 1_000_001, "nodeId": "n2", "token": "1" * 32, "outcome": "success",
         "startedAt": text(began), "finishedAt": text(began + 0.5),
     }  # fmt: skip
     double = {"nodeId": "n2", "tasks": {"main": {"attempts": [attempt]}}}

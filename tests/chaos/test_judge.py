@@ -37,7 +37,7 @@ def test_the_outage_of_killed_shards_is_separate_from_that_of_other_shards(tmp_p
     run.one("faults.jsonl", kind="kill-host", event="begin")["revision"] = 1
     run.documents["ledger.jsonl"] = []
     for job_id, late in (("0000aa", 0.9), ("ffff00", 0.02)):
-        run.execution(f"{job_id}-1", 110.7 + late, "succeeded", trigger="schedule")
+        run.execution(f"{job_id}-1", 110.7 + late, "success", trigger="schedule")
         fired = row("fired", 110.7, recorded=110.7 + late - 0.01, execution=f"{job_id}-1")
         run.add("ledger.jsonl", **{**fired, "jobId": job_id})
     run.add("ledger.jsonl", **{**row("missed", 111.1, 113.1, recorded=113.6), "jobId": "0000bb"})
@@ -125,11 +125,11 @@ def fire_between_fire_times(run: Run) -> None:
 
 
 def fired_without_row(run: Run) -> None:
-    run.execution("tick-121", 121.0, "succeeded", trigger="schedule")
+    run.execution("tick-121", 121.0, "success", trigger="schedule")
 
 
 def two_executions_of_one_fire(run: Run) -> None:
-    run.execution("tick-106-b", 106.0, "succeeded", trigger="schedule")
+    run.execution("tick-106-b", 106.0, "success", trigger="schedule")
     run.said = run.said[:-2]
 
 
@@ -183,7 +183,7 @@ def ended_twice(run: Run) -> None:
 
 def retried_after_success(run: Run) -> None:
     attempts = run.one("executions.jsonl", executionId="asked-1")["tasks"]["main"]["attempts"]
-    attempts[0]["outcome"] = "succeeded"
+    attempts[0]["outcome"] = "success"
 
 
 def lost_without_cause(run: Run) -> None:
@@ -337,15 +337,15 @@ def token_of_the_next_execution_shrinks(run: Run) -> None:
 
 
 def fired_without_schedule(run: Run) -> None:
-    run.execution("asked-3", 118.5, "succeeded", trigger="schedule")
+    run.execution("asked-3", 118.5, "success", trigger="schedule")
 
 
 def fired_for_a_job_that_is_not_there(run: Run) -> None:
-    run.execution("ghost-1", 118.5, "succeeded", trigger="schedule")
+    run.execution("ghost-1", 118.5, "success", trigger="schedule")
 
 
 def fired_before_it_was_made(run: Run) -> None:
-    run.execution("tick-100", 100.0, "succeeded", trigger="schedule")
+    run.execution("tick-100", 100.0, "success", trigger="schedule")
     run.add("ledger.jsonl", **row("fired", 100, execution="tick-100"))
 
 
@@ -372,7 +372,7 @@ def sink_refuses_what_succeeded(run: Run) -> None:
 def fired_while_it_was_paused(run: Run) -> None:
     run.documents["ledger.jsonl"].remove(run.one("ledger.jsonl", jobId="raced", outcome="paused"))
     for at in (102, 104, 106):
-        run.execution(f"raced-{at}", float(at), "succeeded", trigger="schedule")
+        run.execution(f"raced-{at}", float(at), "success", trigger="schedule")
         run.add("ledger.jsonl", **row("fired", at, job="raced", execution=f"raced-{at}"))
 
 
@@ -400,7 +400,7 @@ def no_stand_in_fired(run: Run) -> None:
     run_of_a_stand_in_is_not_on_record(run)
     run.said = [line for line in run.said if "1000001" not in line]
     run.drop("executions.jsonl", executionId="0000open-142")
-    run.execution("0000open-142", 142.0, "succeeded", trigger="schedule")
+    run.execution("0000open-142", 142.0, "success", trigger="schedule")
 
 
 def node_ended(run: Run) -> None:
@@ -440,7 +440,7 @@ VIOLATIONS: dict[Alter, tuple[str, str]] = {
     attempt_is_not_on_record: ("C4", "ran, and on record is"),
     succeeded_without_a_word: ("C4", "said []"),
     ended_twice: ("C4", "'end', 'end'"),
-    retried_after_success: ("C4", "tried again after it had succeeded"),
+    retried_after_success: ("C4", "tried again after the outcome success"),
     lost_without_cause: ("C4", "ran, and is lost; to its node: []"),
     lost_by_a_machine_that_stood_still: ("C4", "ran, and is lost; to its node: ['stall']"),
     fenced_without_cause: ("C4", "ran, and is cancelled; to its node: []"),

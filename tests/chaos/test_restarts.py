@@ -160,7 +160,7 @@ def judge(node: Rotad, seen: Seen, said: Path) -> None:
         [attempt] = [each for each in attempts if each["outcome"] != "lost"]
         assert starts[execution_id] == ends[execution_id] == 1, (execution_id, attempts)
         assert attempt["exitCode"] == code, attempts
-        assert attempt["outcome"] == ("succeeded" if code == 0 else "failed"), attempts
+        assert attempt["outcome"] == ("success" if code == 0 else "failed"), attempts
         assert attempt["outputTail"] == f"{execution_id}\n", attempts
         assert execution["status"] == ("success" if code == 0 else "failed"), execution
     assert max(starts.values()) == 1, "also for executions that were not acknowledged"

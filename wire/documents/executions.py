@@ -30,7 +30,7 @@ class AttemptView(View, frozen=True):
         token: Its fencing token, 32 hexadecimal digits; newer tokens sort after older ones.
         started_at: When its program was started.
         finished_at: When its program ended.
-        outcome: ``succeeded``, ``failed``, ``timed_out``, ``cancelled`` or ``lost``; null while it
+        outcome: ``success``, ``failed``, ``timed_out``, ``cancelled`` or ``lost``; null while it
             runs.
         exit_code: The exit status of its program; null if it has none.
         signal: The signal that ended its program; null if none did.

@@ -157,11 +157,13 @@ class ScheduleView(View, frozen=True):
     Attributes:
         schedule: The schedule as defined.
         timezone: Its IANA time zone.
+        day_or: Whether one matching day field of a cron expression suffices.
         next_fire_at: Its next fire time; null if it has none.
     """
 
     schedule: str
     timezone: str
+    day_or: bool = True
     next_fire_at: InstantText | None = None
 
 
@@ -205,7 +207,7 @@ class JobView(View, frozen=True):
         tasks: Its tasks.
         dependencies: Its dependencies, each as ``namespace/name``.
         misfire: Its misfire policy.
-        grace_s: The tolerated lateness, in seconds.
+        grace: The tolerated lateness, such as ``10s``.
         overlap: Its overlap policy.
         labels: Its labels.
         created_at: When it was created.
@@ -245,7 +247,7 @@ class JobView(View, frozen=True):
     tasks: list[TaskSpecView]
     dependencies: list[str]
     misfire: str
-    grace_s: float
+    grace: str
     overlap: str
     labels: dict[str, str]
     created_at: InstantText

@@ -196,12 +196,12 @@ class LimitsView(View, frozen=True):
 
     Attributes:
         cpu: Processors.
-        memory_bytes: Memory in bytes.
+        memory: Memory, such as ``512MiB``.
         pids: Processes and threads.
     """
 
     cpu: float | None = None
-    memory_bytes: int | None = None
+    memory: str | None = None
     pids: int | None = None
 
 
@@ -215,7 +215,7 @@ class TaskSpecView(View, frozen=True):
         type: Its type; ``process`` for a command, ``python``, ``container``.
         command: Its command; null for other types.
         retries: Its number of retries.
-        timeout_s: The time limit of an attempt, in seconds; 0 is no limit.
+        timeout: The time limit of an attempt, such as ``1m30s``; ``0s`` is no limit.
         python: The function that it calls; null for other types.
         container: The image that it runs; null for other types.
         sandbox: Its sandbox; null for none.
@@ -228,7 +228,7 @@ class TaskSpecView(View, frozen=True):
     type: str
     command: str | list[str] | None
     retries: int
-    timeout_s: float
+    timeout: str
     python: str | None = None
     container: str | None = None
     sandbox: SandboxView | None = None

@@ -29,7 +29,6 @@ V = TypeVar("V", bound=msgspec.Struct)
 
 STYLES = {
     "success": "green",
-    "succeeded": "green",
     "fired": "green",
     "running": "cyan",
     "failed": "red",

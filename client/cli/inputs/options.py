@@ -18,6 +18,7 @@ from rota.core.timing.instants import (
     parse_instant,
     to_datetime,
 )
+from rota.wire.statuses import status_word
 
 if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
     from rota.client.async_client import AsyncClient
@@ -245,6 +246,19 @@ def complete_profile(ctx: click.Context, param: click.Parameter, incomplete: str
 def _words(found: Iterable[str]) -> list[str]:
     """Return those of a node's answers that are safe as completions."""
     return [each for each in found if each.isprintable() and " " not in each]
+
+
+class StatusChoice(click.Choice[str]):
+    """A state of executions, tasks or jobs; ``succeeded`` is accepted as ``success``."""
+
+    def convert(
+        self,
+        value: Any,  # Any: as in click
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str:
+        """Return the state that *value* denotes."""
+        return super().convert(status_word(value), param, ctx)
 
 
 def as_time(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:

@@ -12,6 +12,7 @@ from rota.client.cli.display.show import print_facts, print_table, show_many, sh
 from rota.client.cli.display.table_columns import EXECUTION, duration, lateness, tasks_in_order
 from rota.client.cli.human import absolute, now, relative, size, span, took
 from rota.client.cli.inputs.options import (
+    StatusChoice,
     as_time,
     complete_job,
     connect,
@@ -42,7 +43,7 @@ STATUSES = ("queued", "running", "success", "failed", "cancelled")
     ),
 )
 @click.argument("job", required=False, shell_complete=complete_job)
-@click.option("--status", type=click.Choice(STATUSES), help="Only executions in this state.")
+@click.option("--status", type=StatusChoice(STATUSES), help="Only executions in this state.")
 @click.option(
     "--since",
     metavar="TIME",

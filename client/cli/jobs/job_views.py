@@ -9,8 +9,9 @@ from rota.client.cli.display.live_table import WatchCommand, watch_option
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import print_facts, print_table, show_many, show_one
 from rota.client.cli.display.table_columns import JOB, full_name, schedule_text
-from rota.client.cli.human import absolute, counted, now, relative, size, span
+from rota.client.cli.human import absolute, counted, now, relative
 from rota.client.cli.inputs.options import (
+    StatusChoice,
     connect,
     everywhere_option,
     examples,
@@ -24,6 +25,8 @@ from rota.wire.documents import JobView, LimitsView, SandboxView, TaskSpecView
 
 STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "broken")
 LAST_STATUSES = ("success", "failed", "cancelled")
+NO_LIMIT = "0s"
+"""The timeout of a task without one."""
 
 
 @click.command(
@@ -37,18 +40,18 @@ LAST_STATUSES = ("success", "failed", "cancelled")
     ),
 )
 @click.option("-q", "--query", metavar="TEXT", help="Only jobs with this text in their name.")
-@click.option("--status", type=click.Choice(STATUSES), help="Only jobs in it.")
+@click.option("--status", type=StatusChoice(STATUSES), help="Only jobs in it.")
 @click.option(
     "--last",
     "last_status",
-    type=click.Choice(LAST_STATUSES),
+    type=StatusChoice(LAST_STATUSES),
     help="Only jobs whose latest finished execution has this status.",
 )
 @click.option(
     "--failing",
     "last_status",
     flag_value="failed",
-    type=click.Choice(LAST_STATUSES),
+    type=StatusChoice(LAST_STATUSES),
     help="Short for --last failed.",
 )
 @click.option(
@@ -165,7 +168,7 @@ def _print_job(job: JobView) -> None:
             ("last", _last_text(job, at)),
             ("schedule", schedule_text(job)),
             ("next", coming if job.next_fire_at else ""),
-            ("misfire", f"{job.misfire}, grace {span(job.grace_s)}"),
+            ("misfire", f"{job.misfire}, grace {job.grace}"),
             ("overlap", job.overlap),
             ("consistency", job.consistency if job.consistency != "strict" else ""),
             ("priority", str(job.priority) if job.priority else ""),
@@ -203,7 +206,7 @@ def _task_row(task: TaskSpecView) -> tuple[str, ...]:
         task.name,
         " ".join(task.needs) + rule,
         str(task.retries),
-        span(task.timeout_s) if task.timeout_s else "",
+        "" if task.timeout == NO_LIMIT else task.timeout,
         _sandbox_text(task.sandbox) if task.sandbox else "",
         _limits_text(task.limits) if task.limits else "",
         " ".join(each for each in (task.container, task.python, shown) if each) or task.type,
@@ -219,7 +222,7 @@ def _sandbox_text(sandbox: SandboxView) -> str:
 def _limits_text(limits: LimitsView) -> str:
     texts = (
         f"{limits.cpu:g} cpu" if limits.cpu else "",
-        size(limits.memory_bytes) if limits.memory_bytes else "",
+        limits.memory or "",
         counted(limits.pids, "process", "processes") if limits.pids else "",
     )
     return ", ".join(filter(None, texts))

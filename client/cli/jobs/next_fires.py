@@ -24,7 +24,7 @@ from rota.wire.documents import NextFireView
     epilog=examples(
         "rota next report",
         'rota next --schedule "30 2 * * *" --timezone Europe/Berlin --count 5',
-        'rota next --schedule "@every 6h" --from 2027-01-01T00:00:00Z',
+        'rota next --schedule "@every 6h" --after 2027-01-01T00:00:00Z',
     ),
 )
 @click.argument("job", required=False, shell_complete=complete_job)
@@ -40,6 +40,7 @@ from rota.wire.documents import NextFireView
     "--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many."
 )
 @click.option(
+    "--after",
     "--from",
     "after",
     metavar="TIME",

@@ -12,7 +12,7 @@ from rota.core.model.execution import Execution
 from rota.core.model.ids import instant_of
 from rota.core.model.job import Job, JobSpec
 from rota.core.model.ledger import LedgerEntry
-from rota.core.timing.instants import LATEST_INSTANT, SECOND, Instant, format_instant
+from rota.core.timing.instants import LATEST_INSTANT, Instant, format_duration, format_instant
 from rota.core.timing.schedule import fault_of
 from rota.storage.history import UnreadableEntry, UnreadableExecution
 from rota.wire.documents import ExecutionView, JobView, LedgerEntryView
@@ -41,7 +41,7 @@ def broken_job(job: Job, why: str) -> JobView:
         tasks=[],
         dependencies=[],
         misfire=job.spec.misfire.value,
-        grace_s=job.spec.grace / SECOND,
+        grace=format_duration(job.spec.grace),
         overlap=job.spec.overlap.value,
         labels={},
         created_at=_nearest(job.created_at),

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.model.attempt import Attempt, Raised, ResourceLimits, Sandbox
+from rota.core.model.attempt import Attempt, Outcome, Raised, ResourceLimits, Sandbox
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
@@ -17,8 +17,16 @@ from rota.core.model.execution import (
 from rota.core.model.ids import JobId
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
+from rota.core.model.sizes import format_size
 from rota.core.state.shard_state import State
-from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, SECOND, Instant, format_instant
+from rota.core.timing.instants import (
+    LATEST_INSTANT,
+    MILLISECOND,
+    SECOND,
+    Instant,
+    format_duration,
+    format_instant,
+)
 from rota.core.timing.schedule import FirePreview
 from rota.core.vocabulary.changes import StandInExecution
 from rota.node.api.documents.broken_records import (
@@ -49,6 +57,7 @@ from rota.wire.documents import (
     TaskSpecView,
     TaskView,
 )
+from rota.wire.statuses import SUCCESS
 
 JOB_STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "broken")
 
@@ -121,14 +130,17 @@ def job_view(
         description=spec.description,
         schedules=[
             ScheduleView(
-                schedule=schedule.text, timezone=schedule.timezone, next_fire_at=_instant(at)
+                schedule=schedule.text,
+                timezone=schedule.timezone,
+                day_or=schedule.day_or,
+                next_fire_at=_instant(at),
             )
             for schedule, at in zip(spec.schedules, plan.next_fires, strict=True)
         ],
         tasks=[_task_spec_view(task) for task in spec.tasks],
         dependencies=list(spec.dependencies),
         misfire=spec.misfire.value,
-        grace_s=spec.grace / SECOND,
+        grace=format_duration(spec.grace),
         overlap=spec.overlap.value,
         consistency=spec.consistency.value,
         priority=spec.priority,
@@ -271,7 +283,7 @@ def _task_spec_view(task: TaskSpec) -> TaskSpecView:
         type=work.executor,
         command=work.shell or list(work.argv) or None,
         retries=task.retry.limit,
-        timeout_s=work.timeout / SECOND,
+        timeout=format_duration(work.timeout),
         python=work.call.function if work.call else None,
         container=work.image.name if work.image else None,
         sandbox=_sandbox_view(work.sandbox) if work.sandbox != Sandbox() else None,
@@ -289,7 +301,9 @@ def _sandbox_view(sandbox: Sandbox) -> SandboxView:
 
 def _limits_view(limits: ResourceLimits) -> LimitsView:
     return LimitsView(
-        cpu=limits.cpu or None, memory_bytes=limits.memory or None, pids=limits.pids or None
+        cpu=limits.cpu or None,
+        memory=format_size(limits.memory) if limits.memory else None,
+        pids=limits.pids or None,
     )
 
 
@@ -321,7 +335,7 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
         token=str(attempt.token),
         started_at=format_instant(ending.started_at),
         finished_at=format_instant(ending.finished_at),
-        outcome=ending.outcome.value,
+        outcome=_outcome_word(ending.outcome),
         exit_code=ending.exit_code if ending.exit_code >= 0 else None,
         signal=ending.signal or None,
         reason=ending.reason,
@@ -337,6 +351,11 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
         unenforced=list(ending.unenforced),
         left_running=ending.left_running,
     )
+
+
+def _outcome_word(outcome: Outcome) -> str:
+    """Return the word for an outcome; that of a success is the word for executions and tasks."""
+    return SUCCESS if outcome is Outcome.SUCCEEDED else outcome.value
 
 
 def _error_view(raised: Raised) -> ErrorView:

@@ -24,6 +24,7 @@ from rota.node.api.requests.parameters import Parameter, Repeatable, text
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.feeds.events import TYPES, EncodedEvent, Filter, Happening, Seen, parse_seen
 from rota.wire.documents import EventView
+from rota.wire.statuses import status_word
 
 SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"
@@ -44,7 +45,7 @@ def _one_of(words: Iterable[tuple[str, Happening]]) -> Callable[[str], Happening
 
     def read(given: str) -> Happenings:
         found: Happenings = frozenset()
-        for word in given.split(","):
+        for word in map(status_word, given.split(",")):
             if word not in table:
                 raise ValueError(f"{in_quotes(word)} is not one of {', '.join(table)}")
             found |= table[word]
@@ -76,7 +77,8 @@ TYPE: Repeatable[Happenings] = Repeatable(
 )
 STATUS: Repeatable[Happenings] = Repeatable(
     "status",
-    "Only events of executions and tasks that enter one of these states.",
+    "Only events of executions and tasks that enter one of these states. `succeeded` means "
+    "`success`.",
     _one_of(
         (happening.value, happening)
         for happening in TYPES

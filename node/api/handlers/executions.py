@@ -35,7 +35,7 @@ from rota.node.api.requests.parameters import (
     LIMIT,
     TO,
     Parameter,
-    choice,
+    choice_of_status,
     text,
     timespan,
 )
@@ -68,7 +68,7 @@ NAMESPACE = text(
     "namespace",
     "Only executions of jobs in this namespace; also the namespace of a `jobId` that is a name.",
 )
-STATUS = choice(
+STATUS = choice_of_status(
     "status", "Only executions with this status.", [each.value for each in ExecutionStatus]
 )
 EXAMINED_MAX = 10_000

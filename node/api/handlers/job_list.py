@@ -24,7 +24,14 @@ from rota.node.api.handlers.last_executions import last_execution
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Operations, Success
-from rota.node.api.requests.parameters import LIMIT, Parameter, Repeatable, choice, text
+from rota.node.api.requests.parameters import (
+    LIMIT,
+    Parameter,
+    Repeatable,
+    choice,
+    choice_of_status,
+    text,
+)
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.node.shards.shard import Shard
@@ -39,7 +46,7 @@ SLICE = 100
 WITHIN = text("namespace", "Only jobs in this namespace.")
 WORD = text("q", "Only jobs whose `namespace/name` contains this text.")
 STATUS = choice("status", "Only jobs with this status.", JOB_STATUSES)
-LAST_STATUS = choice(
+LAST_STATUS = choice_of_status(
     "lastStatus",
     "Only jobs whose `lastExecution` has this status.",
     ["success", "failed", "cancelled"],

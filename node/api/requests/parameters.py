@@ -5,7 +5,7 @@ malformed values, and its description in the reference.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from rota.core.errors import Problem, Refused, invalid
@@ -20,6 +20,7 @@ from rota.core.timing.instants import (
 )
 from rota.node.api.requests.request_context import RequestContext
 from rota.wire.documents import Json
+from rota.wire.statuses import SUCCEEDED, SUCCESS, status_word
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -119,6 +120,16 @@ def choice(name: str, meaning: str, words: Sequence[str]) -> Parameter[str | Non
         return given
 
     return Parameter(name, meaning, read, None, {"type": "string", "enum": list(words)})
+
+
+def choice_of_status(name: str, meaning: str, words: Sequence[str]) -> Parameter[str | None]:
+    """Return a parameter for one of *words*, which are states; its default is None."""
+    plain = choice(name, f"{meaning} `{SUCCEEDED}` means `{SUCCESS}`.", [*words, SUCCEEDED])
+
+    def read(given: str) -> str | None:
+        return plain.read(status_word(given))
+
+    return replace(plain, read=read)
 
 
 def flag(name: str, meaning: str) -> Parameter[bool]:

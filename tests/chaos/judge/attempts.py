@@ -71,7 +71,7 @@ def numbered(place: str, attempts: tuple[Attempt, ...], base: int = 0) -> Iterat
 def _outcomes(place: str, attempts: tuple[Attempt, ...]) -> Iterator[Violation]:
     for before in attempts[:-1]:
         if before.outcome not in ("failed", *ENDED_BY_ITS_NODE):
-            yield Violation("C4", f"{place} was tried again after it had {before.outcome}")
+            yield Violation("C4", f"{place} was tried again after the outcome {before.outcome}")
 
 
 def losses(
@@ -146,7 +146,7 @@ def said(place: str, attempts: tuple[Attempt, ...], lines: list[Line]) -> Iterat
         said = words[number]
         if said.count("start") > 1 or said.count("end") > 1:
             yield Violation("C4", f"{place}: attempt {number} said {said}")
-        if attempt.outcome in ("succeeded", "failed") and said != ["start", "end"]:
+        if attempt.outcome in ("success", "failed") and said != ["start", "end"]:
             yield Violation("C4", f"{place}: {attempt} said {said}")
 
 

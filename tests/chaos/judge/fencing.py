@@ -24,4 +24,4 @@ def violations(records: Records) -> Iterator[Violation]:
 def _succeeded(records: Records, execution_id: str, task: str, number: int) -> bool:
     execution = records.executions.get(execution_id)
     attempts = execution.tasks.get(task, ()) if execution else ()
-    return any(each.number == number and each.outcome == "succeeded" for each in attempts)
+    return any(each.number == number and each.outcome == "success" for each in attempts)

@@ -192,6 +192,8 @@ async def test_a_head_request_is_answered_at_once(wiring: NodeWiring, client: Cl
         ("type=execution.failed,job.created", "created created failed"),
         ("type=execution.failed&type=execution.success", "success failed"),
         ("status=success", "success success"),
+        ("status=succeeded", "success success"),
+        ("type=task.succeeded", "success"),
         ("status=failed,queued", "queued queued failed failed"),
         ("type=task&status=failed", "failed"),
         ("type=job&status=failed", ""),

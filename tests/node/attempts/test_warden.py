@@ -67,12 +67,12 @@ def test_a_task_continues_while_its_node_is_restarted(
 
     assert set(before) & set(while_away)
     assert execution["status"] == "success"
-    assert attempts_of(execution) == ["succeeded"]
+    assert attempts_of(execution) == ["success"]
     assert said.read_text() == "1\n"
     assert node.call("GET", f"/api/v1/executions/{execution_id}/tasks/main/output") == "done\n"
 
 
-@pytest.mark.parametrize(("code", "outcome"), [(0, "succeeded"), (3, "failed")])
+@pytest.mark.parametrize(("code", "outcome"), [(0, "success"), (3, "failed")])
 def test_an_outcome_without_a_running_node_is_recorded_later(
     node: Rotad, tmp_path: Path, code: int, outcome: str
 ) -> None:
@@ -119,7 +119,7 @@ def test_adopted_tasks_keep_their_slots(tmp_path: Path) -> None:
 
         assert used == 2
         for execution_id in made:
-            assert attempts_of(node.ended(execution_id)) == ["succeeded"]
+            assert attempts_of(node.ended(execution_id)) == ["success"]
         node.wait_until(lambda: slots_used(node) == 0)
 
 
@@ -201,7 +201,7 @@ def test_tasks_of_a_node_that_stands_still_end_in_time_and_run_again(
     execution = brief_node.ended(execution_id)
 
     assert execution["status"] == "success"
-    assert attempts_of(execution) == ["cancelled", "succeeded"]
+    assert attempts_of(execution) == ["cancelled", "success"]
     assert "no right to run it" in execution["tasks"]["main"]["attempts"][0]["reason"]
 
 
@@ -212,7 +212,7 @@ def test_tasks_run_for_longer_than_a_lease_while_their_node_runs(
         brief_node.create(name="job", command=f"sleep {LEASE_S + 2}")["jobId"]
     )
 
-    assert attempts_of(brief_node.ended(execution_id)) == ["succeeded"]
+    assert attempts_of(brief_node.ended(execution_id)) == ["success"]
 
 
 # -- loss of the warden ----------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def test_a_killed_warden_takes_its_tasks_with_it_and_they_run_again(
     execution = node.ended(execution_id)
 
     assert not before & after
-    assert attempts_of(execution) == ["lost", "succeeded"]
+    assert attempts_of(execution) == ["lost", "success"]
     assert execution["status"] == "success"
 
 

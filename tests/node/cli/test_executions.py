@@ -35,7 +35,7 @@ def test_a_trigger_that_is_waited_for_follows_the_tasks(rota: Rota) -> None:
 
     assert ran.status == 0
     assert re.search(r"status +success", ran.out)
-    assert "main: succeeded after" in ran.err
+    assert "main: success after" in ran.err
 
 
 def test_a_trigger_that_is_waited_for_prints_the_output_of_a_single_task(rota: Rota) -> None:
@@ -186,9 +186,12 @@ def test_executions_are_listed_shown_and_named_by_their_job(rota: Rota) -> None:
     assert rota("executions", "list", "seen", "--limit", "1", "-o", "name").out == f"{latest}\n"
     assert rota("executions", "show", "@latest").status == 0
     assert re.search(rf"execution +{latest}\n", shown.out)
-    assert re.search(r"main +success +1 +succeeded", shown.out)
+    assert re.search(r"main +success +1 +success", shown.out)
     since = rota("executions", "list", "seen", "--since", "1h", "--status", "success", "-o", "name")
     assert since.out.split() == [latest, first]
+    synonym = rota("executions", "list", "seen", "--status", "succeeded", "-o", "name")
+    assert synonym.out == since.out
+    assert "default/seen" in rota("jobs", "--last", "succeeded", "-q", "seen").out
     assert rota("executions", "list", "seen", "--until", "1h").err == "no such executions\n"
 
 
@@ -384,7 +387,7 @@ def test_next_shows_fire_times_of_a_job(rota: Rota) -> None:
     rota("jobs", "create", "coming", "--schedule", "@every 1h", "--", "true")
 
     table = rota("next", "coming", "--count", "3")
-    data = rota("next", "coming", "--count", "2", "--from", "2027-01-01T00:30:00Z", "-o", "json")
+    data = rota("next", "coming", "--count", "2", "--after", "2027-01-01T00:30:00Z", "-o", "json")
 
     assert len(table.out.splitlines()) == 4
     assert [fire["at"][:16] for fire in data.json] == ["2027-01-01T01:00", "2027-01-01T02:00"]

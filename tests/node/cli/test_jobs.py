@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from support.rota_program import Rota, on_terminal
 
@@ -29,9 +30,30 @@ def test_a_created_job_is_listed_and_shown(rota: Rota) -> None:
     assert job["labels"] == {"team": "core"}
     assert job["overlap"] == "skip"
     assert job["tasks"][0]["command"] == ["echo", "-n", "hi"]
-    assert (job["tasks"][0]["retries"], job["tasks"][0]["timeoutS"]) == (2, 90.0)
+    assert (job["tasks"][0]["retries"], job["tasks"][0]["timeout"]) == (2, "1m30s")
     assert "team=core" in shown.out
     assert "echo -n hi" in shown.out
+
+
+def test_fields_of_a_job_have_the_names_and_forms_of_its_definition(
+    rota: Rota, tmp_path: Path
+) -> None:
+    (tmp_path / "job.yaml").write_text(
+        "name: same-names\n"
+        "grace: 1m30s\n"
+        "schedules: [{schedule: 0 0 13 * FRI, dayOr: false}]\n"
+        "tasks: [{name: only, command: 'true', timeout: 2h, limits: {memory: 512MiB}}]\n"
+    )
+    rota("jobs", "create", "-f", str(tmp_path / "job.yaml"))
+
+    job = yaml.safe_load(rota("jobs", "show", "same-names", "-o", "yaml").out)
+    [listed] = rota("jobs", "-q", "same-names", "-o", "json").json
+
+    [schedule], [task] = listed["schedules"], listed["tasks"]
+    assert (listed["grace"], schedule["dayOr"]) == ("1m30s", False)
+    assert (task["timeout"], task["limits"]["memory"]) == ("2h", "512MiB")
+    assert job["grace"] == job["definition"]["grace"] == "1m30s"
+    assert job["tasks"][0]["timeout"] == job["definition"]["tasks"][0]["timeout"] == "2h"
 
 
 def test_a_single_word_of_command_is_a_line_for_the_shell(rota: Rota) -> None:
@@ -39,7 +61,7 @@ def test_a_single_word_of_command_is_a_line_for_the_shell(rota: Rota) -> None:
 
     ran = rota("trigger", "shell", "--wait", "-o", "json")
 
-    assert ran.json["tasks"]["main"]["attempts"][0]["outcome"] == "succeeded"
+    assert ran.json["tasks"]["main"]["attempts"][0]["outcome"] == "success"
     assert rota("output", ran.json["executionId"]).out == "b\n"
 
 

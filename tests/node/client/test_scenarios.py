@@ -437,7 +437,7 @@ def test_retries_are_seen_as_attempts(way: Way, name: str) -> None:
     execution = way.wait(way.trigger(f"{name}/again"))
 
     attempts = (execution.tasks or {})["main"].attempts
-    assert [attempt.outcome for attempt in attempts] == ["failed", "succeeded"]
+    assert [attempt.outcome for attempt in attempts] == ["failed", "success"]
     assert way.output(execution.execution_id, attempt=1) == b"try 1\n"
     assert way.output(execution.execution_id) == b"try 2\n"
 

@@ -33,7 +33,7 @@ def test_what_was_acknowledged_survives_kill_9(own_node: Rotad) -> None:
     again = own_node.ended(unfinished)
     assert again["status"] == "success"
     outcomes = [each["outcome"] for each in again["tasks"]["main"]["attempts"]]
-    assert outcomes == ["lost", "succeeded"]
+    assert outcomes == ["lost", "success"]
 
 
 def test_tasks_of_a_node_killed_with_its_warden_are_ended_before_they_run_again(
