@@ -44,6 +44,9 @@ class Fleet:
     def __enter__(self) -> Self:
         # An installed rota is compiled already; where this is set it would be with each start.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        # No-ops show the costs of rota without those of processes.
+        os.environ["ROTA_TESTING_EXECUTORS"] = "1"
+        self._undo.callback(os.environ.pop, "ROTA_TESTING_EXECUTORS", None)
         self.folder.mkdir(parents=True)
         self._undo.enter_context(self._cluster or self.nodes["n1"])
         return self

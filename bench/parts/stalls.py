@@ -76,7 +76,14 @@ class Probe:
 async def be_node(data_dir: Path, figures: Path) -> None:
     """Run a node with a probe; USR1 begins a measurement, USR2 ends it."""
     config = load_config(
-        None, {}, {"data_dir": data_dir, "listen": "127.0.0.1:0", "on_stop": "end"}
+        None,
+        {},
+        {
+            "data_dir": data_dir,
+            "listen": "127.0.0.1:0",
+            "on_stop": "end",
+            "testing_executors": "true",
+        },
     )
     node, probe, loop = RotaNode(config), Probe(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, node.stop)

@@ -64,7 +64,7 @@ def _timers(count: int, spread_s: float) -> Callable[[Stage], Awaitable[Outcome]
 async def _sustained(stage: Stage) -> Outcome:
     period = Duration(10 * SECOND)
     rate = SUSTAINED_RATE / stage.sizes.part
-    load = FireLoad(stage.client, "sustained", rate, period=period)
+    load = FireLoad(stage.client, "sustained", rate, period=period, body=NO_OP)
     await load.create()
     window = load.window(
         now(), Duration(max(SUSTAINED_MIN_S, SUSTAINED_S // stage.sizes.part) * SECOND)

@@ -34,8 +34,8 @@ SETTLE = Duration(2 * SECOND)
 PATIENCE_S = 10.0
 """Time after the last fire time in which starts still count."""
 DELETES_AT_ONCE = 16
-NO_OP: Mapping[str, Json] = {"type": "scripted"}
-"""Body of a no-op, which starts no process and shows the cost of rota alone."""
+SHORTEST: Mapping[str, Json] = {"command": ["true"]}
+"""Body of a job with the shortest process; production nodes have no type without a process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ class FireLoad:
         rate: float,
         *,
         period: Duration = PERIOD,
-        body: Mapping[str, Json] = NO_OP,
+        body: Mapping[str, Json] = SHORTEST,
     ) -> None:
         self.namespace = namespace
         self.job_count = max(1, round(rate * period / SECOND))

@@ -19,7 +19,7 @@ from rota.core.replication.primary import Copies
 from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.attempt_settings import MIB, AttemptSettings
-from rota.executor.executor import Ended, Reported
+from rota.executor.executor import Ended, Executor, Reported
 from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.executor.warden.node_link import WardenLink
 from rota.executor.warden.proxies import RightOf
@@ -391,7 +391,9 @@ def alone(
         )
 
     def executors(ended: Ended, reported: Reported, right_of: RightOf) -> AttemptExecutors:
-        own = {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
+        own: Mapping[str, Executor] = {}
+        if config.testing_executors:
+            own = {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
         if warden is None:
             return AttemptExecutors(own=own)
         return AttemptExecutors(

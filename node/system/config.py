@@ -191,6 +191,10 @@ class NodeConfig:
     reload_code: bool = ATTEMPTS.setting(
         True, kinds.TRUTH, "Load the code of Python tasks again when it has changed on disk.")
 
+    # Jobs of a production node run programs; see docs/reference/tasks.md.
+    testing_executors: bool = ATTEMPTS.setting(
+        False, kinds.TRUTH, "Offer the type `scripted`, which runs no program: for tests only.")
+
     history: Duration = STORAGE.setting(
         Duration(7 * DAY), kinds.ANY_DURATION, "Retention of finished executions and the ledger.")
     # Several seconds of writes at full speed; the node checks four times a second.

@@ -41,7 +41,7 @@ class Rotad:
 
     def __init__(self, data_dir: Path, *flags: str) -> None:
         self.data_dir = data_dir
-        self.flags = flags
+        self.flags: tuple[str, ...] = ("--testing-executors", *flags)
         self.prefix: tuple[str, ...] = ()
         self.url = ""
         self.process: subprocess.Popen[bytes] | None = None
@@ -67,7 +67,8 @@ class Rotad:
             self.process = subprocess.Popen(
                 [
                     *self.prefix, sys.executable, "-P", "-m", "rota.node",
-                    "--data-dir", str(self.data_dir), "--listen", "127.0.0.1:0", *self.flags,
+                    "--data-dir", str(self.data_dir), "--listen", "127.0.0.1:0",
+                    *self.flags,
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment,
             )  # fmt: skip

@@ -94,7 +94,7 @@ def slo(
     """Test a target for lateness on a running cluster; exit with 8 if it is missed.
 
     Jobs fire at an even rate, each every 5 seconds, in a namespace of their own, and are deleted at
-    the end. Fires are spread evenly; they start no process unless a COMMAND is given.
+    the end. Fires are spread evenly; each starts a process, `true` unless a COMMAND is given.
     None may be missed, and none doubled.
     """
     promise = Promise(
@@ -107,10 +107,10 @@ def slo(
 
 
 async def _hold(promise: Promise, argv: Sequence[str], form: str, *, is_search: bool) -> bool:
-    from rota.client.slo.fire_load import NO_OP, FireLoad
+    from rota.client.slo.fire_load import SHORTEST, FireLoad
 
     rows = Rows(LOOK, form)
-    body = {"command": list(argv)} if argv else NO_OP
+    body = {"command": list(argv)} if argv else SHORTEST
 
     async with connect_async() as client:
 

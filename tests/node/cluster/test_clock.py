@@ -56,7 +56,13 @@ class Client:
 @asynccontextmanager
 async def running_node(data_dir: Path, clock: SettableClock) -> AsyncGenerator[Client]:
     listen = Address("127.0.0.1", 0)
-    config = NodeConfig(data_dir=data_dir, listen=listen, drain=Duration(0), on_stop="end")
+    config = NodeConfig(
+        data_dir=data_dir,
+        listen=listen,
+        drain=Duration(0),
+        on_stop="end",
+        testing_executors=True,
+    )
     node = Node(config, clock=clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(node.run())
