@@ -225,8 +225,8 @@ class JobView(View, frozen=True):
         paused_by: The caller that paused it.
         pause_reason: The reason of the pause.
         priority: Its priority.
-        start_deadline_s: Its start deadline, in seconds; 0 is no limit.
-        execution_timeout_s: The time limit of an execution, in seconds; 0 is no limit.
+        start_deadline: Its start deadline, such as ``5m``; ``0s`` is no limit.
+        execution_timeout: The time limit of an execution; ``0s`` is no limit.
         consistency: Its consistency.
         definition: A `JobBody` that can be edited and sent; null in lists. It is plain JSON, since
             a newer node may have fields that a client does not know.
@@ -264,8 +264,8 @@ class JobView(View, frozen=True):
     paused_by: str = ""
     pause_reason: str = ""
     priority: int = 0
-    start_deadline_s: float = 0
-    execution_timeout_s: float = 0
+    start_deadline: str = "0s"
+    execution_timeout: str = "0s"
     consistency: str = "strict"
     definition: dict[str, Json] | None = None
     broken: str = ""

@@ -26,7 +26,7 @@ from rota.wire.documents import JobView, LimitsView, SandboxView, TaskSpecView
 STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "broken")
 LAST_STATUSES = ("success", "failed", "cancelled")
 NO_LIMIT = "0s"
-"""The timeout of a task without one."""
+"""A timeout or deadline that is not set."""
 
 
 @click.command(
@@ -184,8 +184,8 @@ def _print_job(job: JobView) -> None:
 
 
 def _deadlines_text(job: JobView) -> str:
-    starts = f"starts within {span(job.start_deadline_s)}" if job.start_deadline_s else ""
-    ends = f"ends within {span(job.execution_timeout_s)}" if job.execution_timeout_s else ""
+    starts = f"starts within {job.start_deadline}" if job.start_deadline != NO_LIMIT else ""
+    ends = f"ends within {job.execution_timeout}" if job.execution_timeout != NO_LIMIT else ""
     return ", ".join(filter(None, (starts, ends)))
 
 
