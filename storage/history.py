@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rota.core.model.execution import Execution, Task, in_place
+from rota.core.model.execution import Execution, ExecutionEnd, Task, in_place
 from rota.core.model.ids import ExecutionId, JobId, ShardId, job_of
 from rota.core.model.job import JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import version_key
 from rota.core.timing.instants import LATEST_INSTANT, Instant
 from rota.core.vocabulary.changes import Pointer, Record, StandInExecution, Table
-from rota.core.vocabulary.codec import Undecodable, decode_record
+from rota.core.vocabulary.codec import Undecodable, decode_end, decode_record
 from rota.core.vocabulary.commands import Past
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store
@@ -140,6 +140,15 @@ class History:
         end = _key(shard, Table.PAST_EXECUTION, min(before or beyond, beyond))
         for key, value in self._store.scan(Family.HIST, start, max(start, end), reverse=True):
             yield _shown(ExecutionId(key[3:].decode()), value)
+
+    def ends_of(
+        self, shard: ShardId, job_id: JobId, limit: int
+    ) -> Iterator[ExecutionEnd | UnreadableExecution]:
+        """Yield the ends of at most *limit* finished executions, latest fire time first."""
+        start = _key(shard, Table.PAST_EXECUTION, f"{job_id}-")
+        end = _key(shard, Table.PAST_EXECUTION, f"{job_id}.")
+        for key, value in self._store.scan(Family.HIST, start, end, reverse=True, limit=limit):
+            yield _end(ExecutionId(key[3:].decode()), value)
 
     def executions(
         self, before: str, among: Iterable[ShardId] | None = None
@@ -284,6 +293,13 @@ def _execution(value: bytes) -> Execution:
 def _shown(execution_id: ExecutionId, value: bytes) -> Execution | UnreadableExecution:
     try:
         return _execution(value)
+    except Undecodable as error:
+        return UnreadableExecution(execution_id, str(error))
+
+
+def _end(execution_id: ExecutionId, value: bytes) -> ExecutionEnd | UnreadableExecution:
+    try:
+        return decode_end(value)
     except Undecodable as error:
         return UnreadableExecution(execution_id, str(error))
 

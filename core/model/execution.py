@@ -175,6 +175,22 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     has_expired: bool = False
 
 
+class ExecutionEnd(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The first fields of `Execution`: a decoder leaves out its parameters, which may be long."""
+
+    id: ExecutionId
+    job_id: JobId
+    job_name: str
+    job_version: Count
+    status: ExecutionStatus
+    origin: Origin
+    fire_at: CheckedInstant
+    queued_at: CheckedInstant
+    open_count: Count
+    started_at: CheckedInstant = Instant(0)
+    finished_at: CheckedInstant = Instant(0)
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One task of one execution.
 

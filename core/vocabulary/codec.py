@@ -6,13 +6,13 @@ old one. A record of an unknown version is refused.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import RotaError
-from rota.core.model.execution import Execution, Task
+from rota.core.model.execution import Execution, ExecutionEnd, Task
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.vocabulary.changes import (
@@ -31,6 +31,8 @@ from rota.core.vocabulary.changes import (
     Table,
 )
 from rota.core.vocabulary.commands import TimerCommand
+
+T = TypeVar("T")
 
 RECORD_VERSION = 1
 
@@ -64,6 +66,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoders: Mapping[Table, "msgspec.msgpack.Decoder[Any]"] = {
     table: msgspec.msgpack.Decoder(kind) for table, kind in TYPES.items()
 }
+_end_decoder: "msgspec.msgpack.Decoder[ExecutionEnd]" = msgspec.msgpack.Decoder(ExecutionEnd)
 _body_decoder = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[RawChange, ...]])
 _due_decoder: "msgspec.msgpack.Decoder[TimerCommand]" = msgspec.msgpack.Decoder(TimerCommand)
 
@@ -87,6 +90,20 @@ def decode_record(table: Table, value: bytes) -> Record:
     Raises:
         Undecodable: *value* is of another format version, or damaged.
     """
+    record: Record = _decoded(_decoders[table], table, value)
+    return record
+
+
+def decode_end(value: bytes) -> ExecutionEnd:
+    """Return the first fields of a finished execution, decoded from its record.
+
+    Raises:
+        Undecodable: *value* is of another format version, or damaged in these fields.
+    """
+    return _decoded(_end_decoder, Table.PAST_EXECUTION, value)
+
+
+def _decoded(decoder: "msgspec.msgpack.Decoder[T]", table: Table, value: bytes) -> T:
     if not value or value[0] != RECORD_VERSION:
         found = value[0] if value else "nothing"
         raise Undecodable(
@@ -94,10 +111,9 @@ def decode_record(table: Table, value: bytes) -> Record:
             f"{RECORD_VERSION}: use the version of rota that wrote it"
         )
     try:
-        record: Record = _decoders[table].decode(memoryview(value)[1:])
+        return decoder.decode(memoryview(value)[1:])
     except UNDECODABLE as error:
         raise Undecodable(f"a record of table {table.name} is damaged: {error}") from error
-    return record
 
 
 def encode_change(change: Change) -> RawChange:

@@ -187,6 +187,39 @@ class LastExecutionView(View, frozen=True):
     reason: str = ""
 
 
+class LastSuccessView(View, frozen=True):
+    """The latest execution of a job that succeeded.
+
+    Attributes:
+        execution_id: Its id.
+        finished_at: When its last task ended.
+    """
+
+    execution_id: str
+    finished_at: InstantText
+
+
+class RecentView(View, frozen=True):
+    """The outcomes of the newest 100 finished executions and 100 fire times of a job.
+
+    The newest are those with the latest fire time; of a trigger, that is when it was requested.
+
+    Attributes:
+        counts: The number of these executions by status: ``success``, ``failed``, ``cancelled``,
+            and ``broken`` for those whose record cannot be read.
+        last_success: The newest of these executions that succeeded; null if none did.
+        failure_streak: How many of these executions in a row failed, from the newest on. Cancelled
+            and broken ones neither count nor end the row.
+        skip_streak: How many of these fire times in a row were skipped or missed, from the newest
+            on. A ledger entry that cannot be read neither counts nor ends the row.
+    """
+
+    counts: dict[str, int]
+    last_success: LastSuccessView | None
+    failure_streak: int
+    skip_streak: int
+
+
 class JobView(View, frozen=True):
     """A job.
 
@@ -221,6 +254,8 @@ class JobView(View, frozen=True):
         progress: The progress of that execution in percent; see `ExecutionView`.
         last_execution: Its finished execution with the latest fire time; null if there is none
             within the retention of the history, and in responses to requests that make changes.
+        recent: The outcomes of its newest executions and fire times; null in lists, and in
+            responses to requests that make changes.
         paused_at: When it was paused.
         paused_by: The caller that paused it.
         pause_reason: The reason of the pause.
@@ -260,6 +295,7 @@ class JobView(View, frozen=True):
     result: Json = None
     progress: int | None = None
     last_execution: LastExecutionView | None = None
+    recent: RecentView | None = None
     paused_at: InstantText | None = None
     paused_by: str = ""
     pause_reason: str = ""

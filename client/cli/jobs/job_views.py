@@ -154,6 +154,27 @@ def _last_text(job: JobView, at: Instant) -> str:
     return f"{ended}: {last.reason}" if last.reason else ended
 
 
+def _recent_text(job: JobView) -> str:
+    recent = job.recent
+    if recent is None:
+        return ""
+    counts = {status: count for status, count in recent.counts.items() if count}
+    parts: list[str] = []
+    if counts:
+        shown = ", ".join(f"{count} {each}" for each, count in counts.items())
+        success = recent.last_success
+        parts = [
+            f"{shown} of the newest {sum(counts.values())}",
+            f"last success {absolute(success.finished_at)} UTC" if success else "no success",
+        ]
+    if recent.failure_streak > 1:
+        parts.append(f"{recent.failure_streak} failures in a row")
+    if recent.skip_streak:
+        missed = counted(recent.skip_streak, "fire time", "fire times")
+        parts.append(f"the newest {missed} skipped or missed")
+    return "; ".join(parts)
+
+
 def _print_job(job: JobView) -> None:
     at = now()
     coming = f"{absolute(job.next_fire_at)} UTC, {relative(job.next_fire_at, at)}"
@@ -166,6 +187,7 @@ def _print_job(job: JobView) -> None:
             ("broken", job.broken),
             ("paused", _paused_text(job)),
             ("last", _last_text(job, at)),
+            ("recent", _recent_text(job)),
             ("schedule", schedule_text(job)),
             ("next", coming if job.next_fire_at else ""),
             ("misfire", f"{job.misfire}, grace {job.grace}"),

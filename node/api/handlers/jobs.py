@@ -22,7 +22,11 @@ from rota.node.api.documents.record_views import ledger_entry_view, next_fire_vi
 from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.idempotency import write_once
 from rota.node.api.handlers.job_references import resolve
-from rota.node.api.handlers.last_executions import ended_one_off, last_execution
+from rota.node.api.handlers.last_executions import (
+    ended_one_off,
+    last_execution,
+    recent_outcomes,
+)
 from rota.node.api.kinds.job_types import checked_parameters, with_template
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED, READING
@@ -137,6 +141,7 @@ async def get_job(request: RequestContext) -> web.Response:
     shown = replace(view, last_execution=last)
     if job.spec.is_one_off and last is not None and not view.execution_id:
         shown = ended_one_off(request, shown, last)
+    shown = replace(shown, recent=await recent_outcomes(request, job.id))
     return document(shown, headers={"ETag": f'"{view.version}"'})
 
 

@@ -1,12 +1,17 @@
 """The latest finished executions of jobs, as part of the documents of jobs."""
 
+from itertools import islice
+
 from msgspec.structs import replace
 
 from rota.core.model.execution import ExecutionStatus
 from rota.core.model.ids import ExecutionId, JobId
+from rota.core.timing.instants import LATEST_INSTANT, Instant
+from rota.node.api.documents.recent_outcomes import RECENT, End, Entry, recent_view
 from rota.node.api.documents.record_views import last_execution_view, result_of
 from rota.node.api.requests.request_context import RequestContext
-from rota.wire.documents import JobView, LastExecutionView
+from rota.node.system.pacing import Pace
+from rota.wire.documents import JobView, LastExecutionView, RecentView
 
 
 def last_execution(request: RequestContext, job_id: JobId) -> LastExecutionView | None:
@@ -19,6 +24,27 @@ def last_execution(request: RequestContext, job_id: JobId) -> LastExecutionView 
     past = request.node.history.executions_of(shard.id, job_id, None)
     latest = next(past, None)
     return None if latest is None else last_execution_view(latest)
+
+
+async def recent_outcomes(request: RequestContext, job_id: JobId) -> RecentView:
+    """Return the outcomes of the newest executions and fire times of a job.
+
+    At most `RECENT` executions and as many ledger entries are read.
+    """
+    shard = request.node.shards.of_id(job_id)
+    history, pace = request.node.history, Pace()
+    ends: list[End] = []
+    for end in history.ends_of(shard.id, job_id, RECENT):
+        ends.append(end)
+        await pace.rest()
+    entries: list[Entry] = []
+    newest = history.ledger(shard.id, job_id, Instant(0), LATEST_INSTANT, newest_first=True)
+    for entry in islice(newest, RECENT):
+        entries.append(entry)
+        await pace.rest()
+    # Its primary may have changed in a pause: the authority is checked before the response.
+    request.note_read(shard)
+    return recent_view(ends, entries)
 
 
 def ended_one_off(request: RequestContext, view: JobView, last: LastExecutionView) -> JobView:

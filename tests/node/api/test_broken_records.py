@@ -184,6 +184,25 @@ def test_an_execution_with_a_task_that_cannot_be_decoded_is_listed(tmp_path: Pat
     asyncio.run(main())
 
 
+def test_broken_records_are_counted_among_the_newest_of_a_job(tmp_path: Path) -> None:
+    async def main() -> None:
+        ended = await ended_executions(tmp_path)
+        odd, sound = ended.execution_ids
+        ended.damage(Table.PAST_EXECUTION, odd)
+        ended.damage(Table.LEDGER, ledger_key(ended.job_id, Instant(2 * HOUR), 0))
+
+        async with (
+            running_works(ended.store, tmp_path, life=2) as wiring,
+            serving(wiring) as client,
+        ):
+            recent = (await found(client, f"/jobs/{ended.job_id}"))["recent"]
+
+        assert recent["counts"] == {"success": 1, "failed": 0, "cancelled": 0, "broken": 1}
+        assert recent["lastSuccess"]["executionId"] == sound
+
+    asyncio.run(main())
+
+
 def test_a_ledger_entry_that_cannot_be_decoded_is_listed_as_broken(tmp_path: Path) -> None:
     async def main() -> None:
         ended = await ended_executions(tmp_path)

@@ -261,6 +261,26 @@ async def test_a_job_shows_its_finished_execution_with_the_latest_fire_time(tmp_
         assert await names(client, "lastStatus=cancelled") == []
 
 
+async def test_a_single_job_shows_the_outcomes_of_its_newest_executions(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        await create(client, "job")
+        ids = [
+            await run(client, "job", {"outcome": outcome})
+            for outcome in ("succeeded", "failed", "failed")
+        ]
+        _, job = await client.call("GET", "/api/v1/jobs/job")
+        _, page = await client.call("GET", "/api/v1/jobs")
+        _, success = await client.call("GET", f"/api/v1/executions/{ids[0]}")
+
+        assert job["recent"] == {
+            "counts": {"success": 1, "failed": 2, "cancelled": 0, "broken": 0},
+            "lastSuccess": {"executionId": ids[0], "finishedAt": success["finishedAt"]},
+            "failureStreak": 2,
+            "skipStreak": 0,
+        }
+        assert [each["recent"] for each in page["items"]] == [None]
+
+
 async def run(client: Client, name: str, parameters: Any) -> str:
     """Trigger a job, and return the id of its execution when that has ended."""
     body = {} if parameters is None else {"parameters": parameters}

@@ -56,6 +56,23 @@ def test_fields_of_a_job_have_the_names_and_forms_of_its_definition(
     assert job["tasks"][0]["timeout"] == job["definition"]["tasks"][0]["timeout"] == "2h"
 
 
+def test_a_shown_job_has_the_outcomes_of_its_newest_executions(rota: Rota) -> None:
+    rota("jobs", "create", "recent", "--", 'test "$ROTA_PARAMETERS" != 1')
+    before = rota("jobs", "show", "recent").out
+    for parameters in ("0", "1", "1"):
+        rota("trigger", "recent", "--parameters", parameters, "--wait")
+
+    shown = rota("jobs", "show", "recent").out
+
+    assert "recent  " not in before
+    assert re.search(
+        r"^recent +1 success, 2 failed of the newest 3; "
+        r"last success \d{4}-\S+ \S+ UTC; 2 failures in a row$",
+        shown,
+        re.MULTILINE,
+    )
+
+
 def test_a_single_word_of_command_is_a_line_for_the_shell(rota: Rota) -> None:
     rota("jobs", "create", "shell", "--", "echo a | tr a b")
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from rota.core.model.attempt import (
     Attempt,
@@ -50,6 +51,7 @@ from rota.core.vocabulary.codec import (
     Undecodable,
     decode_body,
     decode_change,
+    decode_end,
     decode_record,
     decode_timer_command,
     encode_body,
@@ -348,6 +350,19 @@ def test_a_record_without_its_newest_fields_gets_their_defaults() -> None:
     record = decode_record(Table.TASK, b"\x01" + short)
 
     assert record == Task(name="main", status=TaskStatus.READY)
+
+
+def test_the_end_of_an_execution_has_the_first_fields_of_its_record() -> None:
+    end = decode_end(encode_record(STOOD_IN_FOR))
+
+    assert Execution.__struct_fields__[: len(end.__struct_fields__)] == end.__struct_fields__
+    assert {name: getattr(STOOD_IN_FOR, name) for name in end.__struct_fields__} == asdict(end)
+
+
+def test_the_end_of_a_damaged_execution_is_refused() -> None:
+    for damaged in (b"", b"\x07\x90", b"\x01\xc1", b"\x01\x93\x01\x02\x03"):
+        with pytest.raises(Undecodable, match="PAST_EXECUTION"):
+            decode_end(damaged)
 
 
 def test_a_record_of_a_future_version_is_refused_and_says_so() -> None:
