@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rota.core.model.execution import Execution, ExecutionEnd, Task, in_place
-from rota.core.model.ids import ExecutionId, JobId, ShardId, job_of
+from rota.core.model.ids import (
+    ExecutionId,
+    JobId,
+    ShardId,
+    fire_execution_id,
+    instant_of,
+    job_of,
+)
 from rota.core.model.job import JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import version_key
@@ -42,6 +49,18 @@ class UnreadableExecution:
     def job_id(self) -> JobId:
         """Id of the job of this execution."""
         return job_of(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPosition:
+    """The position of an execution in the index by age that was kept when its age was over.
+
+    Attributes:
+        id: The id of an execution of its job at the position's instant. There need not be such an
+            execution: the id is for the order of a list and for cursors.
+    """
+
+    id: ExecutionId
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +171,11 @@ class History:
 
     def executions(
         self, before: str, among: Iterable[ShardId] | None = None
-    ) -> Iterator[Execution | UnreadableExecution]:
+    ) -> Iterator[Execution | UnreadableExecution | KeptPosition]:
         """Yield the finished executions of all shards, latest fire time first.
+
+        Executions that were kept when their age was over are left out: the index has them at the
+        instant of that decision. Their positions there are yielded, so that the caller can pause.
 
         Args:
             before: The key of `Table.PAST` to begin before: `NEWEST`, or see `past_before`.
@@ -162,8 +184,11 @@ class History:
         shards = map(ShardId, self._shards) if among is None else among
         streams = (self._pasts_down(shard, before, Table.PAST_EXECUTION) for shard in shards)
         # The streams are each in descending order of their keys, which begin with the instant.
-        for _, shard, pointer in heapq.merge(*streams, key=lambda past: past[0], reverse=True):
-            execution_id = ExecutionId(pointer.key)
+        for key, shard, pointer in heapq.merge(*streams, key=lambda past: past[0], reverse=True):
+            execution_id, at = ExecutionId(pointer.key), _instant(key)
+            if at != instant_of(execution_id):
+                yield KeptPosition(fire_execution_id(job_of(execution_id), at, 0))
+                continue
             value = self._store.get(Family.HIST, _key(shard, Table.PAST_EXECUTION, execution_id))
             if value is not None:
                 yield _shown(execution_id, value)
@@ -217,10 +242,17 @@ class History:
             tasks: tuple[str, ...] = ()
             if pointer.table == Table.PAST_EXECUTION:
                 tasks = self._task_names(shard, ExecutionId(pointer.key))
-            pasts.append(Past(instant=_instant(key), pointer=pointer, tasks=tasks))
+            pasts.append(Past(instant=_instant(key[3:]), pointer=pointer, tasks=tasks))
             if len(pasts) >= limit:
                 break
         return tuple(pasts)
+
+    def newest_of(self, shard: ShardId, job_id: JobId, count: int) -> set[ExecutionId]:
+        """Return the ids of the *count* finished executions of a job with the latest fire times."""
+        start = _key(shard, Table.PAST_EXECUTION, f"{job_id}-")
+        end = _key(shard, Table.PAST_EXECUTION, f"{job_id}.")
+        rows = self._store.scan(Family.HIST, start, end, reverse=True, limit=count)
+        return {ExecutionId(key[3:].decode()) for key, _ in rows}
 
     def _task_names(self, shard: ShardId, execution_id: ExecutionId) -> tuple[str, ...]:
         """Return the names of an execution's tasks, also of those that cannot be read."""
@@ -274,7 +306,7 @@ def _key(shard: ShardId, table: Table, key: str) -> bytes:
 
 
 def _instant(past_key: bytes) -> Instant:
-    return Instant(int(past_key[3:17], 16))
+    return Instant(int(past_key[:14], 16))
 
 
 def _decoded(table: Table, key: bytes, value: bytes) -> Record:

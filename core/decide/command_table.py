@@ -110,7 +110,7 @@ ROWS = (
         lambda it: f"account {it.ended.execution.id} {it.ended.node_id}",
     ),
     # Housekeeping.
-    Row(Forget, forget, lambda it: f"forget {len(it.pasts)}"),
+    Row(Forget, forget, lambda it: f"forget {len(it.pasts)} keep {len(it.kept)}"),
     Row(ForgetRequests, forget_requests, lambda _: "forget requests"),
 )
 

@@ -7,21 +7,43 @@ from rota.core.model.ids import ExecutionId, JobId, instant_of, job_of, schedule
 from rota.core.model.ledger import ledger_key
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.changes import Table, past_key
-from rota.core.vocabulary.commands import DeleteJob, Forget
+from rota.core.vocabulary.commands import DeleteJob, Forget, Past
 
 
 def forget(draft: Draft, command: Forget) -> None:
     """Delete the records that *command* names, with the ledger entries of their fires.
 
-    A one-off job goes with its history.
+    A one-off job goes with its history. The records that *command* keeps are deleted too if their
+    job is gone or is a one-off job.
     """
     for past in command.pasts:
-        _delete_one_off(draft, JobId(past.pointer.key.partition("-")[0].partition("/")[0]))
-        pointer = past.pointer
-        draft.drop(Table.PAST, past_key(past.instant, pointer))
-        draft.drop(Table(pointer.table), pointer.key)
-        if pointer.table == Table.PAST_EXECUTION:
-            _forget_execution(draft, ExecutionId(pointer.key), past.tasks)
+        _delete(draft, past)
+    for past in command.kept:
+        job = draft.job(_job_of(past))
+        if job is None or job.spec.is_one_off:
+            _delete(draft, past)
+        else:
+            _keep(draft, past)
+
+
+def _delete(draft: Draft, past: Past) -> None:
+    _delete_one_off(draft, _job_of(past))
+    pointer = past.pointer
+    draft.drop(Table.PAST, past_key(past.instant, pointer))
+    draft.drop(Table(pointer.table), pointer.key)
+    if pointer.table == Table.PAST_EXECUTION:
+        _forget_execution(draft, ExecutionId(pointer.key), past.tasks)
+
+
+def _keep(draft: Draft, past: Past) -> None:
+    """Give a record the age of this decision, so that it is examined again a period later."""
+    draft.drop(Table.PAST, past_key(past.instant, past.pointer))
+    draft.put(Table.PAST, past_key(draft.now, past.pointer), past.pointer)
+
+
+def _job_of(past: Past) -> JobId:
+    """Return the job that a record of the history belongs to."""
+    return JobId(past.pointer.key.partition("-")[0].partition("/")[0])
 
 
 def _delete_one_off(draft: Draft, job_id: JobId) -> None:

@@ -60,7 +60,9 @@ class Table(IntEnum):
     LEDGER = 35
     """job id/fire time/schedule -> LedgerEntry"""
     PAST = 36
-    """fire time/key -> Pointer: the records of the history by age, for listing and expiry"""
+    """fire time/key -> Pointer: the records of the history by age, for listing and expiry
+
+    An execution that is kept beyond its age is at the instant of that decision instead."""
     DUPLICATE = 37
     """execution id/node -> StandInExecution that the shard decided itself too"""
     PAST_VERSION = 38

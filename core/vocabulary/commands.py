@@ -298,9 +298,15 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Forget(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete old records of the history."""
+    """Delete old records of the history.
+
+    Attributes:
+        pasts: The records to delete.
+        kept: Old records that are among the newest of their job: kept while the job exists.
+    """
 
     pasts: tuple[Past, ...]
+    kept: tuple[Past, ...] = ()
 
 
 class ForgetRequests(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,13 +4,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
+from rota.core.model.ids import ExecutionId, ShardId, job_of
 from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant, later
-from rota.core.vocabulary.commands import Forget, ForgetRequests
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.commands import Forget, ForgetRequests, Past
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.executor.executor import Executor
 from rota.node.shards.fallback_shards import FallbackShards
 from rota.node.shards.local_shards import Shards
-from rota.node.shards.shard import Shard
+from rota.node.shards.shard import Answer, Shard
 from rota.node.shards.timers import Timers
 from rota.node.system.clock import Clock
 from rota.node.system.disk_guard import FoundSpace
@@ -26,6 +28,8 @@ LOOKS = 100
 """Checks of a shard for expired history in the time that history is kept."""
 LOOK_MAX = MINUTE
 """Longest period of these checks. Among ten million one takes a millisecond of the loop."""
+JOBS_PER_SLICE = 50
+"""Jobs whose newest executions are looked up without a pause: 1 ms for 10 executions each."""
 
 
 class Housekeeping:
@@ -37,6 +41,7 @@ class Housekeeping:
         timers: The timers of both.
         history: The history of the shards.
         keep_for: How long finished executions are kept.
+        keep_per_job: How many of the newest ones of each job are kept longer.
         look_for_space: Returns the space left on the disk.
         see_space: Called with each result.
         clock: The clock of this node.
@@ -50,6 +55,7 @@ class Housekeeping:
         history: History,
         *,
         keep_for: Duration,
+        keep_per_job: int,
         look_for_space: Callable[[], FoundSpace],
         see_space: Callable[[FoundSpace], None],
         clock: Clock,
@@ -59,6 +65,7 @@ class Housekeeping:
         self._timers = timers
         self._history = history
         self._keep_for = keep_for
+        self._keep_per_job = keep_per_job
         self._look_for_space = look_for_space
         self._see_space = see_space
         self._clock = clock
@@ -68,6 +75,9 @@ class Housekeeping:
             shard.id: later(clock.elapsed(), Duration(self._look_every * place // len(shards)))
             for place, shard in enumerate(shards)
         }
+        # Shards with a decision under way: before its commit the same records would be found again,
+        # and a kept one would get a second position.
+        self._forgetting: set[ShardId] = set()
 
     async def guard_disk(self) -> None:
         """Check the space on the disk periodically, until cancelled."""
@@ -88,19 +98,51 @@ class Housekeeping:
             before = Instant(self._clock.now() - self._keep_for)
             for shard in self._shards:
                 if shard.is_open:
-                    self._forget(shard, before)
+                    self._forget_requests(shard)
+                    await self._forget(shard, before)
                 await asyncio.sleep(0)
             for executor in executors:
                 await executor.expire(before)
 
-    def _forget(self, shard: Shard, before: Instant) -> None:
+    async def _forget(self, shard: Shard, before: Instant) -> None:
         now = self._clock.elapsed()
-        if now >= self._looks_at[shard.id]:
-            pasts = self._history.older_than(shard.id, before, FORGOTTEN_PER_SHARD)
-            if pasts:
-                self._shards.submit(shard, Forget(pasts=pasts))
-            if len(pasts) < FORGOTTEN_PER_SHARD:
-                self._looks_at[shard.id] = later(now, self._look_every)
+        if now < self._looks_at[shard.id] or shard.id in self._forgetting:
+            return
+        pasts = self._history.older_than(shard.id, before, FORGOTTEN_PER_SHARD)
+        if len(pasts) < FORGOTTEN_PER_SHARD:
+            self._looks_at[shard.id] = later(now, self._look_every)
+        if not pasts:
+            return
+        newest = await self._newest(shard, pasts)
+
+        def forgot(answer: Answer) -> None:
+            del answer  # What was refused is found again.
+            self._forgetting.discard(shard.id)
+
+        command = Forget(
+            pasts=tuple(past for past in pasts if past.pointer.key not in newest),
+            kept=tuple(past for past in pasts if past.pointer.key in newest),
+        )
+        self._forgetting.add(shard.id)
+        self._shards.submit(shard, command, forgot)
+
+    async def _newest(self, shard: Shard, pasts: Collection[Past]) -> set[str]:
+        """Return the ids of the newest executions of the jobs that *pasts* are of."""
+        if not self._keep_per_job:
+            return set()
+        jobs = dict.fromkeys(
+            job_of(ExecutionId(past.pointer.key))
+            for past in pasts
+            if past.pointer.table == Table.PAST_EXECUTION
+        )
+        newest: set[str] = set()
+        for number, job_id in enumerate(jobs, 1):
+            newest |= self._history.newest_of(shard.id, job_id, self._keep_per_job)
+            if number % JOBS_PER_SLICE == 0:
+                await asyncio.sleep(0)
+        return newest
+
+    def _forget_requests(self, shard: Shard) -> None:
         oldest = next(iter(shard.state.requests.values()), None)
         if oldest is not None and oldest.expires_at <= self._clock.now():
             self._shards.submit(shard, ForgetRequests())

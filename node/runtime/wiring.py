@@ -214,6 +214,7 @@ def _housekeeping(
         timers,
         history,
         keep_for=base.config.history,
+        keep_per_job=base.config.history_per_job,
         look_for_space=base.environment.look_for_space,
         see_space=see_space,
         clock=base.clock,

@@ -253,7 +253,7 @@ class JobView(View, frozen=True):
             the results of the tasks that no other task needs.
         progress: The progress of that execution in percent; see `ExecutionView`.
         last_execution: Its finished execution with the latest fire time; null if there is none
-            within the retention of the history, and in responses to requests that make changes.
+            in the history, and in responses to requests that make changes.
         recent: The outcomes of its newest executions and fire times; null in lists, and in
             responses to requests that make changes.
         paused_at: When it was paused.

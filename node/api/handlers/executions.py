@@ -51,7 +51,7 @@ from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.node.system.pacing import Pace
-from rota.storage.history import NEWEST, UnreadableExecution, past_before
+from rota.storage.history import NEWEST, KeptPosition, UnreadableExecution, past_before
 from rota.wire.documents import (
     ExecutionList,
     ExecutionView,
@@ -294,8 +294,10 @@ async def _shard_to_list(request: RequestContext) -> Shard | None:
 async def list_executions(request: RequestContext) -> web.Response:
     """List executions of one job or of all jobs, latest fire time first.
 
-    At most 10,000 executions are examined for one page. With a filter, a page may therefore have
-    fewer than ``limit`` executions, or none, and still a ``nextCursor``.
+    The list of all jobs has the executions within the retention (setting `history`), that of one
+    job also the newest ones that are kept longer (`history_per_job`). At most 10,000 executions are
+    examined for one page, of all jobs including those that are kept longer. A page may therefore
+    have fewer than ``limit`` executions, or none, and still a ``nextCursor``.
     """
     request.principal.check(Verb.READ, "*")
     if named := JOB.of(request):
@@ -317,8 +319,8 @@ async def list_executions(request: RequestContext) -> web.Response:
 
 
 Listed = Execution | UnreadableExecution
-Stream = Callable[[], Iterable[Listed]]
-"""Yields executions, newest first."""
+Stream = Callable[[], Iterable[Listed | KeptPosition]]
+"""Yields executions, newest first, and positions that are not listed."""
 
 
 async def _page(
@@ -343,7 +345,7 @@ async def _page(
             break
         last = execution.id
         examined += 1
-        if matches(execution):
+        if not isinstance(execution, KeptPosition) and matches(execution):
             items.append(execution_view(execution))
     for shard in shards:
         # Its primary may have changed in a pause: the authority is checked before the response.
@@ -381,7 +383,7 @@ def _order_of(execution_id: ExecutionId) -> tuple[Instant, ExecutionId]:
     return instant_of(execution_id), execution_id
 
 
-def _order(execution: Listed) -> tuple[Instant, ExecutionId]:
+def _order(execution: Listed | KeptPosition) -> tuple[Instant, ExecutionId]:
     return _order_of(execution.id)
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.model.execution import Execution, ExecutionStatus, Origin
 from rota.core.model.ids import ExecutionId, JobId, ShardId, instant_of, trigger_execution_id
-from rota.core.timing.instants import Duration, Instant
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.vocabulary.changes import Pointer, Table, past_key
 from rota.core.vocabulary.codec import encode_record
-from rota.core.vocabulary.commands import DeleteJob, Trigger
+from rota.core.vocabulary.commands import DeleteJob, Forget, Trigger
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output, Reported
 from rota.executor.warden.proxies import RightOf
 from rota.node.attempts.local_attempts import AttemptExecutors
@@ -29,6 +29,7 @@ from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
 from support.in_process import (
+    Client,
     HeldStore,
     running_works,
     save,
@@ -247,6 +248,45 @@ def test_executions_of_one_namespace_are_listed_alone(node: Rotad) -> None:
     items = node.call("GET", "/api/v1/executions?namespace=here")["items"]
 
     assert [each["job"] for each in items] == ["here/job"]
+
+
+async def test_executions_kept_beyond_their_age_are_in_the_list_of_their_job_alone(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        job_id = await save(wiring.context.shards, "job")
+        ids = [await run_to_end(client) for _ in range(5)]
+        shard = wiring.context.shards.of_id(job_id)
+        await wiring.context.shards.settled(shard)
+        later_than_all = Instant(wiring.context.clock.now() + 60 * SECOND)
+        pasts = wiring.context.history.older_than(shard.id, later_than_all, 100)
+        await wiring.context.shards.ask(shard, Forget(pasts=(), kept=pasts[:3]))
+        newest = await run_to_end(client)
+
+        assert await listed(client, "limit=100") == [newest, *ids[:2:-1]]
+        assert await listed(client, "limit=1") == [newest, *ids[:2:-1]]
+        assert await listed(client, f"limit=1&jobId={job_id}") == [newest, *ids[::-1]]
+
+
+async def run_to_end(client: Client) -> str:
+    """Trigger the job, and return the id of its execution when that has ended."""
+    _, made = await client.call("POST", "/api/v1/jobs/job/trigger", {})
+    path = f"/api/v1/executions/{made['executionId']}/wait?timeout=20s"
+    _, ended = await client.call("GET", path)
+    assert ended["finishedAt"], ended
+    return str(made["executionId"])
+
+
+async def listed(client: Client, query: str) -> list[str]:
+    """Return the ids on all pages of a list of executions."""
+    found: list[str] = []
+    cursor = ""
+    while True:
+        _, page = await client.call("GET", f"/api/v1/executions?{query}{cursor}")
+        found += [each["executionId"] for each in page["items"]]
+        if not page["nextCursor"]:
+            return found
+        cursor = f"&cursor={page['nextCursor']}"
 
 
 def past(number: int, job_id: JobId) -> Execution:

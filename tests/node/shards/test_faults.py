@@ -188,6 +188,29 @@ def test_old_history_goes(tmp_path: Path) -> None:
             node.call("GET", f"/api/v1/executions/{execution_id}")
 
 
+def test_the_newest_executions_of_a_job_stay_until_it_is_deleted(tmp_path: Path) -> None:
+    with Rotad(tmp_path / "data", "--history", "1s", "--history-per-job", "3") as node:
+        node.start()
+        job_id = node.create(name="job", type="scripted")["jobId"]
+        ids = [node.trigger("job") for _ in range(5)]
+        for execution_id in ids:
+            node.ended(execution_id)
+
+        def left() -> list[str]:
+            page = node.call("GET", f"/api/v1/executions?jobId={job_id}")
+            return [each["executionId"] for each in page["items"]]
+
+        node.wait_until(lambda: len(left()) == 3, timeout_s=15)
+        node.wait_until(lambda: not node.call("GET", "/api/v1/executions")["items"], timeout_s=15)
+        kept = left()
+        tasks = node.call("GET", f"/api/v1/executions/{ids[-1]}")["tasks"]
+        node.call("DELETE", "/api/v1/jobs/job")
+
+        assert kept == sorted(ids, reverse=True)[:3]
+        assert tasks["main"]["status"] == "success"
+        node.wait_until(lambda: not left(), timeout_s=15)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"

@@ -283,7 +283,9 @@ class _ShardUnderFire(RuleBasedStateMachine):
                     with pytest.raises(Refused, match="stale_attempt"):
                         shard.do(report)
             case _:
-                shard.do(Forget(pasts=shard.pasts()))
+                pasts = shard.pasts()
+                count = data.draw(st.integers(0, len(pasts)))
+                shard.do(Forget(pasts=pasts[count:], kept=pasts[:count]))
                 self.past.clear()
 
     def take_over(self, *, is_start: bool) -> None:

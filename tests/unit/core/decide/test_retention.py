@@ -1,10 +1,12 @@
 """Old history goes, and takes with it only what is its own."""
 
+from msgspec.structs import replace
+
 from rota.core.model.job import Misfire, Overlap
 from rota.core.timing.instants import HOUR, MINUTE, Duration
 from rota.core.vocabulary.changes import Table
-from rota.core.vocabulary.commands import Forget
-from unit.core.shard import Shard, every, task
+from rota.core.vocabulary.commands import DeleteJob, Forget
+from unit.core.shard import Shard, every, job, task
 
 
 def test_forgetting_everything_leaves_no_history() -> None:
@@ -82,6 +84,72 @@ def test_forgetting_touches_nothing_that_is_not_finished() -> None:
     assert shard.live() == [live]
     assert shard.status(live) == "running"
     assert job_id in shard.state.jobs
+
+
+def test_what_is_kept_gets_the_age_of_the_decision_and_stays_as_it_is() -> None:
+    shard = Shard()
+    shard.save(schedules=every("* * * * *"))
+    shard.pass_time(MINUTE)
+    (execution_id,) = shard.live()
+    shard.finish(execution_id)
+    shard.pass_time(HOUR)
+    before = {key: row for key, row in shard.rows.items() if key[0] is not Table.PAST}
+    (first,) = (past for past in shard.pasts() if past.pointer.key == execution_id)
+
+    shard.do(Forget(pasts=(), kept=(first,)))
+
+    assert {key: row for key, row in shard.rows.items() if key[0] is not Table.PAST} == before
+    (moved,) = (past for past in shard.pasts() if past.pointer.key == execution_id)
+    assert moved == replace(first, instant=moved.instant)
+    assert moved.instant >= shard.clock
+
+
+def test_what_was_kept_can_be_deleted_later_with_its_ledger_entry() -> None:
+    shard = Shard()
+    shard.save(schedules=every("* * * * *"))
+    shard.pass_time(MINUTE)
+    (execution_id,) = shard.live()
+    shard.finish(execution_id)
+    shard.do(Forget(pasts=(), kept=shard.pasts()))
+    shard.pass_time(Duration(30))
+
+    shard.do(Forget(pasts=shard.pasts()))
+
+    assert [key for key in shard.rows if key[0] >= Table.HISTORY] == []
+
+
+def test_nothing_is_kept_of_a_job_that_is_gone() -> None:
+    shard = Shard()
+    job_id = shard.save(schedules=every("* * * * *"))
+    shard.pass_time(MINUTE)
+    shard.finish(shard.live()[0])
+    shard.do(Forget(pasts=(), kept=shard.pasts()))
+    shard.do(DeleteJob(job_id=job_id))
+
+    shard.do(Forget(pasts=(), kept=shard.pasts()))
+
+    assert [key for key in shard.rows if key[0] >= Table.HISTORY] == []
+
+
+def test_a_one_off_job_goes_with_what_would_be_kept_of_it() -> None:
+    shard = Shard()
+    shard.finish(shard.trigger(shard.save_spec(replace(job(), is_one_off=True))))
+
+    shard.do(Forget(pasts=(), kept=shard.pasts()))
+
+    assert shard.state.jobs == {}
+    assert [key for key in shard.rows if key[0] >= Table.HISTORY] == []
+
+
+def test_keeping_twice_leaves_one_pointer_if_it_is_found_in_between() -> None:
+    shard = Shard()
+    shard.finish(shard.run())
+    for _ in range(2):
+        shard.pass_time(MINUTE)
+        shard.do(Forget(pasts=(), kept=shard.pasts()))
+
+    (moved,) = shard.pasts()
+    assert moved.instant >= shard.clock
 
 
 def test_forgetting_twice_does_no_harm() -> None:
