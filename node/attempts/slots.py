@@ -10,7 +10,7 @@ from itertools import count
 from typing import NamedTuple
 
 from rota.core.model.attempt import Selector
-from rota.core.model.ids import NodeId, Session
+from rota.core.model.ids import ExecutionId, NodeId, Session
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Command, StartTask
@@ -74,6 +74,10 @@ class WaitQueue:
             self.order = [each for each in self.order if each[2] in self._shards]
             heapq.heapify(self.order)
 
+    def in_order(self) -> Iterator[StartTask]:
+        """Yield the commands that wait, in their order; costs O(n log n)."""
+        return (command for _, _, command in sorted(self.order) if command in self._shards)
+
     def forget(self, shard: Shard) -> None:
         """Remove all commands of *shard*."""
         for command in [each for each, whose in self._shards.items() if whose is shard]:
@@ -136,6 +140,19 @@ class SlotTable:
     def wanted(self) -> Mapping[Selector, int]:
         """The number of waiting tasks, by the labels that they require."""
         return {selector: len(queue) for selector, queue in self._waiting.items()}
+
+    def places_of(self, execution_id: ExecutionId) -> dict[str, int]:
+        """Return, for each waiting task of an execution, how many tasks are before it.
+
+        Only tasks that require the same labels of a node count. Costs O(w log w) for w waiting
+        tasks.
+        """
+        return {
+            command.task: place
+            for queue in self._waiting.values()
+            for place, command in enumerate(queue.in_order())
+            if command.execution_id == execution_id
+        }
 
     def first_waits(self) -> list[FirstWait]:
         """Return the first waiting task of each set of required labels."""

@@ -10,7 +10,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
-from rota.core.model.execution import Execution, ExecutionStatus, Task, in_place
+from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus, in_place
 from rota.core.model.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant, parse_duration, seconds
@@ -137,7 +137,24 @@ async def _complete_view(request: RequestContext, execution_id: ExecutionId) -> 
         first, *duplicates = duplicates
         execution = replace(first.execution, stand_in=first.node_id)
         tasks = in_place(first.tasks)
-    return execution_view(execution, tasks, duplicates)
+    return execution_view(execution, _with_places(request, execution, tasks), duplicates)
+
+
+def _with_places(
+    request: RequestContext, execution: Execution, tasks: dict[str, Task]
+) -> dict[str, Task]:
+    """Return *tasks* with the places of those that wait for a slot as their reasons."""
+    if not any(task.status is TaskStatus.READY for task in tasks.values()):
+        return tasks
+    table = request.node.attempts.slot_table
+    slots = f"waits for a slot: {table.used} of {table.slots} used"
+    places = table.places_of(execution.id)
+    return {
+        name: replace(task, reason=f"{task.reason or slots}, {places[name]} before it")
+        if name in places
+        else task
+        for name, task in tasks.items()
+    }
 
 
 @operations.declare(

@@ -34,6 +34,7 @@ from support.in_process import (
     failing_node,
     running_works,
     save,
+    serving,
     spec_of,
     submit,
     trigger,
@@ -190,6 +191,29 @@ async def test_a_job_of_high_priority_gets_the_next_slot(tmp_path: Path) -> None
         await until(lambda: bool(_running(shards)))
 
         assert _running(shards) == [urgent]
+
+
+async def test_a_task_that_waits_for_a_slot_shows_the_number_of_tasks_before_it(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running_works(HeldStore(), tmp_path, slots=1) as wiring,
+        serving(wiring) as client,
+    ):
+        shards, reasons = wiring.context.shards, list[str]()
+        for name in ("running", "first", "second", "urgent"):
+            priority = 10 if name == "urgent" else 0
+            job_id = await save(shards, name, parameters=LONG, priority=priority)
+            execution_id = await trigger(shards, job_id)
+            _, shown = await client.call("GET", f"/api/v1/executions/{execution_id}")
+            reasons.append(shown["tasks"]["main"]["reason"])
+
+        assert reasons == [
+            "",
+            "waits for a slot: 1 of 1 used, 0 before it",
+            "waits for a slot: 1 of 1 used, 1 before it",
+            "waits for a slot: 1 of 1 used, 0 before it",
+        ]
 
 
 async def test_cancelled_waiting_tasks_do_not_accumulate(tmp_path: Path) -> None:
