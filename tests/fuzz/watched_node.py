@@ -52,12 +52,17 @@ async def run(config: NodeConfig) -> None:
     log.info("loop watched", extra={"held_ms": held_ms, "late_ms": late_ms})
 
 
+TESTING = "--testing-executors"
+
+
 def main(argv: list[str]) -> None:
     """Run a node with the flags that follow the name of its module."""
     flags = argv[argv.index("rota.node") + 1 :]
+    flags.remove(TESTING)  # The only flag without a value.
     names = (flag.removeprefix("--").replace("-", "_") for flag in flags[::2])
     given = dict(zip(names, flags[1::2], strict=True))
-    config = load_config(None, {}, {**given, "data_dir": Path(given["data_dir"])})
+    flagged = {**given, "data_dir": Path(given["data_dir"]), "testing_executors": True}
+    config = load_config(None, {}, flagged)
     begin_logging(config.log_level)
     uvloop.run(run(config))
 

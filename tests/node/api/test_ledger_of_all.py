@@ -77,7 +77,7 @@ async def test_fire_times_that_fired_are_not_listed(wiring: NodeWiring, client: 
     _, ledger = await client.call("GET", "/api/v1/jobs/fires/ledger")
 
     assert [each["outcome"] for each in ledger["items"]] == ["fired"]
-    assert ledger["items"][0]["jobId"] is None
+    assert ledger["items"][0]["jobId"] == job["jobId"]
     assert job["jobId"]
     assert await listed(client) == []
 

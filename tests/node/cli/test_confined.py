@@ -89,7 +89,7 @@ def test_sandboxes_and_limits_are_shown_where_there_are_any(rota: Rota) -> None:
 
     titles, row = kept.splitlines()[-2:]
     assert titles.split()[4:6] == ["SANDBOX", "LIMITS"]
-    assert "strict, no network, /a:/a:ro  1.5 cpu, 1.0GiB, 50 processes" in row
+    assert "strict, no network, /a:/a:ro  1.5 cpu, 1GiB, 50 processes" in row
     assert not {"SANDBOX", "LIMITS"} & set(free.split())
     assert "strict, network" in online
 
