@@ -17,10 +17,10 @@ HISTORY ?= 1000000
 FROM ?= 0
 
 .PHONY: help demo dev test contract fuzz check format docs generate sim mutants chaos chaos-many chaos-mutants \
-	containers bench bench-smoke bench-peers bench-parts dist lock pin-images clean
+	containers bench bench-smoke bench-overload bench-peers bench-parts dist lock pin-images clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(USABLE) ## Start a node, run the example jobs, print their starts and lateness
 	@$(BIN)/python examples/demo.py
@@ -93,6 +93,9 @@ bench: $(READY) programs ## Measure, an hour or two: make bench SCENARIO="bulk s
 
 bench-smoke: $(READY) programs ## Compare rota with a bare journal and link, to detect regressions; a minute
 	$(BIN)/python -m bench.smoke
+
+bench-overload: $(READY) programs ## Three nodes beside four busy loops for five minutes: no takeover, no missed fire
+	$(BIN)/python -m bench.overload --minutes 5
 
 bench-peers: ROUNDS := 3
 bench-peers: $(READY) programs ## Other schedulers beside rota in one run: make bench-peers PEERS="celery dramatiq"

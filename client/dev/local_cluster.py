@@ -18,6 +18,9 @@ from rota.client.dev.local_node import LocalNode, NodeNotStarted
 from rota.client.dev.ports import free_port
 
 RESTART_S = 5.0
+SESSION_TTL = "15s"
+"""Time to live of sessions under `rota dev`: three times that of `rotad`. One busy machine delays
+the renewals of all nodes and etcd, and the end of a process is noticed without it."""
 COPIES_MAX = 3
 
 
@@ -27,6 +30,8 @@ class LocalCluster:
     Args:
         folder: Directory of all data.
         size: Number of nodes, at least 2.
+        session_ttl: Time to live of sessions, if this start founds the cluster; None for the
+            default of `rotad`. A folder keeps what it was founded with.
         port: API port of the first node; that of the next is 2 higher, and each peer port is 1
             higher than its API port. 0 for free ports.
         slots: Slots of each node; None for the default.
@@ -37,7 +42,14 @@ class LocalCluster:
     """
 
     def __init__(
-        self, folder: Path, size: int, *, port: int, slots: int | None, log_level: str
+        self,
+        folder: Path,
+        size: int,
+        *,
+        port: int,
+        slots: int | None,
+        log_level: str,
+        session_ttl: str | None = None,
     ) -> None:
         self.folder = folder
         self.etcd = LocalEtcd(folder)
@@ -45,6 +57,8 @@ class LocalCluster:
         self._due: dict[str, float] = {}
         """Times at which killed nodes are restarted."""
         self._told: set[str] = set()
+        session_ttl = _founded_with(folder, session_ttl)
+        session_flags = () if session_ttl is None else ("--session-ttl", session_ttl)
         for number in range(size):
             name = f"n{number + 1}"
             api_port = port + 2 * number if port else free_port()
@@ -60,7 +74,7 @@ class LocalCluster:
                     "--etcd-user", USER,
                     "--etcd-password-file", str(self.etcd.password_file),
                     "--peer-listen", f"127.0.0.1:{peer_port}",
-                    "--replicas", str(min(size, COPIES_MAX)),
+                    "--replicas", str(min(size, COPIES_MAX)), *session_flags,
                 ),
             )  # fmt: skip
 
@@ -127,6 +141,21 @@ class LocalCluster:
             if "etcd" not in self._told:
                 say(f"etcd ended; {self.etcd.log_path} has the reason. Open shards continue")
             self._told.add("etcd")
+
+
+def _founded_with(folder: Path, session_ttl: str | None) -> str | None:
+    """Return the session's time to live of a folder's cluster; write it if the folder is new.
+
+    Nodes do not start with another one than that of their cluster.
+    """
+    path = folder / "session_ttl"
+    if path.exists():
+        return path.read_text().strip()
+    if session_ttl is None or (folder / "etcd").exists():
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(session_ttl + "\n")
+    return session_ttl
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from types import FrameType
 import rota
 from rota.client.cli.display.printing import out, say
 from rota.client.dev.demo_jobs import save_demo_jobs
-from rota.client.dev.local_cluster import LocalCluster, folder_for_a_while
+from rota.client.dev.local_cluster import SESSION_TTL, LocalCluster, folder_for_a_while
 
 LOOK_S = 0.2
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -44,7 +44,9 @@ def run_cluster(
     """
     place = nullcontext(data_dir.absolute()) if data_dir else folder_for_a_while()
     with _until_stopped(), place as folder:
-        cluster = LocalCluster(folder, size, port=port, slots=slots, log_level=log_level)
+        cluster = LocalCluster(
+            folder, size, port=port, slots=slots, log_level=log_level, session_ttl=SESSION_TTL
+        )
         with cluster:
             if has_demo:
                 save_demo_jobs(cluster.urls)
