@@ -254,8 +254,8 @@ class JobView(View, frozen=True):
         progress: The progress of that execution in percent; see `ExecutionView`.
         last_execution: Its finished execution with the latest fire time; null if there is none
             in the history, and in responses to requests that make changes.
-        recent: The outcomes of its newest executions and fire times; null in lists, and in
-            responses to requests that make changes.
+        recent: The outcomes of its newest executions and fire times; null without any, in lists,
+            and in responses to requests that make changes.
         paused_at: When it was paused.
         paused_by: The caller that paused it.
         pause_reason: The reason of the pause.

@@ -26,10 +26,10 @@ def last_execution(request: RequestContext, job_id: JobId) -> LastExecutionView 
     return None if latest is None else last_execution_view(latest)
 
 
-async def recent_outcomes(request: RequestContext, job_id: JobId) -> RecentView:
+async def recent_outcomes(request: RequestContext, job_id: JobId) -> RecentView | None:
     """Return the outcomes of the newest executions and fire times of a job.
 
-    At most `RECENT` executions and as many ledger entries are read.
+    At most `RECENT` executions and as many ledger entries are read. None if there are none.
     """
     shard = request.node.shards.of_id(job_id)
     history, pace = request.node.history, Pace()
@@ -44,7 +44,7 @@ async def recent_outcomes(request: RequestContext, job_id: JobId) -> RecentView:
         await pace.rest()
     # Its primary may have changed in a pause: the authority is checked before the response.
     request.note_read(shard)
-    return recent_view(ends, entries)
+    return recent_view(ends, entries) if ends or entries else None
 
 
 def ended_one_off(request: RequestContext, view: JobView, last: LastExecutionView) -> JobView:
