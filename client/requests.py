@@ -353,14 +353,12 @@ def trigger(
     dry_run: bool,
 ) -> Call[TriggeredView]:
     """Return the call that starts an execution."""
-    return Call(
-        "POST",
+    return _starting(
         f"{_job_path(named)}/trigger",
-        _as(TriggeredView),
+        TriggerBody(parameters=parameters),
         query={"namespace": namespace, **_dry(dry_run)},
-        body=as_json(TriggerBody(parameters=parameters)),
-        headers=_traced(traceparent),
-        key=key or _mint_key(),
+        key=key,
+        traceparent=traceparent,
         is_write=not dry_run,
         slot=_slot(named, namespace),
     )
@@ -375,16 +373,37 @@ def rerun(
     dry_run: bool,
 ) -> Call[TriggeredView]:
     """Return the call that runs an execution again."""
+    return _starting(
+        f"{_execution_path(execution_id)}/rerun",
+        body,
+        query=_dry(dry_run),
+        key=key,
+        traceparent=traceparent,
+        is_write=not dry_run,
+        slot=_slot_of_execution(execution_id),
+    )
+
+
+def _starting(
+    path: str,
+    body: TriggerBody | RerunBody,
+    *,
+    query: Query,
+    key: str | None,
+    traceparent: str | None,
+    is_write: bool,
+    slot: Slot | None,
+) -> Call[TriggeredView]:
     return Call(
         "POST",
-        f"{_execution_path(execution_id)}/rerun",
+        path,
         _as(TriggeredView),
-        query=_dry(dry_run),
+        query=query,
         body=as_json(body),
         headers=_traced(traceparent),
         key=key or _mint_key(),
-        is_write=not dry_run,
-        slot=_slot_of_execution(execution_id),
+        is_write=is_write,
+        slot=slot,
     )
 
 

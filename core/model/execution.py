@@ -131,24 +131,16 @@ class Hold(Enum):
     DEPENDENCIES = "dependencies"
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One execution of a whole job; its tasks have separate records.
+class ExecutionEnd(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """How an execution ended: the first fields of its record.
+
+    A read of many executions decodes no others: the parameters may be 120 kB.
 
     Attributes:
         fire_at: When it was due; for a trigger, the instant of the request.
+        open_count: Tasks not yet in a final state.
         started_at: When its first attempt began to run; 0 before.
         finished_at: When it ended; 0 before.
-        reason: The reason of its end, where that is not obvious.
-        open_count: Tasks not yet in a final state.
-        failed_count: Tasks that failed.
-        cancelled_at: When its cancellation was requested, or its time was over; 0 before.
-        traceparent: The trace (W3C) of the request that created it; empty for none.
-        result_bytes: Total size of the results of its tasks.
-        stand_in: The stand-in that ran it; empty if its shard's primary did.
-        rerun_of: The finished execution that it runs again; empty if it is no rerun.
-        expires_at: The instant by which it has to start or, once it has started, to end; 0 for no
-            limit.
-        has_expired: Whether it was stopped for that reason, at *cancelled_at*.
     """
 
     id: ExecutionId
@@ -162,6 +154,23 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     open_count: Count
     started_at: CheckedInstant = Instant(0)
     finished_at: CheckedInstant = Instant(0)
+
+
+class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
+    """One execution of a whole job; its tasks have separate records.
+
+    Attributes:
+        failed_count: Tasks that failed.
+        cancelled_at: When its cancellation was requested, or its time was over; 0 before.
+        reason: The reason of its end, where that is not obvious.
+        traceparent: The trace (W3C) of the request that created it; empty for none.
+        result_bytes: Total size of the results of its tasks.
+        stand_in: The stand-in that ran it; empty if its shard's primary did.
+        rerun_of: The finished execution that it runs again; empty if it is no rerun.
+        expires_at: The deadline of its start or, once it has started, of its end; 0 for none.
+        has_expired: Whether it was stopped at *cancelled_at* because its time was over.
+    """
+
     failed_count: Count = 0
     cancelled_at: CheckedInstant = Instant(0)
     hold: Hold = Hold.NONE
@@ -173,22 +182,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     rerun_of: ExecutionId = ExecutionId("")
     expires_at: CheckedInstant = Instant(0)
     has_expired: bool = False
-
-
-class ExecutionEnd(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The first fields of `Execution`: a decoder leaves out its parameters, which may be long."""
-
-    id: ExecutionId
-    job_id: JobId
-    job_name: str
-    job_version: Count
-    status: ExecutionStatus
-    origin: Origin
-    fire_at: CheckedInstant
-    queued_at: CheckedInstant
-    open_count: Count
-    started_at: CheckedInstant = Instant(0)
-    finished_at: CheckedInstant = Instant(0)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

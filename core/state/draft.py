@@ -117,7 +117,8 @@ class Draft:
 
     def graph(self, job_id: JobId, version: int) -> Graph:
         """Return the graph of a job's *version*, which must be current or have executions."""
-        return self._graphs.get((job_id, version)) or self.state.graph(job_id, version)
+        added = self._graphs.get((job_id, version)) if self._graphs else None
+        return added or self.state.graph(job_id, version)
 
     def checkpoint(self, execution_id: ExecutionId, task: str) -> bytes:
         """Return the checkpoint for the next attempt of a task; empty if none is saved."""

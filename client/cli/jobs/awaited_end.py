@@ -1,7 +1,11 @@
 """The wait for the end of an execution that a command has started."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from rota.client.cli.display.printing import OutputCopy, say
 from rota.client.cli.display.progress import (
@@ -11,39 +15,96 @@ from rota.client.cli.display.progress import (
     print_output_of_only_task,
 )
 from rota.client.cli.display.show import show_one
-from rota.client.cli.display.table_columns import EXECUTION
+from rota.client.cli.display.table_columns import EXECUTION, TRIGGERED
 from rota.client.cli.human import took
-from rota.client.cli.inputs.options import connect_async
+from rota.client.cli.inputs.options import as_seconds, connect_async
 from rota.client.cli.jobs.execution_views import print_execution
 from rota.client.cli.jobs.followed_tasks import follow_tasks
 from rota.client.errors import NodeFailed, TooBusy, Unreachable, WaitTimedOut
-from rota.wire.documents import ExecutionView
+from rota.wire.documents import ExecutionView, TriggeredView
 
 if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
     from rota.client.client import Client
 
 
-def wait_for_end(
-    client: "Client", execution_id: str, form: str, *, is_followed: bool, timeout_s: float | None
-) -> int:
-    """Wait for the end of an execution and print it; return the exit status.
+F = TypeVar("F", bound=Callable[..., Any])  # Any: functions of every kind
 
-    Args:
-        client: Of the node.
-        execution_id: The execution.
-        form: In which it is printed.
-        is_followed: Whether the output of all tasks is printed as it is written.
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """How a command waits for the execution that it starts.
+
+    Attributes:
+        is_waited_for: Whether it waits.
+        is_followed: Whether it waits, and prints the output of all tasks as it is written.
         timeout_s: The maximum wait; None for any.
+        is_dry: Whether nothing is started.
 
     Raises:
-        WaitTimedOut: It has not ended after *timeout_s*.
+        click.UsageError: A dry run is to be waited for.
     """
+
+    is_waited_for: bool
+    is_followed: bool
+    timeout_s: float | None
+    is_dry: bool
+
+    def __post_init__(self) -> None:
+        if self.is_dry and (self.is_waited_for or self.is_followed):
+            raise click.UsageError("a dry run makes no execution to wait for")
+
+
+def waiting_options(command: F) -> F:
+    """Add the options of `Waiting`, except that of a dry run."""
+    options = (
+        click.option(
+            "--wait",
+            "is_waited_for",
+            is_flag=True,
+            help="Wait for its end, and print the output of a single task; exit with 1 unless it "
+            "succeeds.",
+        ),
+        click.option(
+            "-f",
+            "--follow",
+            "is_followed",
+            is_flag=True,
+            help="Wait, and print the output of all tasks as it is written.",
+        ),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            metavar="DURATION",
+            callback=as_seconds,
+            help="Maximum wait, such as 10m.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def show_started(client: "Client", made: TriggeredView, waiting: Waiting, form: str) -> int:
+    """Print an execution that a command has started, or its end; return the exit status.
+
+    Raises:
+        WaitTimedOut: It has not ended after the maximum wait.
+    """
+    if waiting.is_waited_for or waiting.is_followed:
+        return _wait(client, made.execution_id, waiting, form)
+    show_one(made, TRIGGERED, form)
+    if waiting.is_dry:
+        say("dry run: nothing is changed")
+    return 0
+
+
+def _wait(client: "Client", execution_id: str, waiting: Waiting, form: str) -> int:
     say(f"execution {execution_id}")
     try:
-        if is_followed:
-            execution = asyncio.run(_followed(execution_id, timeout_s))
+        if waiting.is_followed:
+            execution = asyncio.run(_followed(execution_id, waiting.timeout_s))
         else:
-            execution = follow(client, execution_id, timeout_s)
+            execution = follow(client, execution_id, waiting.timeout_s)
     except KeyboardInterrupt:
         say(f"it continues; end it with: rota executions cancel {execution_id}")
         raise
@@ -52,7 +113,7 @@ def wait_for_end(
             f"the execution continues; wait for it with: rota executions wait {execution_id}"
         )
         raise
-    return _print_end(execution, form, is_followed=is_followed)
+    return _print_end(execution, form, is_followed=waiting.is_followed)
 
 
 def _print_end(execution: ExecutionView, form: str, *, is_followed: bool) -> int:

@@ -1,16 +1,12 @@
 """``rota rerun``: run a finished execution again."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import click
 import msgspec
 
-from rota.client.cli.display.printing import say
-from rota.client.cli.display.show import show_one
-from rota.client.cli.display.table_columns import TRIGGERED
 from rota.client.cli.inputs.json_text import as_json_text
 from rota.client.cli.inputs.options import (
-    as_seconds,
     connect,
     dry_run_option,
     examples,
@@ -19,7 +15,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.jobs.awaited_end import wait_for_end
+from rota.client.cli.jobs.awaited_end import Waiting, show_started, waiting_options
 from rota.wire.documents import Json
 
 
@@ -55,26 +51,7 @@ from rota.wire.documents import Json
     help="JSON that replaces its parameters; @FILE reads a file, - standard input.",
 )
 @click.option("--latest", "is_latest", is_flag=True, help="Use the latest definition of its job.")
-@click.option(
-    "--wait",
-    "is_waited_for",
-    is_flag=True,
-    help="Wait for its end, and print the output of a single task; exit with 1 unless it succeeds.",
-)
-@click.option(
-    "-f",
-    "--follow",
-    "is_followed",
-    is_flag=True,
-    help="Wait, and print the output of all tasks as it is written.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    metavar="DURATION",
-    callback=as_seconds,
-    help="Maximum wait, such as 10m.",
-)
+@waiting_options
 @click.option(
     "--idempotency-key", metavar="KEY", help="The same key again gives the same execution."
 )
@@ -91,13 +68,11 @@ def rerun(
     overrides: tuple[str, ...],
     parameters: Json,
     is_latest: bool,
-    is_waited_for: bool,
-    is_followed: bool,
-    timeout_s: float | None,
     idempotency_key: str | None,
     is_dry: bool,
     namespace: str | None,
     form: str,
+    **waiting: Any,  # of `waiting_options`
 ) -> int:
     """Run a finished execution again, as a new one.
 
@@ -108,8 +83,7 @@ def rerun(
 
     if is_failed + is_all + (from_task is not None) > 1:
         raise click.UsageError("choose one of --failed, --from and --all")
-    if is_dry and (is_waited_for or is_followed):
-        raise click.UsageError("a dry run makes no execution to wait for")
+    wait = Waiting(is_dry=is_dry, **waiting)
     tasks: Literal["failed", "all"] | None = "failed" if is_failed else "all" if is_all else None
     with connect() as client:
         made = client.rerun(
@@ -122,14 +96,7 @@ def rerun(
             idempotency_key=idempotency_key,
             dry_run=is_dry,
         )
-        if is_waited_for or is_followed:
-            return wait_for_end(
-                client, made.execution_id, form, is_followed=is_followed, timeout_s=timeout_s
-            )
-    show_one(made, TRIGGERED, form)
-    if is_dry:
-        say("dry run: nothing is changed")
-    return 0
+        return show_started(client, made, wait, form)
 
 
 def _override(text: str) -> tuple[str, Json]:

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus, in_place
-from rota.core.model.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id
+from rota.core.model.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id, job_of
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant, parse_duration, seconds
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Cancel
+from rota.core.vocabulary.decision import Reply, Triggered
 from rota.node.api.documents.record_views import execution_view
 from rota.node.api.forwarding.peer_requests import (
     ask_peer,
@@ -56,6 +57,7 @@ from rota.wire.documents import (
     ExecutionList,
     ExecutionView,
     Timespan,
+    TriggeredView,
     WaitManyBody,
 )
 
@@ -115,6 +117,18 @@ def _readable() -> Generator[None]:
         yield
     except Undecodable as error:
         raise Refused(Kind.UNREADABLE, "record_unreadable", str(error)) from error
+
+
+def created_execution(made: Reply) -> web.Response:
+    """Return the response to a request that created an execution."""
+    assert isinstance(made, Triggered), made
+    view = TriggeredView(
+        execution_id=made.execution_id,
+        job_id=job_of(made.execution_id),
+        status=ExecutionStatus.QUEUED.value,
+    )
+    headers = {"Location": f"/api/v1/executions/{made.execution_id}"}
+    return document(view, status=201, headers=headers)
 
 
 async def _complete_view(request: RequestContext, execution_id: ExecutionId) -> ExecutionView:

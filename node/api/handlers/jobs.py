@@ -7,19 +7,19 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from rota.core.errors import not_found
-from rota.core.model.execution import ExecutionStatus
-from rota.core.model.ids import JobId, job_of
+from rota.core.model.ids import JobId
 from rota.core.model.job import Job
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import MICROSECOND, format_instant, later
 from rota.core.timing.schedule import coming
 from rota.core.vocabulary.commands import DeleteJob, Idempotency, SaveJob, Trigger
-from rota.core.vocabulary.decision import JobSaved, Reply, Triggered
+from rota.core.vocabulary.decision import JobSaved, Reply
 from rota.node.api.documents.field_reader import Hints
 from rota.node.api.documents.job_bodies import parameters_json, print_of, reading
 from rota.node.api.documents.job_warnings import warnings_of
 from rota.node.api.documents.record_views import ledger_entry_view, next_fire_view, view_of
 from rota.node.api.forwarding.writes import Written, write
+from rota.node.api.handlers.executions import created_execution
 from rota.node.api.handlers.idempotency import write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.last_executions import (
@@ -197,17 +197,7 @@ async def trigger_job(request: RequestContext) -> web.Response:
     named, key = request.http.match_info["job"], idempotency_key(request.http)
     shard, command = trigger_of(request, named, body.parameters, key)
     made, _ = await write(request, shard, command)
-    assert isinstance(made, Triggered)
-    view = TriggeredView(
-        execution_id=made.execution_id,
-        job_id=job_of(made.execution_id),
-        status=ExecutionStatus.QUEUED.value,
-    )
-    return document(
-        view,
-        status=201,
-        headers={"Location": f"/api/v1/executions/{made.execution_id}"},
-    )
+    return created_execution(made)
 
 
 @operations.declare(

@@ -7,28 +7,25 @@ from aiohttp import web
 
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.model.execution import Execution, ExecutionStatus
-from rota.core.model.ids import job_of
 from rota.core.model.job import Job, JobSpec
 from rota.core.state.shard_state import version_key
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Idempotency, Rerun, RerunScope
-from rota.core.vocabulary.decision import Triggered
 from rota.node.api.documents.job_bodies import parameters_json, print_of
 from rota.node.api.forwarding.writes import write
-from rota.node.api.handlers.executions import load_execution
+from rota.node.api.handlers.executions import created_execution, load_execution
 from rota.node.api.kinds.job_types import checked_parameters
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED
 from rota.node.api.requests.operations import IDEMPOTENCY_KEY, LOCATION, Body, Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.requests.request_reader import document, idempotency_key, read_body
+from rota.node.api.requests.request_reader import idempotency_key, read_body
 from rota.node.api.requests.targets import execution_id_of, find_job, shard_of_execution
 from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
 from rota.wire.documents import Json, RerunBody, TriggeredView
 
 operations = Operations("Executions")
-_SUCCESSFUL = (ExecutionStatus.SUCCESS,)
 
 
 @operations.declare(
@@ -77,7 +74,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
         checked_parameters(request.node.documents, job.spec.job_type, parameters)
     )
     key = idempotency_key(request.http)
-    digest = print_of(execution_id.encode(), repr(body).encode())
+    digest = print_of(execution_id.encode(), msgspec.json.encode(body))
     command = Rerun(
         past=past,
         tasks=tuple(tasks.values()),
@@ -89,14 +86,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
         idempotency=Idempotency(key=key, digest=digest) if key else None,
     )
     made, _ = await write(request, request.shard, command)
-    assert isinstance(made, Triggered)
-    view = TriggeredView(
-        execution_id=made.execution_id,
-        job_id=job_of(made.execution_id),
-        status=ExecutionStatus.QUEUED.value,
-    )
-    headers = {"Location": f"/api/v1/executions/{made.execution_id}"}
-    return document(view, status=201, headers=headers)
+    return created_execution(made)
 
 
 def _parameters(body: RerunBody, past: Execution) -> Json:
@@ -127,7 +117,7 @@ def _scope(body: RerunBody, past: Execution) -> RerunScope:
     if body.from_task is None:
         if body.tasks is not None:
             return RerunScope(body.tasks)
-        return RerunScope.ALL if past.status in _SUCCESSFUL else RerunScope.FAILED
+        return RerunScope.ALL if past.status is ExecutionStatus.SUCCESS else RerunScope.FAILED
     if body.tasks is not None:
         problem = Problem("/fromTask", "is given together with tasks; leave one of them out")
         raise invalid("invalid_rerun", str(problem), problem)

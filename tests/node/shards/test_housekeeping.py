@@ -8,8 +8,11 @@ import pytest
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Pointer, Table
-from rota.core.vocabulary.commands import Past
+from rota.core.vocabulary.commands import Command, Forget, Past
+from rota.core.vocabulary.decision import Done
 from rota.node.runtime.housekeeping import FORGOTTEN_PER_SHARD
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import OnAnswer, Shard
 from rota.storage.history import History
 from support.virtual_nodes import SHARDS, Nodes, run
 
@@ -60,4 +63,37 @@ def test_while_more_is_too_old_than_goes_at_once_a_shard_is_looked_at_every_seco
         assert set(found) == {ShardId(number) for number in range(SHARDS)}
 
     monkeypatch.setattr(History, "older_than", older_than)
+    run(story)
+
+
+def test_a_shard_has_one_deletion_under_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = Past(instant=Instant(0), pointer=Pointer(Table.LEDGER, "none"), tasks=())
+    sent: Looks = Counter()
+    unanswered: list[OnAnswer] = []
+    really = Shards.submit
+
+    def older_than(self: History, shard: ShardId, instant: Instant, limit: int) -> tuple[Past, ...]:
+        return (past,) * limit
+
+    def submit(
+        self: Shards, shard: Shard, command: Command, on_answer: OnAnswer | None = None
+    ) -> None:
+        if isinstance(command, Forget):
+            assert on_answer is not None
+            sent[shard.id] += 1
+            unanswered.append(on_answer)
+        else:
+            really(self, shard, command, on_answer)
+
+    async def story(nodes: Nodes) -> None:
+        await asyncio.sleep(100)
+        assert set(sent.values()) == {1}
+
+        while unanswered:
+            unanswered.pop()(Done())
+        await asyncio.sleep(2)
+        assert set(sent.values()) == {2}
+
+    monkeypatch.setattr(History, "older_than", older_than)
+    monkeypatch.setattr(Shards, "submit", submit)
     run(story)

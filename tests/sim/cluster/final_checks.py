@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 
 from rota.core.model.dag import TriggerRule
-from rota.core.model.execution import FINAL_EXECUTION_STATES, FINAL_TASK_STATES, Execution, Task
+from rota.core.model.execution import (
+    FINAL_EXECUTION_STATES,
+    FINAL_TASK_STATES,
+    Execution,
+    ExecutionStatus,
+    Task,
+)
 from rota.core.model.ids import ExecutionId, JobId, ShardId, job_of
 from rota.core.model.job import Job, Overlap, TaskSpec
 from rota.core.model.ledger import LedgerEntry
@@ -186,7 +192,11 @@ def _see_execution(world: World, execution_id: ExecutionId, records: Records) ->
         ongoing = [each.name for each in tasks.values() if each.status not in FINAL_TASK_STATES]
         if ongoing or not tasks:
             raise Violation(f"C2: {execution} has ended, of its tasks {ongoing} have not")
+    _see_deadline(execution, min(records.times))
     for task in tasks.values():
+        if task.kept_from:
+            _see_kept(execution, task, records)
+            continue
         numbers = [attempt.number for attempt in task.attempts]
         before = BEFORE_STAND_INS if execution.stand_in else 0
         if numbers != list(range(before + 1, before + len(numbers) + 1)):
@@ -202,6 +212,31 @@ def _see_execution(world: World, execution_id: ExecutionId, records: Records) ->
     if job is not None and job.version == execution.job_version:
         for spec in job.spec.tasks:
             _see_order(world, execution_id, spec)
+
+
+def _see_deadline(execution: Execution, now: Instant) -> None:
+    """An execution is stopped at its deadline, and fails."""
+    if execution.has_expired and execution.status in FINAL_EXECUTION_STATES:
+        if execution.status is not ExecutionStatus.FAILED:
+            raise Violation(f"deadline: {execution} has expired, and did not fail")
+    elif execution.expires_at and not execution.cancelled_at:
+        is_over = execution.status in FINAL_EXECUTION_STATES
+        if not is_over and execution.expires_at < now - OVERDUE:
+            raise Violation(f"deadline: {execution} has passed it")
+
+
+def _see_kept(execution: Execution, task: Task, records: Records) -> None:
+    """A kept task of a rerun is as it ended in the execution in which it ran."""
+    ran = records.tasks.get(task.kept_from, {}).get(task.name)
+    if ran is None or ran.kept_from or ran.status is not task.status:
+        raise Violation(f"rerun: {execution.id} keeps {task}, which ended as {ran}")
+    if _result(ran) != _result(task):
+        raise Violation(f"rerun: {execution.id} keeps {task.name} with another result")
+
+
+def _result(task: Task) -> bytes:
+    ending = task.attempts[-1].ending if task.attempts else None
+    return ending.result if ending else b""
 
 
 def _see_order(world: World, execution_id: ExecutionId, spec: TaskSpec) -> None:

@@ -16,7 +16,12 @@ INTERVALS = ("1s", "2s", "2500ms", "5s phase 1s", "7s")
 
 
 def draw_job(
-    chance: Random, name: str, upstreams: list[str], *, has_pools: bool = False
+    chance: Random,
+    name: str,
+    upstreams: list[str],
+    *,
+    has_pools: bool = False,
+    has_reruns: bool = False,
 ) -> JobSpec:
     """Draw a job.
 
@@ -25,8 +30,10 @@ def draw_job(
         name: Unique.
         upstreams: Full names of jobs that it may depend on.
         has_pools: Whether nodes have labels.
+        has_reruns: Whether most jobs are graphs, and some have deadlines.
     """
-    kind = chance.choice(["interval", "cron", "graph", "manual"])
+    kinds = ["interval", "cron", "graph", "manual", *(["graph"] * 4 if has_reruns else ())]
+    kind = chance.choice(kinds)
     fields: dict[str, Any] = {
         "overlap": chance.choice(["allow", "allow", "skip", "queue_one"]),
         "misfire": chance.choice(["all", "latest", "skip"]),
@@ -52,6 +59,9 @@ def draw_job(
         fields["consistency"] = "available"
     if has_pools:
         _want_pool(fields, crc32(name.encode()) // 3 % 12)
+    if has_reruns:
+        fields["start_deadline"] = chance.choice([0, 0, "1s", "5s"])
+        fields["execution_timeout"] = chance.choice([0, 0, "1s", "5s"])
     return job_spec(JobBody(name=name, **fields))
 
 

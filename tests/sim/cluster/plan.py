@@ -60,6 +60,15 @@ ASKED_FOR: Mapping[str, tuple[str, ...]] = {
         "join",
         "disk lost",
     ),
+    "reruns": (
+        "crash",
+        "seen death",
+        "pause",
+        "partition",
+        "rolling restart",
+        "drain",
+        "slow disk",
+    ),
     "second-loss": (
         "coordinator restored",
         "revision set back",
@@ -144,6 +153,11 @@ class Plan:
     def pools(self) -> tuple[str, ...]:
         """The labels that tasks require; the last is on no node."""
         return (*POOLS, NO_POOL) if self.has_pools else ()
+
+    @property
+    def has_reruns(self) -> bool:
+        """Whether users run executions again, and some jobs have deadlines."""
+        return self.focus == "reruns"
 
     @property
     def stand_in_after(self) -> Duration:

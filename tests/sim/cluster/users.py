@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus
@@ -21,6 +22,8 @@ from rota.core.vocabulary.commands import (
     DeleteJob,
     Idempotency,
     PauseJob,
+    Rerun,
+    RerunScope,
     ResumeJob,
     SaveJob,
     Trigger,
@@ -93,11 +96,13 @@ class User:
         self._client = Client(world, self._chance)
         self._count = 0
         self._has_pools = world.plan.has_pools
+        self._has_reruns = world.plan.has_reruns
 
     async def live(self) -> None:
         """Send random requests, one after the other, until the world is to be quiet."""
         acts = [self._trigger] * 5 + [self._look] * 2
         acts += [self._cancel, self._pause, self._resume, self._replace, self._delete]
+        acts += [self._rerun] * 4 if self._has_reruns else []
         while not self._world.is_quiet:
             await asyncio.sleep(self._chance.choice([0.05, 0.3, 1.0]))
             own = [each for each in self.stories if each.is_there and each.job_id]
@@ -120,12 +125,19 @@ class User:
     async def _make(self) -> None:
         self._count += 1
         upstreams = [each.spec.full_name for each in self.stories if each.is_there]
-        spec = draw_job(
-            self._chance, f"u{self._number}-{self._count}", upstreams, has_pools=self._has_pools
-        )
+        spec = self._draw_job(f"u{self._number}-{self._count}", upstreams)
         story = Story(spec)
         self.stories.append(story)
         await self._save(story)
+
+    def _draw_job(self, name: str, upstreams: list[str]) -> JobSpec:
+        return draw_job(
+            self._chance,
+            name,
+            upstreams,
+            has_pools=self._has_pools,
+            has_reruns=self._has_reruns,
+        )
 
     async def _save(self, story: Story) -> None:
         """Create a job; a repeated request is answered with the job of an unanswered one."""
@@ -136,7 +148,7 @@ class User:
             story.is_there = False
 
     async def _replace(self, story: Story) -> None:
-        spec = draw_job(self._chance, story.spec.name, [], has_pools=self._has_pools)
+        spec = self._draw_job(story.spec.name, [])
         story.is_replaced = True
         response = await self._do(story, SaveJob(spec=spec, may_replace=True))
         if isinstance(response.answer, JobSaved):
@@ -160,17 +172,57 @@ class User:
         story.is_paused = None if response.is_unknown else False
 
     async def _trigger(self, story: Story) -> None:
-        assert story.job_id is not None
+        job_id = story.job_id
+        assert job_id is not None
+
+        def trigger(parameters: str, idempotency: Idempotency) -> Command:
+            return Trigger(job_id=job_id, parameters=parameters, idempotency=idempotency)
+
+        await self._start(story, trigger)
+
+    async def _rerun(self, story: Story) -> None:
+        """Run an execution again that may have finished."""
+        known = [each.execution_id for each in story.triggers if each.execution_id]
+        if not known:
+            return
+        execution_id = self._chance.choice(known)
+        scope = self._chance.choice(list(RerunScope))
+        is_latest = self._chance.random() < 0.5
+
+        async def past(wiring: NodeWiring) -> Rerun | None:
+            shard, history = wiring.context.shards.of_id(execution_id), wiring.context.history
+            await wiring.context.shards.settled(shard)
+            found = history.execution(shard.id, execution_id)
+            if found is None:
+                return None
+            tasks = history.tasks(shard.id, execution_id)
+            version = history.version(shard.id, found.job_id, found.job_version)
+            return Rerun(
+                past=found,
+                tasks=tuple(tasks.values()),
+                scope=scope,
+                first=[*tasks][-1],  # Of a graph, so that others are kept.
+                definition=None if is_latest else version,
+            )
+
+        response = await self._client.request(past)
+        if isinstance(command := response.answer, Rerun):
+            await self._start(
+                story,
+                lambda parameters, idempotency: replace(
+                    command, parameters=parameters, idempotency=idempotency
+                ),
+            )
+
+    async def _start(self, story: Story, command_of: Callable[[str, Idempotency], Command]) -> None:
+        """Send a command that creates one execution with a mark in its parameters."""
         self._count += 1
         triggering = Triggering(self._count * 100 + self._number)
         script = draw_script(self._chance, LONGEST_MS) | {"output": mark(triggering.number)}
         key = f"trigger-{triggering.number}"
         story.triggers.append(triggering)
-        command = Trigger(
-            job_id=story.job_id,
-            parameters=msgspec.json.encode(script).decode(),
-            idempotency=Idempotency(key=key, digest=key),
-        )
+        parameters = msgspec.json.encode(script).decode()
+        command = command_of(parameters, Idempotency(key=key, digest=key))
         response = await self._do(story, command)
         if isinstance(response.answer, Triggered):
             triggering.execution_id = response.answer.execution_id
