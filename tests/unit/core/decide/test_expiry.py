@@ -6,8 +6,8 @@ from rota.core.decide.dispatch import pending
 from rota.core.model.attempt import AttemptKey, Outcome
 from rota.core.model.execution import Execution
 from rota.core.model.ids import ExecutionId
-from rota.core.model.job import Overlap
-from rota.core.timing.instants import MINUTE, SECOND, Duration
+from rota.core.model.job import Misfire, Overlap
+from rota.core.timing.instants import MINUTE, SECOND, Duration, later
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.commands import Expire
 from rota.core.vocabulary.effects import SetTimer, Stop
@@ -39,6 +39,7 @@ def test_an_execution_that_does_not_start_in_time_fails_and_the_ledger_says_so()
     (entry,) = shard.ledger()
     assert (entry.outcome.value, entry.execution_id) == ("fired", execution_id)
     assert entry.reason == f"its execution {ended.reason}"
+    assert entry.recorded_at == ended.queued_at
 
 
 def test_an_execution_that_has_started_in_time_is_left_alone() -> None:
@@ -48,6 +49,32 @@ def test_an_execution_that_has_started_in_time_is_left_alone() -> None:
     shard.pass_time(TWO_MINUTES)
 
     assert shard.status(execution_id) == "running"
+
+
+def test_a_start_deadline_ends_with_the_start() -> None:
+    shard = Shard(slots=0)
+    execution_id = shard.run(start_deadline=MINUTE)
+    shard.pass_time(SECOND)
+    shard.slots = 1
+    shard.start(execution_id)
+
+    shard.pass_time(TWO_MINUTES)
+
+    assert shard.status(execution_id) == "running"
+    assert shard.execution(execution_id).expires_at == 0
+
+
+def test_a_fire_that_is_decided_late_has_its_whole_start_deadline() -> None:
+    shard = Shard(slots=0)
+    job_id = shard.save(schedules=every("@every 1h"), misfire=Misfire.ALL, start_deadline=MINUTE)
+    shard.clock = later(shard.clock, Duration(70 * MINUTE))
+    shard.fire(job_id)
+    (execution_id,) = shard.live()
+
+    execution = shard.execution(execution_id)
+
+    assert execution.fire_at < execution.queued_at
+    assert execution.expires_at == later(execution.queued_at, MINUTE)
 
 
 def test_an_execution_that_waits_for_another_one_may_pass_its_start_deadline() -> None:

@@ -11,9 +11,9 @@ from rota.core.model.ids import ExecutionId
 from rota.core.model.job import JobSpec, Overlap, TaskSpec
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.commands import Forget, Rerun, RerunScope, SaveJob
-from rota.core.vocabulary.decision import JobSaved, Triggered
+from rota.core.vocabulary.decision import JobSaved, Limits, Triggered
 from rota.core.vocabulary.effects import Launch
-from unit.core.shard import Shard, job, task
+from unit.core.shard import ONE_RETRY, TEN_SECONDS, Shard, job, task
 
 CHAIN = (task("extract"), task("transform", "extract"), task("load", "transform"))
 
@@ -207,6 +207,7 @@ def test_the_history_keeps_the_newest_replaced_definitions_until_they_expire() -
 
     assert len(shard.keys(Table.PAST_VERSION)) == 20
     assert shard.keys(Table.VERSION) == []
+    assert shard.state.versions == {}
     shard.do(Forget(pasts=shard.pasts()))
     assert shard.keys(Table.PAST_VERSION) == []
     assert shard.state.jobs[job_id].version == 26
@@ -234,3 +235,51 @@ def test_a_rerun_of_a_deleted_job_is_refused() -> None:
     shard.delete(command.past.job_id)
 
     assert refusal(shard, command) == "job_not_found"
+
+
+def test_a_kept_task_has_only_its_last_attempt_without_output() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("extract", retry=ONE_RETRY), *CHAIN[1:])
+    shard.fail(execution_id, "extract")
+    shard.pass_time(TEN_SECONDS)
+    report = shard.report(execution_id, "extract", result=b"41")
+    shard.do(replace(report, ending=replace(report.ending, output=b"said")))
+    shard.fail(execution_id, "transform")
+
+    again = rerun(shard, past(shard, execution_id, ("extract", "transform", "load")))
+
+    (attempt,) = shard.task(again, "extract").attempts
+    assert attempt.number == 2
+    assert attempt.ending is not None
+    assert (attempt.ending.result, attempt.ending.output) == (b"41", b"")
+
+
+def test_a_rerun_has_the_trace_of_its_request_and_no_reason_of_the_past() -> None:
+    shard = Shard()
+    command = failed_at_transform(shard)
+
+    execution_id = rerun(shard, replace(command, traceparent="00-trace"))
+
+    execution = shard.execution(execution_id)
+    assert (execution.traceparent, execution.reason) == ("00-trace", "")
+
+
+def test_a_rerun_has_a_start_deadline_of_its_own() -> None:
+    shard = Shard()
+    execution_id = shard.run(*CHAIN, start_deadline=TEN_SECONDS)
+    shard.fail(execution_id, "extract")
+    command = past(shard, execution_id, ("extract", "transform", "load"))
+    shard.slots = 0
+
+    again = rerun(shard, command)
+    shard.pass_time(TEN_SECONDS)
+
+    assert shard.status(again) == "failed"
+
+
+def test_a_rerun_is_refused_while_the_shard_is_full() -> None:
+    shard = Shard()
+    command = failed_at_transform(shard)
+    shard.limits = Limits(executions=0)
+
+    assert refusal(shard, command) == "too_many_executions"
