@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.decide.outbox import has_room, send_message
+from rota.core.decide.run_hooks import late_at_of, late_timer, note_end
 from rota.core.errors import Kind, Refused
 from rota.core.model.attempt import (
     RESULTS_BYTES_MAX,
@@ -75,6 +76,7 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
         parameters=birth.parameters or job.spec.parameters,
         traceparent=birth.traceparent,
         expires_at=start_deadline_of(draft, job.spec, birth.fire_at),
+        late_at=late_at_of(job, birth.origin, birth.fire_at),
     )
     draft.put_execution(execution)
     draft.publish_execution(execution)
@@ -86,7 +88,9 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
 
 
 def enter(draft: Draft, execution: Execution) -> None:
-    """Start the first tasks of a new execution unless it is held, and set its start deadline."""
+    """Start the first tasks of a new execution unless it is held, and set its timers."""
+    if execution.late_at:
+        draft.add(late_timer(execution))
     if execution.hold is Hold.NONE:
         start_first_tasks(draft, execution)
     if execution.expires_at:
@@ -498,6 +502,7 @@ def end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
     _drop_unused_version(draft, past)
     if status is ExecutionStatus.SUCCESS:
         notify_dependents(draft, past)
+    note_end(draft, past)
     _release_next(draft, past)
 
 

@@ -24,6 +24,7 @@ from rota.core.decide.pause_job import pause_job, resume_job
 from rota.core.decide.report_progress import report_attempt
 from rota.core.decide.rerun_execution import rerun
 from rota.core.decide.retention import forget
+from rota.core.decide.run_hooks import end_notification, note_late
 from rota.core.decide.save_job import delete_job, save_job
 from rota.core.decide.stop_execution import cancel_execution, expire_execution
 from rota.core.decide.take_over import take_over
@@ -34,6 +35,7 @@ from rota.core.vocabulary.commands import (
     Command,
     ConfirmDelivery,
     DeleteJob,
+    EndNotification,
     Expire,
     FinishAttempt,
     Fire,
@@ -41,6 +43,7 @@ from rota.core.vocabulary.commands import (
     Forget,
     ForgetRequests,
     LoseSession,
+    NoteLate,
     PauseJob,
     ReceiveMessage,
     ReconcileExecution,
@@ -88,6 +91,7 @@ ROWS = (
     Row(Fire, fire, lambda it: f"fire {it.job_id}"),
     Row(Wake, wake_task, lambda it: f"wake {it.execution_id}/{it.task}"),
     Row(Expire, expire_execution, lambda it: f"expire {it.execution_id}"),
+    Row(NoteLate, note_late, lambda it: f"late {it.execution_id}"),
     # From slots, executors and the view of the cluster.
     Row(StartTask, start_task, lambda it: f"start {it.execution_id}/{it.task}"),
     Row(FinishAttempt, finish_attempt, lambda it: f"finish {it.attempt} {it.ending.outcome.value}"),
@@ -101,6 +105,8 @@ ROWS = (
         lambda it: f"receive {it.message.upstream} -> {it.message.dependent}",
     ),
     Row(ConfirmDelivery, drop_outbox_item, lambda it: f"delivered {it.key}"),
+    # From the webhooks of this node.
+    Row(EndNotification, end_notification, lambda it: f"notified {it.key} {it.outcome.value}"),
     # Of stand-ins.
     Row(FollowJob, follow_job, lambda it: f"follow {it.job.id}"),
     Row(ReconcileFires, reconcile_fires, lambda it: f"claim {it.job_id} {it.node_id}"),

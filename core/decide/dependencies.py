@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import Birth, begin_execution, release_execution
 from rota.core.decide.overlap import admit, must_queue
+from rota.core.decide.trigger_job import trigger_by_hook
 from rota.core.model.execution import Execution, Hold, Origin
 from rota.core.model.ids import Index, trigger_execution_id
 from rota.core.model.job import Job, JobPlan, Upstream
@@ -19,6 +20,7 @@ from rota.core.state.draft import Draft
 from rota.core.state.shard_state import dependent_key, received_key
 from rota.core.vocabulary.changes import (
     Dependent,
+    Hooked,
     LastReceived,
     Subscribe,
     Succeeded,
@@ -47,6 +49,8 @@ def receive_message(draft: Draft, command: ReceiveMessage) -> None:
             draft.drop(Table.DEPENDENT, dependent_key(upstream, dependent))
         case Succeeded() as message:
             _note_success(draft, message)
+        case Hooked() as message:
+            trigger_by_hook(draft, message)
 
 
 def is_met(plan: JobPlan) -> bool:

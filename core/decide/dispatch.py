@@ -11,6 +11,7 @@ from rota.core.decide.advance_execution import expiry_timer
 from rota.core.decide.command_table import row_of
 from rota.core.decide.fire import first_fire
 from rota.core.decide.idempotency import answered, remember
+from rota.core.decide.run_hooks import late_timer
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.execution import TaskStatus
 from rota.core.state.draft import Draft
@@ -18,7 +19,15 @@ from rota.core.state.shard_state import State
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.commands import Command, Fire, IdempotentCommand, Wake
 from rota.core.vocabulary.decision import Decision, Done, Situation
-from rota.core.vocabulary.effects import Deliver, Effect, SetTimer, Stop, Timescale, WaitForSlot
+from rota.core.vocabulary.effects import (
+    Deliver,
+    Effect,
+    SendWebhook,
+    SetTimer,
+    Stop,
+    Timescale,
+    WaitForSlot,
+)
 
 
 def decide(state: State, command: Command, situation: Situation) -> Decision:
@@ -63,6 +72,8 @@ def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
         execution = state.executions[execution_id]
         if execution.expires_at and not execution.cancelled_at:
             yield expiry_timer(execution)
+        if execution.late_at:
+            yield late_timer(execution)
         for task in tasks.values():
             if task.status is TaskStatus.READY:
                 graph = state.graph(execution.job_id, execution.job_version)
@@ -83,3 +94,5 @@ def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
                 yield Stop(AttemptKey(execution_id, task.name, task.attempts[-1].number))
     for key in sorted(state.outbox):
         yield Deliver(state.outbox[key])
+    for notification in state.notifications.values():
+        yield SendWebhook(notification)

@@ -18,13 +18,14 @@ from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import notify_dependents
 from rota.core.decide.fire import SLICE, set_fire_timer
+from rota.core.decide.run_hooks import note_end, note_missed
 from rota.core.decide.save_job import keep_version
 from rota.core.model.execution import Execution, ExecutionStatus, task_key
 from rota.core.model.ids import ExecutionId, NodeId, instant_of
 from rota.core.model.job import Job, JobPlan
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.state.draft import Draft
-from rota.core.timing.instants import MICROSECOND, Instant
+from rota.core.timing.instants import MICROSECOND, Duration, Instant
 from rota.core.timing.schedule import Schedule, fire_times, next_fire
 from rota.core.vocabulary.changes import (
     LastReceived,
@@ -41,7 +42,7 @@ from rota.core.vocabulary.effects import JobEvent, PublishJob
 
 def follow_job(draft: Draft, command: FollowJob) -> None:
     """Let this fallback shard fire a job; fire times that it has decided before stay decided."""
-    job = command.job
+    job = _without_hooks(command.job)
     existing, own = draft.job(job.id), draft.plan(job.id)
     if existing is not None and existing.version != job.version:
         keep_version(draft, existing)
@@ -52,6 +53,11 @@ def follow_job(draft: Draft, command: FollowJob) -> None:
     draft.put(Table.NAME, job.spec.full_name, Name(job.id))
     draft.put(Table.PLAN, job.id, plan)
     set_fire_timer(draft, job.id, plan)
+
+
+def _without_hooks(job: Job) -> Job:
+    """Return *job* without hooks, which its shard runs when the executions are reconciled."""
+    return replace(job, spec=replace(job.spec, hooks=(), late_after=Duration(0)))
 
 
 def _next_undecided(job: Job, plan: JobPlan, own: JobPlan) -> tuple[Instant | None, ...]:
@@ -82,7 +88,7 @@ def reconcile_fires(draft: Draft, command: ReconcileFires) -> None:
             due = next_fires[number]
             undecided = None if due is None else _from(entry, due, schedule)
             if undecided is not None and undecided.until <= draft.now:
-                _record_fires(draft, job.spec.full_name, undecided, command.node_id)
+                _record_fires(draft, job, undecided, command.node_id)
                 next_fires[number] = next_fire(schedule, undecided.until)
     if tuple(next_fires) != plan.next_fires:
         fresh = replace(plan, next_fires=tuple(next_fires))
@@ -100,13 +106,15 @@ def _from(entry: LedgerEntry, due: Instant, schedule: Schedule) -> LedgerEntry |
     return replace(entry, fire_at=times[0], count=len(times))
 
 
-def _record_fires(draft: Draft, job_name: str, entry: LedgerEntry, node_id: NodeId) -> None:
+def _record_fires(draft: Draft, job: Job, entry: LedgerEntry, node_id: NodeId) -> None:
     reason = f"{entry.reason}; " if entry.reason else ""
     recorded = replace(entry, reason=f"{reason}decided by {node_id}, which stood in")
     key = ledger_key(entry.job_id, entry.fire_at, entry.schedule)
     draft.put(Table.LEDGER, key, recorded)
     _put_by_age(draft, entry.fire_at, Pointer(Table.LEDGER, key))
-    draft.publish_fires(job_name, recorded)
+    draft.publish_fires(job.spec.full_name, recorded)
+    if entry.outcome is FireOutcome.MISSED:
+        note_missed(draft, job, recorded)
     if entry.outcome is FireOutcome.FIRED:
         draft.put(Table.STAND_IN, entry.execution_id, StandInRun(node_id))
         # If the execution is never reported, this record expires with the history.
@@ -147,6 +155,7 @@ def _record_execution(draft: Draft, ended: StandInExecution) -> None:
     draft.publish_execution(past)
     if past.status is ExecutionStatus.SUCCESS:
         notify_dependents(draft, past)
+    note_end(draft, past)
 
 
 def _record_duplicate(draft: Draft, ended: StandInExecution) -> None:

@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from rota.core.decide import dependencies
 from rota.core.decide.advance_execution import Birth, begin_execution
 from rota.core.decide.overlap import Admission, admit
+from rota.core.decide.run_hooks import note_missed
 from rota.core.model.execution import Hold, Origin
 from rota.core.model.ids import ExecutionId, JobId, fire_execution_id
 from rota.core.model.job import Job, JobPlan, Misfire, Pause
@@ -268,7 +269,7 @@ def _record_disk_full(draft: Draft, due: _Due) -> None:
 def _record_missed(draft: Draft, due: _Due) -> None:
     late_s = (draft.now - due.times[0]) / SECOND
     reason = f"noticed {late_s:.1f} s late; the misfire policy is skip"
-    _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason)
+    note_missed(draft, due.job, _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason))
 
 
 def _record_coalesced(draft: Draft, due: _Due, into: Instant) -> None:
@@ -290,7 +291,7 @@ def _record_skipped(draft: Draft, due: _Due, blocked_by: ExecutionId) -> None:
 
 def _record(
     draft: Draft, due: _Due, outcome: FireOutcome, execution_id: ExecutionId, reason: str
-) -> None:
+) -> LedgerEntry:
     first = due.times[0]
     key = ledger_key(due.job.id, first, due.number)
     entry = LedgerEntry(
@@ -310,6 +311,7 @@ def _record(
         # The entry of a fire goes with its execution.
         pointer = Pointer(Table.LEDGER, key)
         draft.put(Table.PAST, past_key(first, pointer), pointer)
+    return entry
 
 
 def _before(instant: Instant) -> Instant:

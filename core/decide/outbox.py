@@ -9,7 +9,7 @@ new dependency is refused, because there must be room for the message that ends 
 """
 
 from rota.core.state.draft import Draft
-from rota.core.vocabulary.changes import DependencyMessage, OutboxItem, Table
+from rota.core.vocabulary.changes import JobMessage, OutboxItem, Table
 from rota.core.vocabulary.commands import ConfirmDelivery
 from rota.core.vocabulary.effects import Deliver
 
@@ -18,7 +18,7 @@ OUTBOX_ITEMS_MAX = 10_000
 so only messages to a closed shard reach the limit."""
 
 
-def send_message(draft: Draft, to: str, message: DependencyMessage) -> None:
+def send_message(draft: Draft, to: str, message: JobMessage) -> None:
     """Put *message* into the outbox, for delivery to the shard of the job *to*, a full name.
 
     Keys sort in the order of sending: an entry may hold several decisions, each with its own

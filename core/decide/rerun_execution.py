@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import enter, skipped_by, start_deadline_of
+from rota.core.decide.run_hooks import late_at_of
 from rota.core.decide.trigger_job import admitted, refuse_if_full
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.dag import UpstreamState, census_of, verdict
@@ -90,6 +91,7 @@ def _execution(
         result_bytes=sum(map(_result_bytes, tasks)),
         rerun_of=past.id,
         expires_at=start_deadline_of(draft, job.spec, draft.now),
+        late_at=late_at_of(job, Origin.MANUAL, draft.now),
     )
 
 

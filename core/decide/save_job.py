@@ -190,6 +190,7 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) 
             for number, schedule in enumerate(spec.schedules)
         ),
         upstreams=tuple(successes.get(name, Upstream()) for name in spec.dependencies),
+        is_failing=plan.is_failing,
     )
 
 

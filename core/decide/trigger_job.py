@@ -1,14 +1,17 @@
-"""Executions by manual trigger."""
+"""Executions by manual trigger, and by hooks of other jobs."""
 
 from rota.core.decide.advance_execution import Birth, begin_execution
 from rota.core.decide.overlap import Admission, admit
 from rota.core.errors import Kind, Refused, not_found
-from rota.core.model.execution import Origin
+from rota.core.model.execution import Hold, Origin
+from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import trigger_execution_id
 from rota.core.model.job import Job
 from rota.core.state.draft import Draft
+from rota.core.vocabulary.changes import Hooked
 from rota.core.vocabulary.commands import Trigger
 from rota.core.vocabulary.decision import Reply, Triggered
+from rota.core.vocabulary.effects import PublishHook
 
 
 def trigger(draft: Draft, command: Trigger) -> Reply:
@@ -34,6 +37,50 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     )
     begin_execution(draft, job, birth)
     return Triggered(execution_id)
+
+
+def trigger_by_hook(draft: Draft, message: Hooked) -> None:
+    """Trigger a job by the hook of another one, unless the job cannot run now."""
+    job_id = draft.state.names.get(message.dependent)
+    job = draft.job(job_id) if job_id else None
+    obstacle, hold = _obstacle(draft, job, message.dependent)
+    if job is not None and not obstacle:
+        execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
+        birth = Birth(
+            id=execution_id,
+            origin=Origin.HOOK,
+            fire_at=draft.now,
+            hold=hold,
+            parameters=message.parameters,
+        )
+        begin_execution(draft, job, birth)
+    draft.add(
+        PublishHook(
+            at=draft.now,
+            job_id=message.job_id,
+            job=message.upstream,
+            execution_id=message.execution_id,
+            event=message.event,
+            outcome=HookOutcome.DROPPED if obstacle else HookOutcome.DELIVERED,
+            target=message.dependent,
+            detail=obstacle,
+        )
+    )
+
+
+def _obstacle(draft: Draft, job: Job | None, full_name: str) -> tuple[str, Hold]:
+    """Return why a hook cannot trigger *job*, empty if it can, and how its execution is held."""
+    if job is None:
+        return f"there is no job {full_name}", Hold.NONE
+    if job.pause is not None:
+        return f"job {full_name} is paused", Hold.NONE
+    if draft.execution_count >= draft.limits.executions:
+        return f"{draft.execution_count} executions of its shard have not finished", Hold.NONE
+    admission = admit(draft, job)
+    if admission.blocked_by is not None:
+        policy = job.spec.overlap.value
+        return f"{admission.blocked_by} had not finished; the overlap policy is {policy}", Hold.NONE
+    return "", admission.hold
 
 
 def admitted(draft: Draft, job: Job) -> Admission:

@@ -121,6 +121,7 @@ class Origin(Enum):
     SCHEDULE = "schedule"
     MANUAL = "manual"
     DEPENDENCIES = "dependencies"
+    HOOK = "hook"
 
 
 class Hold(Enum):
@@ -169,6 +170,8 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
         rerun_of: The finished execution that it runs again; empty if it is no rerun.
         expires_at: The deadline of its start or, once it has started, of its end; 0 for none.
         has_expired: Whether it was stopped at *cancelled_at* because its time was over.
+        late_at: The instant from which it is late unless it has ended, until its hooks have run; 0
+            for none.
     """
 
     failed_count: Count = 0
@@ -182,6 +185,7 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
     rerun_of: ExecutionId = ExecutionId("")
     expires_at: CheckedInstant = Instant(0)
     has_expired: bool = False
+    late_at: CheckedInstant = Instant(0)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

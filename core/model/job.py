@@ -8,6 +8,7 @@ import msgspec
 from rota.core.errors import Problem, out_of_range
 from rota.core.model.attempt import Selector, Work
 from rota.core.model.dag import TriggerRule, problems_of_graph, repetitions
+from rota.core.model.hook import Hook, HookEvent, problems_of_hooks
 from rota.core.model.ids import NAME_RULE, Index, JobId, is_full_name, is_name
 from rota.core.model.result_arguments import problems_of_result_arguments
 from rota.core.model.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
@@ -85,6 +86,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             any time.
         execution_timeout: How long an execution may take from its first attempt on; then it is
             stopped and fails. 0 for any time.
+        hooks: What follows the events of its executions, in the order of `HookEvent`.
+        late_after: The time after its fire time at which an execution that has not ended is late.
+            0 for never.
     """
 
     name: str
@@ -104,6 +108,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_one_off: bool = False
     start_deadline: Duration = Duration(0)
     execution_timeout: Duration = Duration(0)
+    hooks: tuple[Hook, ...] = ()
+    late_after: Duration = Duration(0)
 
     @property
     def full_name(self) -> str:
@@ -149,10 +155,12 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         next_fires: For each schedule, the first fire time without a ledger entry; None if there is
             none.
         upstreams: The state of each dependency.
+        is_failing: Whether the execution that ended last failed; a cancelled one does not count.
     """
 
     next_fires: tuple[Instant | None, ...] = ()
     upstreams: tuple[Upstream, ...] = ()
+    is_failing: bool = False
 
 
 def problems_of(spec: JobSpec) -> Iterator[Problem]:
@@ -164,6 +172,7 @@ def problems_of(spec: JobSpec) -> Iterator[Problem]:
     yield from problems_of_counts(len(spec.tasks), len(spec.schedules), len(spec.dependencies))
     yield from _problems_of_values(spec)
     yield from _problems_of_dependencies(spec)
+    yield from problems_of_hooks(spec.hooks, spec.full_name)
     for number, task in enumerate(spec.tasks):
         yield from _problems_of_task(task, f"/tasks/{number}")
     yield from problems_of_graph(spec.tasks)
@@ -201,6 +210,7 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
         ("/grace", spec.grace),
         ("/startDeadline", spec.start_deadline),
         ("/executionTimeout", spec.execution_timeout),
+        ("/lateAfter", spec.late_after),
     )
     problems += [
         Problem(pointer, out_of_range(format_duration(timespan), "0s", "365d"))
@@ -210,6 +220,11 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
     if not -PRIORITY_MAX <= spec.priority <= PRIORITY_MAX:
         detail = out_of_range(spec.priority, -PRIORITY_MAX, PRIORITY_MAX)
         problems.append(Problem("/priority", detail))
+    has_late_hooks = any(hook.event is HookEvent.LATE for hook in spec.hooks)
+    if has_late_hooks and not spec.late_after:
+        problems.append(Problem("/lateAfter", "onLate needs lateAfter, such as 30m"))
+    elif spec.late_after and not has_late_hooks:
+        problems.append(Problem("/lateAfter", "has no effect without onLate; give both or none"))
     return problems
 
 

@@ -16,6 +16,7 @@ from rota.core.model.execution import (
     in_place,
     standing,
 )
+from rota.core.model.hook import Notification, owner_of
 from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
@@ -79,6 +80,8 @@ class State:
     """The jobs that stand-ins may fire."""
     stand_ins: dict[ExecutionId, NodeId] = field(default_factory=dict[ExecutionId, NodeId])
     """Executions on stand-ins whose end is not reported yet."""
+    notifications: dict[str, Notification] = field(default_factory=dict[str, Notification])
+    """Webhooks whose delivery has not ended."""
 
     live: dict[JobId, dict[ExecutionId, None]] = field(
         default_factory=dict[JobId, dict[ExecutionId, None]]
@@ -88,6 +91,8 @@ class State:
     """Derived: the keys of `names` in order, so that listing a page of jobs costs O(page)."""
     outbox_counts: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """Derived: messages in the outbox by sender and receiver, full names of jobs."""
+    notification_counts: dict[JobId, int] = field(default_factory=dict[JobId, int])
+    """Derived: notifications by job."""
     _graphs: dict[JobId, dict[int, Graph]] = field(default_factory=dict[JobId, dict[int, Graph]])
     """Derived: one for each version of a job with unfinished executions."""
     _censuses: dict[ExecutionId, dict[str, Census]] = field(
@@ -144,9 +149,11 @@ class State:
             checkpoints=dict(self.checkpoints),
             available=dict(self.available),
             stand_ins=dict(self.stand_ins),
+            notifications=dict(self.notifications),
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
             outbox_counts=dict(self.outbox_counts),
+            notification_counts=dict(self.notification_counts),
         )
 
     def apply(self, change: Change) -> None:
@@ -184,6 +191,8 @@ class State:
                 self.requests[key] = record
             case OutboxItem():
                 self._put_outbox_item(key, record)
+            case Notification():
+                self._put_notification(key, record)
             case None:
                 self._remove(table, key)
             case LedgerEntry() | Pointer() | StandInExecution():
@@ -208,6 +217,19 @@ class State:
             self.outbox_counts[route] -= 1
             if not self.outbox_counts[route]:
                 del self.outbox_counts[route]
+
+    def _put_notification(self, key: str, notification: Notification) -> None:
+        if key not in self.notifications:
+            owner = owner_of(key)
+            self.notification_counts[owner] = self.notification_counts.get(owner, 0) + 1
+        self.notifications[key] = notification
+
+    def _remove_notification(self, key: str) -> None:
+        if self.notifications.pop(key, None) is not None:
+            owner = owner_of(key)
+            self.notification_counts[owner] -= 1
+            if not self.notification_counts[owner]:
+                del self.notification_counts[owner]
 
     def _put_execution(self, execution: Execution) -> None:
         if execution.id not in self.executions:
@@ -265,6 +287,8 @@ class State:
                 self.available.pop(JobId(key), None)
             case Table.STAND_IN:
                 self.stand_ins.pop(ExecutionId(key), None)
+            case Table.NOTIFICATION:
+                self._remove_notification(key)
             case (
                 Table.HISTORY
                 | Table.PAST_EXECUTION

@@ -6,12 +6,19 @@ them.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from rota.core.model.checked_fields import CheckedFullName, CheckedIndex, CheckedNodeId
+from rota.core.model.checked_fields import (
+    CheckedExecutionId,
+    CheckedFullName,
+    CheckedIndex,
+    CheckedJobId,
+    CheckedNodeId,
+)
 from rota.core.model.execution import Execution, Task
+from rota.core.model.hook import DOCUMENT_BYTES_MAX, HookEvent, Notification
 from rota.core.model.ids import JobId, NodeId
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
@@ -51,6 +58,8 @@ class Table(IntEnum):
     """job id -> Available, for a job that a stand-in may fire"""
     STAND_IN = 13
     """execution id -> StandInRun, until its stand-in has reported its end"""
+    NOTIFICATION = 14
+    """execution id, event, number of the hook -> Notification, until its delivery has ended"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -167,7 +176,25 @@ class Succeeded(msgspec.Struct, frozen=True, kw_only=True, tag="succeeded"):
     index: CheckedIndex
 
 
-DependencyMessage = Subscribe | Unsubscribe | Succeeded
+class Hooked(msgspec.Struct, frozen=True, kw_only=True, tag="hooked"):
+    """A hook of *upstream* triggers *dependent*.
+
+    Attributes:
+        job_id: Of *upstream*.
+        execution_id: Whose event it is.
+        parameters: The event (`rota.core.model.hook.JobEventDocument`), in JSON.
+    """
+
+    upstream: CheckedFullName
+    dependent: CheckedFullName
+    job_id: CheckedJobId
+    execution_id: CheckedExecutionId
+    event: HookEvent
+    parameters: Annotated[str, msgspec.Meta(max_length=DOCUMENT_BYTES_MAX)]
+
+
+JobMessage = Subscribe | Unsubscribe | Succeeded | Hooked
+"""A message from one job to another."""
 
 
 class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,13 +208,14 @@ class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     to: str
-    message: DependencyMessage = msgspec.field(name="letter")
+    message: JobMessage = msgspec.field(name="letter")
 
     @property
     def sender(self) -> str:
         """The full name of the sending job."""
         message = self.message
-        return message.upstream if isinstance(message, Succeeded) else message.dependent
+        is_from_upstream = isinstance(message, Succeeded | Hooked)
+        return message.upstream if is_from_upstream else message.dependent
 
 
 Record = (
@@ -205,6 +233,7 @@ Record = (
     | StandInRun
     | StandInExecution
     | OutboxItem
+    | Notification
     | LedgerEntry
     | Pointer
 )

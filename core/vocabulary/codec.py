@@ -13,6 +13,7 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import RotaError
 from rota.core.model.execution import Execution, ExecutionEnd, Task
+from rota.core.model.hook import Notification
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.vocabulary.changes import (
@@ -50,6 +51,7 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.CHECKPOINT: Checkpoint,
     Table.AVAILABLE: Available,
     Table.STAND_IN: StandInRun,
+    Table.NOTIFICATION: Notification,
     Table.PAST_EXECUTION: Execution,
     Table.PAST_TASK: Task,
     Table.LEDGER: LedgerEntry,

@@ -18,6 +18,7 @@ from rota.core.model.checked_fields import (
     Count,
 )
 from rota.core.model.execution import Execution, Task
+from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import (
     Epoch,
     ExecutionId,
@@ -33,7 +34,7 @@ from rota.core.model.ids import (
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.changes import DependencyMessage, Pointer, StandInExecution
+from rota.core.vocabulary.changes import JobMessage, Pointer, StandInExecution
 
 OUTBOX_KEY_LENGTH_MAX = 1_024
 """Characters of an outbox item's key: instants, numbers and three full names of jobs, each of up to
@@ -174,6 +175,17 @@ class Expire(msgspec.Struct, frozen=True, kw_only=True, tag="expire"):
     deadline: Instant
 
 
+class NoteLate(msgspec.Struct, frozen=True, kw_only=True, tag="late"):
+    """An execution has not ended within the time after which its job calls it late.
+
+    Attributes:
+        deadline: As it was when the timer was set.
+    """
+
+    execution_id: ExecutionId
+    deadline: Instant
+
+
 class StartTask(msgspec.Struct, frozen=True, kw_only=True):
     """A slot is free for a task that is ready."""
 
@@ -212,7 +224,7 @@ class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReceiveMessage(msgspec.Struct, frozen=True, kw_only=True, tag="receive"):
-    """A message from another shard about a dependency.
+    """A message from a job of another shard, about a dependency or by a hook.
 
     A message may arrive more than once. After a later message it counts as a repetition.
 
@@ -223,7 +235,7 @@ class ReceiveMessage(msgspec.Struct, frozen=True, kw_only=True, tag="receive"):
             delivered in the order of these keys; empty if the order is not checked.
     """
 
-    message: DependencyMessage = msgspec.field(name="letter")
+    message: JobMessage = msgspec.field(name="letter")
     sender: CheckedShard = ShardId(0)
     outbox_key: Annotated[str, msgspec.Meta(max_length=OUTBOX_KEY_LENGTH_MAX)] = msgspec.field(
         default="", name="place"
@@ -234,6 +246,19 @@ class ConfirmDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """The receiver of an outbox item has committed its message."""
 
     key: str
+
+
+class EndNotification(msgspec.Struct, frozen=True, kw_only=True):
+    """The delivery of a webhook has ended.
+
+    Attributes:
+        key: Of the notification.
+        detail: The receiver's answer, or why there is none.
+    """
+
+    key: str
+    outcome: HookOutcome
+    detail: str = ""
 
 
 class FollowJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,7 +344,7 @@ IdempotentCommand = Trigger | Rerun | SaveJob | DeleteJob | PauseJob | ResumeJob
 `Cancel` needs none: it names one execution, and cancelling that execution is final.
 """
 
-TimerCommand = Fire | Wake | Expire
+TimerCommand = Fire | Wake | Expire | NoteLate
 """The commands that timers send; their tags are in stored timers."""
 
 Command = (
@@ -333,6 +358,7 @@ Command = (
     | Fire
     | Wake
     | Expire
+    | NoteLate
     | StartTask
     | FinishAttempt
     | ReportAttempt
@@ -340,6 +366,7 @@ Command = (
     | TakeOver
     | ReceiveMessage
     | ConfirmDelivery
+    | EndNotification
     | FollowJob
     | ReconcileFires
     | ReconcileExecution

@@ -10,6 +10,7 @@ import msgspec
 
 from rota.core.model.attempt import AttemptKey, Order, Selector
 from rota.core.model.execution import ExecutionStatus, TaskStatus
+from rota.core.model.hook import HookEvent, HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import Instant
@@ -75,6 +76,12 @@ class Deliver(msgspec.Struct, frozen=True):
     """Deliver an outbox item to the receiving shard, then send `ConfirmDelivery`."""
 
     item: OutboxItem
+
+
+class SendWebhook(msgspec.Struct, frozen=True):
+    """Post the notification to its URL until that ends, then send `EndNotification`."""
+
+    notification: Notification
 
 
 class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -155,6 +162,27 @@ class PublishFires(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
 
 
+class PublishHook(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Publish and count the end of a hook's run.
+
+    Attributes:
+        at: Shard time of the decision.
+        job: Full name of the job whose hook it is.
+        execution_id: Whose event it is.
+        target: The origin of the webhook's URL, or the full name of the triggered job.
+        detail: The receiver's answer, or the reason.
+    """
+
+    at: Instant
+    job_id: JobId
+    job: str
+    execution_id: ExecutionId
+    event: HookEvent
+    outcome: HookOutcome
+    target: str
+    detail: str = ""
+
+
 Effect = (
     Launch
     | Stop
@@ -162,9 +190,11 @@ Effect = (
     | SetTimer
     | ClearTimer
     | Deliver
+    | SendWebhook
     | Publish
     | PublishJob
     | PublishFires
+    | PublishHook
 )
 
 

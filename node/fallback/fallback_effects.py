@@ -16,7 +16,9 @@ from rota.core.vocabulary.effects import (
     Launch,
     Publish,
     PublishFires,
+    PublishHook,
     PublishJob,
+    SendWebhook,
     SetTimer,
     Stop,
     WaitForSlot,
@@ -127,3 +129,5 @@ class FallbackEffects:
                 self._stand_ins.execution_ended(fallback)
             case Publish() | PublishJob() | PublishFires() | Deliver():
                 pass  # The shard publishes it after reconciliation.
+            case SendWebhook() | PublishHook():
+                pass  # Jobs have no hooks here (`rota.core.decide.fallback.follow_job`).

@@ -23,10 +23,18 @@ import msgspec
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.execution import ExecutionStatus, TaskStatus
+from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND, Duration, Instant, format_instant
-from rota.core.vocabulary.effects import JobEvent, Publish, PublishFires, PublishJob, TaskEvent
+from rota.core.vocabulary.effects import (
+    JobEvent,
+    Publish,
+    PublishFires,
+    PublishHook,
+    PublishJob,
+    TaskEvent,
+)
 from rota.node.system.clock import Clock
 from rota.node.system.pacing import Pace
 from rota.wire.documents import EventView
@@ -44,13 +52,14 @@ KEEP_ALIVE_S = 15.0
 """Time without events after which a reader gets an empty batch: proxies often close a connection
 that is silent for a minute."""
 
-Event = Publish | PublishJob | PublishFires
-Happening = ExecutionStatus | TaskStatus | TaskEvent | JobEvent | FireOutcome
+Event = Publish | PublishJob | PublishFires | PublishHook
+Happening = ExecutionStatus | TaskStatus | TaskEvent | JobEvent | FireOutcome | HookOutcome
 
 TYPES: Mapping[Happening, str] = {
     **{event: f"job.{event.value}" for event in JobEvent},
     # A fire time that fired has the events of its execution.
     **{each: f"fire.{each.value}" for each in FireOutcome if each is not FireOutcome.FIRED},
+    **{each: f"hook.{each.value}" for each in HookOutcome},
     **{status: f"execution.{status.value}" for status in ExecutionStatus},
     # Tasks are blocked from the beginning of their execution: that is no event.
     **{status: f"task.{status.value}" for status in TaskStatus if status is not TaskStatus.BLOCKED},
@@ -113,7 +122,7 @@ class Filter:
     def admits(self, event: Event) -> bool:
         """Return True if *event* passes the filter."""
         if self.execution_id is not None and (
-            not isinstance(event, Publish) or event.execution_id != self.execution_id
+            not isinstance(event, Publish | PublishHook) or event.execution_id != self.execution_id
         ):
             return False
         return (
@@ -310,7 +319,7 @@ class Reader:
 def _happening(event: Event) -> Happening:
     if isinstance(event, PublishJob):
         return event.event
-    if isinstance(event, PublishFires):
+    if isinstance(event, PublishFires | PublishHook):
         return event.outcome
     return event.status if event.percent is None else TaskEvent.PROGRESS
 
@@ -341,6 +350,16 @@ def _encoded(event_id: EventId, event: Event) -> EncodedEvent:
             fire_at=format_instant(event.fire_at),
             count=event.count,
             detail=event.detail,
+        )
+    elif isinstance(event, PublishHook):
+        view = EventView(
+            id=text,
+            type=kind,
+            at=format_instant(event.at),
+            job_id=event.job_id,
+            job=event.job,
+            execution_id=event.execution_id,
+            detail=f"{event.event.value}, {event.target}: {event.detail or event.outcome.value}",
         )
     else:
         view = EventView(

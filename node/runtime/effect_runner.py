@@ -9,6 +9,7 @@ import asyncio
 from prometheus_client import Counter
 
 from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
+from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import NodeId, instant_of
 from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND, Duration
@@ -22,7 +23,9 @@ from rota.core.vocabulary.effects import (
     Launch,
     Publish,
     PublishFires,
+    PublishHook,
     PublishJob,
+    SendWebhook,
     SetTimer,
     Stop,
     WaitForSlot,
@@ -42,6 +45,7 @@ from rota.node.shards.shard import Shard
 from rota.node.shards.timers import Timers
 from rota.node.system.clock import Clock
 from rota.node.system.metrics import Metrics
+from rota.node.webhooks.webhook_sender import WebhookSender
 
 
 class EffectRunner:
@@ -58,6 +62,7 @@ class EffectRunner:
         stand_ins: Notified of shards that open.
         timers: The timers of the shards.
         outbox_relay: Sends outbox items to other shards.
+        webhooks: Sends the webhooks of the shards.
         waiters: Gets the ends of executions.
         events: Gets all events that clients may follow.
         metrics: Counts and measures.
@@ -81,6 +86,7 @@ class EffectRunner:
         stand_ins: StandIns,
         timers: Timers,
         outbox_relay: OutboxRelay,
+        webhooks: WebhookSender,
         waiters: CompletionWaiters,
         events: Events,
         metrics: Metrics,
@@ -97,6 +103,7 @@ class EffectRunner:
         self._stand_ins = stand_ins
         self._timers = timers
         self._outbox_relay = outbox_relay
+        self._webhooks = webhooks
         self._waiters = waiters
         self._events = events
         self._metrics = metrics
@@ -107,6 +114,7 @@ class EffectRunner:
             status: metrics.executions.labels(status.value) for status in FINAL_EXECUTION_STATES
         }
         self._fires = {each: metrics.fires.labels(each.value) for each in FireOutcome}
+        self._hooks = {each: metrics.hooks.labels(each.value) for each in HookOutcome}
         self._open_count = self._unreadable_count = 0
         self.all_open = asyncio.Event()
 
@@ -142,6 +150,7 @@ class EffectRunner:
         self._open_count -= 1
         self._timers.forget(shard.id)
         self._outbox_relay.closed(shard)
+        self._webhooks.closed(shard)
         self._outbound.closed(shard)
         of_id = self._shards.of_id
         self._waiters.leave(lambda each: of_id(each) is shard, shard.elsewhere())
@@ -195,6 +204,11 @@ class EffectRunner:
                 self._outbound.stop(shard, attempt)
             case Deliver(item=item):
                 self._outbox_relay.send(shard, item)
+            case SendWebhook(notification=notification):
+                self._webhooks.send(shard, notification)
+            case PublishHook(outcome=outcome):
+                self._hooks[outcome].inc()
+                self._events.publish(effect)
 
     def _published(self, event: Publish) -> None:
         self._events.publish(event)

@@ -20,6 +20,7 @@ from rota.node.shards.copy_comparison import COMPARE_EVERY
 from rota.node.shards.interfaces import Commit, Durable
 from rota.node.system.disk_guard import AMPLE, FoundSpace
 from rota.node.system.metrics import Metrics
+from rota.node.webhooks.webhook_request import PostWebhook, post_nothing
 from rota.storage.store import Store
 
 MakeCommit = Callable[[Durable, Callable[[float], None]], Commit]
@@ -54,6 +55,7 @@ class NodeEnvironment:
         others: The APIs of the other nodes; None on a node that is alone.
         look_for_space: Returns the space left on the disk.
         look_at_etcd: Returns the space in etcd; None on a node that is alone.
+        post_webhook: Sends a webhook.
         compare_every: Period of the comparison of the copies of all shards (R43).
     """
 
@@ -78,6 +80,7 @@ class NodeEnvironment:
     others: PeerApis | None = None
     look_for_space: Callable[[], FoundSpace] = lambda: AMPLE
     look_at_etcd: LookAtEtcd | None = None
+    post_webhook: PostWebhook = post_nothing
     compare_every: Duration = COMPARE_EVERY
 
     @property

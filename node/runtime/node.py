@@ -61,6 +61,8 @@ from rota.node.system.disk_guard import DiskGuard
 from rota.node.system.entropy import Entropy, SystemEntropy
 from rota.node.system.metrics import Metrics
 from rota.node.system.systemd import Supervisor
+from rota.node.webhooks.http_post import HttpPost
+from rota.node.webhooks.permitted_hosts import PermittedHosts
 from rota.storage.directory import DataDirectory, Identity, identity_in
 from rota.storage.group_commit import GroupCommit
 from rota.storage.rocks import RocksStore
@@ -269,7 +271,9 @@ class Node:
         return None
 
     async def _run_in(self, stack: AsyncExitStack, placed: "_Placed") -> None:
-        environment, node_id = placed.environment, self.config.node_id
+        node_id, hosts = self.config.node_id, PermittedHosts(self.config.webhook_hosts)
+        webhooks = await stack.enter_async_context(HttpPost.open(hosts))
+        environment = replace(placed.environment, post_webhook=webhooks.post)
         wiring = wire(self.config, self.clock, self.entropy, environment, phase=self._phase)
         lifecycle = NodeLifecycle(wiring)
         if placed.links is not None:

@@ -30,6 +30,7 @@ def measure_node(wiring: NodeWiring, commit: Commit) -> None:
     gauge("rota_deliveries", lambda: len(attempts.delivery))
     gauge("rota_outbox_items", lambda: sum(len(each.state.outbox) for each in shards.opened))
     gauge("rota_outboxes_full", lambda: sum(map(_full_count, shards.opened)))
+    gauge("rota_webhooks_waiting", lambda: len(wiring.webhooks))
     gauge("rota_shards_frozen", lambda: shards.frozen_count)
     gauge("rota_stand_ins", lambda: wiring.fallback.stand_ins.standing_count)
     gauge("rota_fallback_shards", lambda: len(wiring.fallback_shards.open_numbers))

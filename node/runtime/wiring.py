@@ -35,6 +35,8 @@ from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
 from rota.node.system.disk_guard import FoundSpace
 from rota.node.system.entropy import Entropy
+from rota.node.system.webhook_keys import read_webhook_keys
+from rota.node.webhooks.webhook_sender import WebhookSender
 from rota.storage.history import History
 
 
@@ -51,6 +53,7 @@ class NodeWiring:
         attempts: The parts for attempts.
         fallback: The parts for fallback mode.
         feeds: The feeds that requests wait for.
+        webhooks: The webhooks of the shards.
         effect_runner: Carries out the effects of the shards.
         router: Receives the messages of other nodes.
         digests: The comparison of copies.
@@ -67,6 +70,7 @@ class NodeWiring:
     attempts: AttemptParts
     fallback: FallbackParts
     feeds: FeedParts
+    webhooks: WebhookSender
     effect_runner: EffectRunner
     router: MessageRouter
     digests: CopyComparison
@@ -112,6 +116,13 @@ def wire(
         effects=wire_fallback_effects(base, fallback_shards, stand_ins, attempts, timers),
     )
     feeds = wire_feeds(base)
+    key_file = config.webhook_key_file
+    webhooks = WebhookSender(
+        shards.submit,
+        environment.post_webhook,
+        clock,
+        keys=read_webhook_keys(key_file) if key_file else (),
+    )
     digests = CopyComparison(
         shards,
         environment.store,
@@ -131,7 +142,8 @@ def wire(
         attempts=attempts,
         fallback=fallback,
         feeds=feeds,
-        effect_runner=_effect_runner(base, shards, attempts, stand_ins, timers, feeds),
+        webhooks=webhooks,
+        effect_runner=_effect_runner(base, shards, attempts, stand_ins, timers, feeds, webhooks),
         router=_router(base, shards, cluster, attempts, stand_ins, digests),
         digests=digests,
         housekeeping=_housekeeping(base, shards, fallback_shards, timers, history),
@@ -144,7 +156,7 @@ def wire(
             history=history,
             phase=phase or ServingPhase(reason=None),
         ),
-        services=_services(base, cluster, attempts, stand_ins, digests),
+        services=(*_services(base, cluster, attempts, stand_ins, digests), webhooks),
     )
 
 
@@ -155,6 +167,7 @@ def _effect_runner(
     stand_ins: StandIns,
     timers: Timers,
     feeds: FeedParts,
+    webhooks: WebhookSender,
 ) -> EffectRunner:
     return EffectRunner(
         base.config.node_id,
@@ -167,6 +180,7 @@ def _effect_runner(
         stand_ins=stand_ins,
         timers=timers,
         outbox_relay=attempts.outbox_relay,
+        webhooks=webhooks,
         waiters=feeds.waiters,
         events=feeds.events,
         metrics=base.environment.metrics,

@@ -22,6 +22,7 @@ from rota.core.errors import Problem, invalid
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
 from rota.node.system import config_values as kinds
+from rota.node.system.webhook_keys import read_webhook_keys
 from rota.ring.membership import WEIGHT_MAX
 from rota.ring.placement import SHARD_COUNT_MAX
 
@@ -81,6 +82,7 @@ TIMING = Group("Fires and repair")
 ATTEMPTS = Group("Attempts")
 STORAGE = Group("Storage")
 API = Group("The API")
+WEBHOOKS = Group("Webhooks")
 LOG = Group("The log")
 
 
@@ -217,6 +219,14 @@ class NodeConfig:
         "Names of the API besides addresses, `localhost` and those of `listen` and `advertise`.")
     allowed_origins: tuple[str, ...] = API.setting(
         (), kinds.ORIGINS, "Origins whose pages may make changes, besides this node's own.")
+
+    # Not loopback: services there trust the programs of their machine.
+    webhook_hosts: tuple[str, ...] = WEBHOOKS.setting((), kinds.WEBHOOK_HOSTS,
+        "Hosts that webhooks of jobs may be sent to.",
+        unset="all whose addresses are neither loopback nor link-local")
+    webhook_key_file: Path | None = WEBHOOKS.setting(None, kinds.FILE,
+        "File with the keys that sign webhooks, `whsec_...`, one on a line.",
+        unset="webhooks are not signed")
 
     log_level: str = LOG.setting(
         "info", kinds.one_of("debug", "info", "warning", "error"), "Least level of the log.")
@@ -396,6 +406,14 @@ def _has_all_that_etcd_settings_need(config: NodeConfig) -> Iterable[Problem]:
             yield Problem(name, f"has no effect without {other}: set that too, or neither")
 
 
+def _has_webhook_keys(config: NodeConfig) -> Iterable[Problem]:
+    if config.webhook_key_file is not None:
+        try:
+            read_webhook_keys(config.webhook_key_file)
+        except ValueError as error:
+            yield Problem("webhook_key_file", str(error))
+
+
 def _has_a_power_of_two_shards(config: NodeConfig) -> Iterable[Problem]:
     if config.shards & (config.shards - 1):
         yield Problem("shards", f"{config.shards} is not a power of two")
@@ -410,6 +428,7 @@ CHECKS: tuple[Callable[[NodeConfig], Iterable[Problem]], ...] = (
     _listens_on_loopback,
     _advertises_what_others_reach,
     _has_all_that_etcd_settings_need,
+    _has_webhook_keys,
     _has_a_power_of_two_shards,
     _syncs_no_more_than_replicas,
 )

@@ -245,6 +245,14 @@ HOSTS = Values(
         lambda text: text.lower().removesuffix(".")),
     "NAME,NAME",
     "names such as `rota.example.org` or `*.example.org`, as a list or separated by commas")
+WEBHOOK_HOSTS = Values(
+    _listed(
+        r"\*|(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9a-f:.]*:[0-9a-f:.]*",
+        "a host such as hooks.example.org, *.example.org or 127.0.0.1, without a port, or *",
+        lambda text: text.lower().removesuffix(".").strip("[]")),
+    "HOST,HOST",
+    "hosts such as `hooks.example.org`, `*.example.org` or `127.0.0.1`, or `*` for all, as a list "
+    "or separated by commas")
 ORIGINS = Values(
     _listed(r"https?://[^/\s*]+", "an origin such as https://rota.example.org", str.lower),
     "URL,URL", "origins such as `https://rota.example.org`, as a list or separated by commas")

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from rota.core.model.execution import EXECUTION_MOVES
+from rota.core.model.hook import HookOutcome
 from rota.core.model.ledger import FireOutcome
 from rota.core.replication.authority.health_conditions import HealthCondition
 from rota.core.replication.row_digests import Result
@@ -67,6 +68,7 @@ _SYNC_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 
 _ENDED = Label("status", tuple(each.value for each, moves in EXECUTION_MOVES.items() if not moves))
 _FIRE_OUTCOME = Label("outcome", tuple(each.value for each in FireOutcome))
+_HOOK_OUTCOME = Label("outcome", tuple(each.value for each in HookOutcome))
 _CONDITION = Label("reason", tuple(each.value for each in HealthCondition))
 _DIRECTION = Label("direction", ("sent", "received"))
 
@@ -93,6 +95,13 @@ _ALL = (
         "began no execution of their own",
         labels=(_FIRE_OUTCOME,),
         see="jobs.md#the-ledger",
+    ),
+    MetricDefinition(
+        "rota_hooks_total", _COUNTER, "hooks",
+        "hooks of jobs that this node ran to their end; `failed` ones were not delivered within a "
+        "day or refused for good, `dropped` ones were not attempted",
+        labels=(_HOOK_OUTCOME,),
+        see="jobs.md#hooks",
     ),
     MetricDefinition(
         "rota_attempts_unsandboxed_total", _COUNTER, "attempts",
@@ -163,6 +172,11 @@ _ALL = (
     MetricDefinition(
         "rota_deliveries", _GAUGE, "deliveries",
         "outcomes of attempts, and batches of outbox items, that their shards have not confirmed",
+    ),
+    MetricDefinition(
+        "rota_webhooks_waiting", _GAUGE, "webhooks",
+        "webhooks of shards whose primary is this node that are not delivered yet",
+        see="jobs.md#hooks",
     ),
     MetricDefinition(
         "rota_outbox_items", _GAUGE, "items",

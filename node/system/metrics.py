@@ -25,6 +25,7 @@ class Metrics:
         self.role_changes = _counter("rota_role_changes_total", registry)
         self.executions = _counter("rota_executions_total", registry)
         self.fires = _counter("rota_fires_total", registry)
+        self.hooks = _counter("rota_hooks_total", registry)
         self.possible_duplicates = _counter("rota_possible_duplicates_total", registry)
         self.requests = _counter("rota_http_requests_total", registry)
         self.connections_closed = _counter("rota_http_connections_closed_total", registry)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Token, Work
+from rota.core.model.hook import HookEvent
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.model.ledger import LedgerEntry
 from rota.core.replication.messages import (
@@ -22,7 +23,14 @@ from rota.core.replication.messages import (
 )
 from rota.core.replication.row_digests import DIGEST_BYTES
 from rota.core.timing.instants import Duration
-from rota.core.vocabulary.changes import Name, StandInExecution, Subscribe, Succeeded, Unsubscribe
+from rota.core.vocabulary.changes import (
+    Hooked,
+    Name,
+    StandInExecution,
+    Subscribe,
+    Succeeded,
+    Unsubscribe,
+)
 from rota.core.vocabulary.codec import encode_record
 from rota.core.vocabulary.commands import (
     FinishAttempt,
@@ -121,6 +129,17 @@ SENT: list[Sent] = [
                 message=Succeeded(upstream="a/b", dependent="c/d", index=Index(9)),
                 sender=ShardId(3),
                 outbox_key="9/0",
+            ),
+            ReceiveMessage(
+                message=Hooked(
+                    upstream="a/b",
+                    dependent="a/c",
+                    job_id=JOB,
+                    execution_id=KEY.execution_id,
+                    event=HookEvent.FAILURE,
+                    parameters="{}",
+                ),
+                sender=ShardId(3),
             ),
             ReconcileFires(job_id=JOB, version=1, node_id=NODE, entries=(FIRED,)),
             ReconcileExecution(

@@ -17,7 +17,7 @@ from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.ids import Epoch, Index, ShardId
 from rota.core.replication.messages import Part
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.changes import Change, DependencyMessage, Record, Table
+from rota.core.vocabulary.changes import Change, JobMessage, Record, Table
 from rota.core.vocabulary.codec import (
     RECORD_VERSION,
     TYPES,
@@ -117,7 +117,7 @@ def test_every_kind_of_message_has_a_sample() -> None:
 
     assert {type(each) for each in SENT} == set(kinds_of(Sent))
     assert {type(each) for each in carried} == set(kinds_of(DeliveredCommand))
-    assert {type(each) for each in messages} == set(kinds_of(DependencyMessage))
+    assert {type(each) for each in messages} == set(kinds_of(JobMessage))
 
 
 def assert_message_agreed(message: Sent) -> None:

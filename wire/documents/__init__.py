@@ -33,9 +33,11 @@ from rota.wire.documents.executions import (
 )
 from rota.wire.documents.fire_times import LedgerEntryView, LedgerPage, NextFires, NextFireView
 from rota.wire.documents.jobs import (
+    HOOK_FIELDS,
     CreatedItem,
     CreatedManyView,
     CreateManyBody,
+    HookBody,
     JobBody,
     JobList,
     JobView,
@@ -85,6 +87,7 @@ from rota.wire.documents.triggers import (
 )
 
 __all__ = [
+    "HOOK_FIELDS",
     "ITEMS_MAX",
     "AttemptView",
     "ClusterView",
@@ -106,6 +109,7 @@ __all__ = [
     "FieldProblem",
     "HashesView",
     "HeldView",
+    "HookBody",
     "InventoryView",
     "JobBody",
     "JobList",

@@ -15,6 +15,7 @@ LineText = Annotated[str, msgspec.Meta(max_length=1_000)]
 """A schedule, a reason, the value of a label."""
 PathText = Annotated[str, msgspec.Meta(max_length=4_096)]
 """A path; Linux has the same limit."""
+UrlText = Annotated[str, msgspec.Meta(max_length=4_096)]
 BindText = Annotated[str, msgspec.Meta(max_length=8_200)]
 """Two paths and a mode."""
 ProseText = Annotated[str, msgspec.Meta(max_length=10_000)]

@@ -8,8 +8,9 @@ class EventView(View, frozen=True):
 
     Attributes:
         id: The value of ``Last-Event-ID`` with which the stream resumes after this event.
-        type: ``job.created``, ``fire.skipped``, ``execution.running``, ``task.failed`` and so on;
-            types that begin with ``stream.`` are about the stream itself.
+        type: ``job.created``, ``fire.skipped``, ``execution.running``, ``task.failed``,
+            ``hook.delivered`` and so on; types that begin with ``stream.`` are about the stream
+            itself.
         at: When it was decided.
         fire_at: The first of the fire times; only for types that begin with ``fire.``.
         count: The number of fire times with this outcome; only for types that begin with ``fire.``.

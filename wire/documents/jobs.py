@@ -21,6 +21,7 @@ from rota.wire.documents.document import (
     ProseText,
     RetryCount,
     Timespan,
+    UrlText,
     View,
     Word,
 )
@@ -49,6 +50,24 @@ class ScheduleBody(Body, frozen=True):
     schedule: LineText
     timezone: Word | None = None
     day_or: bool = True
+
+
+class HookBody(Body, frozen=True):
+    """A hook of a job: a *webhook* or a *job*.
+
+    Attributes:
+        webhook: The URL that gets the event in a POST.
+        job: The name of a job in the namespace of this one, which is triggered with the event as
+            its parameters.
+    """
+
+    webhook: UrlText | None = None
+    job: LineText | None = None
+
+
+HOOK_FIELDS = ("onFailure", "onSuccess", "onRecovery", "onLate")
+"""The fields of a job with hooks, in JSON."""
+Hooks = Annotated[list[HookBody], msgspec.Meta(max_length=100)]
 
 
 class JobBody(Body, frozen=True):
@@ -92,6 +111,12 @@ class JobBody(Body, frozen=True):
             days; then it fails. 0 is no limit.
         execution_timeout: The time limit of a whole execution, from the start of its first attempt,
             up to 365 days; then it is stopped and fails. 0 is no limit.
+        on_failure: Hooks for each execution that failed; at most 20 hooks in all.
+        on_success: Hooks for each execution that succeeded.
+        on_recovery: Hooks for each execution that succeeded after one that failed.
+        on_late: Hooks for each execution that has not ended *late_after* its fire time, and for
+            fire times that were missed.
+        late_after: That time, up to 365 days; needed with *on_late*.
         env: Environment variables of every task.
         cwd: The absolute working directory of every task; empty for a new directory for each
             attempt.
@@ -125,6 +150,11 @@ class JobBody(Body, frozen=True):
     priority: Priority = 0
     start_deadline: Timespan = 0
     execution_timeout: Timespan = 0
+    on_failure: Hooks = []
+    on_success: Hooks = []
+    on_recovery: Hooks = []
+    on_late: Hooks = []
+    late_after: Timespan = 0
     env: Environment = {}
     cwd: PathText = ""
     stdin: InputText = ""

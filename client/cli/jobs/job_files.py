@@ -23,7 +23,7 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.client.cli.inputs.program_words import ProgramCommand
-from rota.wire.documents import ITEMS_MAX, CreatedItem, JobView, ProblemView
+from rota.wire.documents import HOOK_FIELDS, ITEMS_MAX, CreatedItem, JobView, ProblemView
 
 if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
     from rota.client.client import Client
@@ -52,6 +52,7 @@ files_option = click.option(
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
         "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
         "rota jobs create late --start-deadline 5m --execution-timeout 1h -- ./report",
+        "rota jobs create backup --on-failure https://hooks.example.com/rota -- ./backup",
         "rota jobs create sums --sandbox strict --memory 2GiB -- sha256sum /usr/bin/env",
         "rota jobs create thumbs --sandbox strict --bind /srv/img:rw -- ./thumbs",
         "rota jobs create --type image.render --parameters '{\"width\": 640}'",
@@ -99,6 +100,37 @@ files_option = click.option(
     "executionTimeout",
     metavar="DURATION",
     help="Timeout of a whole execution, with retries and all tasks.",
+)
+@click.option(
+    "--on-failure",
+    "onFailure",
+    metavar="TARGET",
+    multiple=True,
+    help="Posts a webhook to this URL, or triggers this job, when an execution failed. Repeatable.",
+)
+@click.option(
+    "--on-success",
+    "onSuccess",
+    metavar="TARGET",
+    multiple=True,
+    help="The same when one succeeded.",
+)
+@click.option(
+    "--on-recovery",
+    "onRecovery",
+    metavar="TARGET",
+    multiple=True,
+    help="The same when one succeeded after one that failed.",
+)
+@click.option(
+    "--on-late",
+    "onLate",
+    metavar="TARGET",
+    multiple=True,
+    help="The same when one has not ended --late-after its fire time, or the fire time was missed.",
+)
+@click.option(
+    "--late-after", "lateAfter", metavar="DURATION", help="Time for --on-late, such as 30m."
 )
 @click.option(
     "--misfire",
@@ -284,6 +316,9 @@ def fields_of(name: str | None, command: tuple[str, ...], given: Fields) -> Fiel
     for key in ("env", "labels"):
         if key in fields:
             fields[key] = dict(pair_of(text) for text in fields[key])
+    for key in HOOK_FIELDS:
+        if key in fields:
+            fields[key] = [_hook(target) for target in fields[key]]
     if "parameters" in fields:
         fields["parameters"] = _json(fields["parameters"])
     timeout = fields.get("timeout", "")
@@ -306,6 +341,11 @@ def _show(fields: Fields, view: Fields) -> None:
         fields["sandbox"] = {"profile": fields["sandbox"], **view}
     else:
         raise click.UsageError("--bind and --[no-]network are for a --sandbox or an --image")
+
+
+def _hook(target: str) -> Fields:
+    """Return the hook with a URL or the name of a job."""
+    return {"webhook" if "://" in target else "job": target}
 
 
 def _bind(text: str) -> str:

@@ -1,6 +1,7 @@
 """``rota jobs list`` and ``show``."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -21,7 +22,7 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.core.timing.instants import Instant
-from rota.wire.documents import JobView, LimitsView, SandboxView, TaskSpecView
+from rota.wire.documents import HOOK_FIELDS, JobView, LimitsView, SandboxView, TaskSpecView
 
 STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "broken")
 LAST_STATUSES = ("success", "failed", "cancelled")
@@ -195,6 +196,7 @@ def _print_job(job: JobView) -> None:
             ("consistency", job.consistency if job.consistency != "strict" else ""),
             ("priority", str(job.priority) if job.priority else ""),
             ("deadlines", _deadlines_text(job)),
+            ("hooks", _hooks_text(job)),
             ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
             ("running", job.execution_id or ""),
             ("version", f"{job.version}, of {absolute(job.updated_at)} UTC"),
@@ -209,6 +211,20 @@ def _deadlines_text(job: JobView) -> str:
     starts = f"starts within {job.start_deadline}" if job.start_deadline != NO_LIMIT else ""
     ends = f"ends within {job.execution_timeout}" if job.execution_timeout != NO_LIMIT else ""
     return ", ".join(filter(None, (starts, ends)))
+
+
+def _hooks_text(job: JobView) -> str:
+    """Return the receivers of each event; of a URL only scheme and host are shown."""
+    from urllib.parse import urlsplit
+
+    texts: list[str] = []
+    for field in HOOK_FIELDS:
+        hooks: Any = (job.definition or {}).get(field, [])  # Any: a definition is plain JSON.
+        for hook in hooks:
+            url = urlsplit(hook.get("webhook") or "")
+            target = f"{url.scheme}://{url.netloc}" if url.netloc else f"job {hook.get('job')}"
+            texts.append(f"{field} {target}")
+    return ", ".join(texts)
 
 
 def _paused_text(job: JobView) -> str:

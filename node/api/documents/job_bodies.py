@@ -11,6 +11,7 @@ from itertools import islice
 
 from rota.core.errors import Problem, Refused, invalid
 from rota.core.model.dag import TriggerRule
+from rota.core.model.hook import Hook, HookEvent
 from rota.core.model.job import (
     Consistency,
     JobSpec,
@@ -25,7 +26,7 @@ from rota.core.timing.schedule import Schedule
 from rota.node.api.documents.field_reader import Hints, Reader
 from rota.node.api.documents.task_bodies import given, work_of
 from rota.node.system.pacing import finished
-from rota.wire.documents import JobBody, Json, RetryBody, ScheduleBody, TaskBody
+from rota.wire.documents import HookBody, JobBody, Json, RetryBody, ScheduleBody, TaskBody
 
 MAIN_TASK = "main"
 """The name of the only task of a job without ``tasks``."""
@@ -88,6 +89,8 @@ def reading(
         priority=body.priority,
         start_deadline=reader.timespan(body.start_deadline, "/startDeadline"),
         execution_timeout=reader.timespan(body.execution_timeout, "/executionTimeout"),
+        hooks=tuple(_hooks(body)),
+        late_after=reader.timespan(body.late_after, "/lateAfter"),
         labels=tuple(sorted(body.labels.items())),
         parameters="" if body.type else reader.json(body.parameters, "/parameters"),
         job_type=job_type,
@@ -231,6 +234,23 @@ def _backoff(retries: RetryBody, reader: Reader, pointer: str) -> Backoff:
         case "exponential":
             delay_max = reader.timespan(retries.max_delay, f"{pointer}/maxDelay")
             return Exponential(first=delay, factor=retries.factor, delay_max=delay_max)
+
+
+def hooks_of(body: JobBody) -> dict[HookEvent, list[HookBody]]:
+    """Return the hooks of *body* for each event, in the order of `HookEvent`."""
+    return {
+        HookEvent.FAILURE: body.on_failure,
+        HookEvent.SUCCESS: body.on_success,
+        HookEvent.RECOVERY: body.on_recovery,
+        HookEvent.LATE: body.on_late,
+    }
+
+
+def _hooks(body: JobBody) -> Iterator[Hook]:
+    for event, hooks in hooks_of(body).items():
+        for hook in hooks:
+            job = _full_name(hook.job, body.namespace) if hook.job else ""
+            yield Hook(event=event, webhook=hook.webhook or "", job=job)
 
 
 def _full_name(name: str, namespace: str) -> str:

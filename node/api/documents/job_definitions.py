@@ -6,6 +6,7 @@
 import msgspec
 
 from rota.core.model.attempt import Sandbox
+from rota.core.model.hook import HookEvent
 from rota.core.model.job import JobSpec, Misfire, TaskSpec
 from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.timing.instants import Duration, format_duration
@@ -18,7 +19,7 @@ from rota.node.api.documents.task_bodies import (
     python_body,
     sandbox_body,
 )
-from rota.wire.documents import JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
+from rota.wire.documents import HookBody, JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
 
 _PLAIN = JobBody(name="plain")
 """A body with the default of every field."""
@@ -42,6 +43,11 @@ def definition_of(spec: JobSpec) -> JobBody:
         priority=spec.priority,
         start_deadline=_unless(_PLAIN.start_deadline, spec.start_deadline),
         execution_timeout=_unless(_PLAIN.execution_timeout, spec.execution_timeout),
+        on_failure=_hooks(spec, HookEvent.FAILURE),
+        on_success=_hooks(spec, HookEvent.SUCCESS),
+        on_recovery=_hooks(spec, HookEvent.RECOVERY),
+        on_late=_hooks(spec, HookEvent.LATE),
+        late_after=_unless(_PLAIN.late_after, spec.late_after),
         labels=dict(spec.labels),
         parameters=_json(spec.parameters),
         type=spec.job_type or None,
@@ -49,6 +55,15 @@ def definition_of(spec: JobSpec) -> JobBody:
     if _is_plain(spec):
         return _with_command(shared, spec.tasks[0])
     return msgspec.structs.replace(shared, tasks=[_task(task) for task in spec.tasks])
+
+
+def _hooks(spec: JobSpec, event: HookEvent) -> list[HookBody]:
+    """Return the hooks of *event*; a job of the same namespace is named without it."""
+    return [
+        HookBody(webhook=hook.webhook or None, job=hook.job.partition("/")[2] or None)
+        for hook in spec.hooks
+        if hook.event is event
+    ]
 
 
 def _is_plain(spec: JobSpec) -> bool:

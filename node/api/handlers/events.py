@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from rota.core.errors import Problem, invalid, not_found
+from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id
 from rota.core.model.ledger import FireOutcome
 from rota.core.quoting import in_quotes
@@ -82,7 +83,7 @@ STATUS: Repeatable[Happenings] = Repeatable(
     _one_of(
         (happening.value, happening)
         for happening in TYPES
-        if not isinstance(happening, JobEvent | TaskEvent | FireOutcome)
+        if not isinstance(happening, JobEvent | TaskEvent | FireOutcome | HookOutcome)
     ),
     frozenset(),
     {"type": "string"},

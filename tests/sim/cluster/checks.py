@@ -17,6 +17,10 @@ OVERDUE = 3 * SECOND
 """A timer overdue by this time was forgotten."""
 
 
+DELIVERED_WITHIN = 45 * SECOND
+"""Longest delivery of a webhook to a receiver that fails twice, with its delays."""
+
+
 class Violation(Exception):
     """An invariant was broken."""
 
@@ -121,6 +125,9 @@ def _unwell_inside(world: World, machine: Machine, shard: Shard) -> str:
                     return f"{execution_id}/{task.name} runs, and no attempt is alive: {attempt}"
     if shard.state.outbox:
         return f"messages wait: {list(shard.state.outbox)}"
+    for notification in state.notifications.values():
+        if notification.at < now - DELIVERED_WITHIN:
+            return f"{notification} is not delivered"
     return ""
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rota.core.model.job import JobSpec
 from rota.node.api.documents.job_bodies import job_spec
-from rota.wire.documents import JobBody, RetryBody, TaskBody
+from rota.wire.documents import HookBody, JobBody, RetryBody, TaskBody
 from sim.cluster.plan import NO_POOL, POOLS
 
 SECOND_FIELDS = ("*/2", "*/3", "7", "10,40", "5/7", "20-25", "*/10")
@@ -22,6 +22,7 @@ def draw_job(
     *,
     has_pools: bool = False,
     has_reruns: bool = False,
+    has_hooks: bool = False,
 ) -> JobSpec:
     """Draw a job.
 
@@ -31,6 +32,7 @@ def draw_job(
         upstreams: Full names of jobs that it may depend on.
         has_pools: Whether nodes have labels.
         has_reruns: Whether most jobs are graphs, and some have deadlines.
+        has_hooks: Whether jobs have hooks.
     """
     kinds = ["interval", "cron", "graph", "manual", *(["graph"] * 4 if has_reruns else ())]
     kind = chance.choice(kinds)
@@ -62,7 +64,18 @@ def draw_job(
     if has_reruns:
         fields["start_deadline"] = chance.choice([0, 0, "1s", "5s"])
         fields["execution_timeout"] = chance.choice([0, 0, "1s", "5s"])
+    if has_hooks:
+        _add_hooks(fields, chance, upstreams)
     return job_spec(JobBody(name=name, **fields))
+
+
+def _add_hooks(fields: dict[str, Any], chance: Random, others: list[str]) -> None:
+    """Add a webhook for each event, and for some a job that is triggered by it."""
+    for field in ("on_failure", "on_success", "on_recovery", "on_late"):
+        fields[field] = [HookBody(webhook=f"https://receiver.example/{field}")]
+        if others and chance.random() < 0.2:
+            fields[field].append(HookBody(job=chance.choice(others)))
+    fields["late_after"] = chance.choice(["500ms", "2s", "5s"])
 
 
 def _want_pool(fields: dict[str, Any], number: int) -> None:

@@ -39,6 +39,7 @@ from sim.cluster.disk import SimulatedCommit, damage
 from sim.cluster.links import Links
 from sim.cluster.observer import Observer, WatchedExecutor
 from sim.cluster.plan import COPIES, POOLS, Plan
+from sim.cluster.webhooks import Receiver
 from sim.loop import Gate, VirtualLoop, first_error
 
 MS = MILLISECOND
@@ -60,6 +61,7 @@ class Surrounding(Protocol):
     links: Links
     server: SimulatedServer
     observer: Observer
+    receiver: Receiver
     placement: Placement
     machines: "dict[NodeId, Machine]"
     sent: "deque[tuple[NodeId, NodeId, ShardId | None, Sent]]"
@@ -439,6 +441,7 @@ class Life:
                 executors=executors,
                 on_session=self._begun,
                 look_for_space=machine.look_for_space,
+                post_webhook=world.receiver.post,
                 compare_every=world.plan.compare_every,
             ),
         )

@@ -69,6 +69,16 @@ ASKED_FOR: Mapping[str, tuple[str, ...]] = {
         "drain",
         "slow disk",
     ),
+    "hooks": (
+        "crash",
+        "seen death",
+        "pause",
+        "partition",
+        "left alone",
+        "rolling restart",
+        "drain",
+        "slow disk",
+    ),
     "second-loss": (
         "coordinator restored",
         "revision set back",
@@ -158,6 +168,11 @@ class Plan:
     def has_reruns(self) -> bool:
         """Whether users run executions again, and some jobs have deadlines."""
         return self.focus == "reruns"
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether jobs have hooks."""
+        return self.focus == "hooks"
 
     @property
     def stand_in_after(self) -> Duration:

@@ -21,6 +21,7 @@ from sim.cluster.checks import (
 from sim.cluster.early import Early
 from sim.cluster.faults import APART, FAULTS, RARE, heal, meet_fault
 from sim.cluster.final_checks import Records, see_end
+from sim.cluster.hook_checks import see_hooks, unsent
 from sim.cluster.lost_state import REVISION_SET_BACK, found_cluster, keep_backups
 from sim.cluster.plan import Plan, draw_plan
 from sim.cluster.pools import see_pools, unfinished
@@ -115,6 +116,7 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
     )
     see_end(world, [story for user in users for story in user.stories])
     records = Records(world)
+    see_hooks(world, [story for user in users for story in user.stories], records)
     see_stand_ins(world, records)
     see_pools(world, records)
 
@@ -132,7 +134,7 @@ async def _become_quiet(world: World, users: list[User]) -> None:
     while (unfinished(world) or undelivered(world)) and world.counts["attempts"] > attempts_before:
         attempts_before = world.counts["attempts"]
         await asyncio.sleep(ENDS_WITHIN_S)
-    await _wait_until(lambda: undelivered(world), HEALS_WITHIN_S)
+    await _wait_until(lambda: undelivered(world) or unsent(world), HEALS_WITHIN_S)
     if what := unfinished(world):
         raise Violation(f"L1: nothing has begun for {ENDS_WITHIN_S} s, and {what}")
     await _wait_until(lambda: unwell(world), HEALS_WITHIN_S)

@@ -97,6 +97,7 @@ class User:
         self._count = 0
         self._has_pools = world.plan.has_pools
         self._has_reruns = world.plan.has_reruns
+        self._has_hooks = world.plan.has_hooks
 
     async def live(self) -> None:
         """Send random requests, one after the other, until the world is to be quiet."""
@@ -137,6 +138,7 @@ class User:
             upstreams,
             has_pools=self._has_pools,
             has_reruns=self._has_reruns,
+            has_hooks=self._has_hooks,
         )
 
     async def _save(self, story: Story) -> None:

@@ -24,6 +24,7 @@ from sim.cluster.links import Links
 from sim.cluster.machine import Machine
 from sim.cluster.observer import Observer, Sighting
 from sim.cluster.plan import COPIES, Plan
+from sim.cluster.webhooks import Receiver
 from sim.loop import VirtualLoop
 
 T = TypeVar("T")
@@ -77,6 +78,7 @@ class World:
             SkewedClock(self.now, ahead=_ZERO, drift_ppm=0), self._saw_change
         )
         self.observer = Observer(self.now, self._saw_begin)
+        self.receiver = Receiver(loop, chance)
         self.placement: Placement = Ring(plan.shard_count)
         self.machines: dict[NodeId, Machine] = {}
         for _ in range(plan.node_count):

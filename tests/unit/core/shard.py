@@ -22,6 +22,7 @@ from rota.core.model.execution import (
     TaskStatus,
     task_key,
 )
+from rota.core.model.hook import Hook
 from rota.core.model.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
 from rota.core.model.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
 from rota.core.model.ledger import FireOutcome, LedgerEntry
@@ -30,7 +31,7 @@ from rota.core.replication.local_copy import LocalCopy, Rows, Stored
 from rota.core.state.shard_state import State, load_state
 from rota.core.timing.instants import MICROSECOND, SECOND, Duration, Instant, later, parse_instant
 from rota.core.timing.schedule import Schedule, parse_schedule
-from rota.core.vocabulary.changes import Change, DependencyMessage, Pointer, Record, Table
+from rota.core.vocabulary.changes import Change, JobMessage, Pointer, Record, Table
 from rota.core.vocabulary.codec import (
     RawChange,
     decode_body,
@@ -129,6 +130,8 @@ class Fields(TypedDict, total=False):
     consistency: Consistency
     start_deadline: Duration
     execution_timeout: Duration
+    hooks: tuple[Hook, ...]
+    late_after: Duration
 
 
 class NoStorage:
@@ -226,7 +229,7 @@ class Shard:
     effects: list[Consequence] = field(default_factory=list[Consequence])
     published_fires: list[PublishFires] = field(default_factory=list[PublishFires])
     timers: dict[Timer, int] = field(default_factory=dict[Timer, int])
-    messages: dict[str, DependencyMessage] = field(default_factory=dict[str, DependencyMessage])
+    messages: dict[str, JobMessage] = field(default_factory=dict[str, JobMessage])
     rows: dict[tuple[Table, str], bytes] = field(default_factory=dict[tuple[Table, str], bytes])
     causes: list[str] = field(default_factory=list[str])
     decided_at: Instant = NEVER

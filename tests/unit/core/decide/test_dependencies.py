@@ -9,8 +9,8 @@ from rota.core.model.ids import ExecutionId, Index, JobId, ShardId
 from rota.core.model.job import Overlap
 from rota.core.timing.instants import MINUTE
 from rota.core.vocabulary.changes import (
-    DependencyMessage,
     Dependent,
+    JobMessage,
     OutboxItem,
     Subscribe,
     Succeeded,
@@ -43,7 +43,7 @@ def executions_of(shard: Shard, job_id: JobId) -> list[ExecutionId]:
     return [one.id for one in shard.executions() if one.job_id == job_id]
 
 
-def messages_of(shard: Shard) -> list[DependencyMessage]:
+def messages_of(shard: Shard) -> list[JobMessage]:
     return [effect.item.message for effect in shard.all_effects(Deliver)]
 
 
@@ -404,7 +404,7 @@ def test_each_dependency_has_its_own_position() -> None:
     ],
     ids=["not a dependency", "no such job"],
 )
-def test_a_message_to_an_unknown_job_does_no_harm(message: DependencyMessage) -> None:
+def test_a_message_to_an_unknown_job_does_no_harm(message: JobMessage) -> None:
     shard = Shard()
     shard.save(name="c", dependencies=(A,))
 

@@ -6,6 +6,7 @@
 from rota.core.decide.fallback import duplicate_key
 from rota.core.model.attempt import Outcome
 from rota.core.model.execution import ExecutionStatus
+from rota.core.model.hook import Hook, HookEvent
 from rota.core.model.ids import AllocationId, ExecutionId, JobId, NodeId
 from rota.core.model.job import Consistency, Misfire, Overlap, problems_of
 from rota.core.model.ledger import FireOutcome
@@ -15,6 +16,7 @@ from rota.core.vocabulary.commands import (
     DeleteJob,
     FollowJob,
     Forget,
+    NoteLate,
     ReconcileExecution,
     ReconcileFires,
     SaveJob,
@@ -24,6 +26,8 @@ from unit.core.shard import Shard, at, every, job
 
 AVAILABLE = Consistency.AVAILABLE
 N3 = NodeId("n3")
+URL = "https://hooks.example.com"
+HOOKS = (Hook(event=HookEvent.FAILURE, webhook=URL), Hook(event=HookEvent.LATE, webhook=URL))
 
 
 def test_a_fallback_shard_fires_a_job_under_the_ids_that_the_shard_would_give() -> None:
@@ -135,6 +139,23 @@ def test_the_stand_ins_record_of_a_claimed_execution_becomes_the_shards() -> Non
     assert home.task(execution_id) == fallback.task(execution_id)
     assert home.state.stand_ins == {}
     assert home.keys(Table.DUPLICATE) == []
+
+
+def test_hooks_are_run_by_the_shard_when_a_stand_ins_records_arrive() -> None:
+    home, fallback, job_id = home_and_fallback(misfire=Misfire.SKIP, hooks=HOOKS)
+    [execution_id] = fire_once(fallback)
+    fallback.finish(execution_id, outcome=Outcome.FAILED)
+    fallback.pass_time(Duration(60 * SECOND))
+    assert fallback.outcomes()[1] == ("12:00:20", 5, "missed")
+    assert not fallback.state.notifications
+    assert [each for each in fallback.timers if isinstance(each.command, NoteLate)] == []
+
+    claim(home, fallback, job_id)
+    home.do(record_of(fallback, execution_id))
+
+    keys = list(home.state.notifications)
+    assert keys == [f"{job_id}-{at('12:00:20'):014x}-0000.late.1", f"{execution_id}.failure.0"]
+    assert home.state.plans[job_id].is_failing
 
 
 def test_the_stand_ins_record_of_an_execution_that_the_shard_ran_is_a_possible_duplicate() -> None:
@@ -271,12 +292,20 @@ def test_claims_and_duplicates_go_by_age_like_all_history() -> None:
 
 
 def home_and_fallback(
-    *, misfire: Misfire = Misfire.ALL, overlap: Overlap = Overlap.ALLOW
+    *,
+    misfire: Misfire = Misfire.ALL,
+    overlap: Overlap = Overlap.ALLOW,
+    hooks: tuple[Hook, ...] = (),
 ) -> tuple[Shard, Shard, JobId]:
     """Return a shard with a job that is due every 10 s, and a fallback shard that follows it."""
     home, fallback = Shard(), Shard(node_id=N3)
     job_id = home.save(
-        schedules=every("*/10 * * * * *"), misfire=misfire, overlap=overlap, consistency=AVAILABLE
+        schedules=every("*/10 * * * * *"),
+        misfire=misfire,
+        overlap=overlap,
+        consistency=AVAILABLE,
+        hooks=hooks,
+        late_after=SECOND if hooks else Duration(0),
     )
     follow(home, fallback, job_id)
     return home, fallback, job_id

@@ -29,6 +29,7 @@ from rota.core.model.execution import (
     standing,
     task_key,
 )
+from rota.core.model.hook import Hook, HookEvent, HookOutcome
 from rota.core.model.ids import Epoch, ExecutionId
 from rota.core.model.job import JobSpec, Misfire, Overlap
 from rota.core.model.retry import Fixed, RetryPolicy
@@ -39,10 +40,12 @@ from rota.core.vocabulary.commands import (
     Cancel,
     Command,
     DeleteJob,
+    EndNotification,
     Expire,
     FinishAttempt,
     Fire,
     Forget,
+    NoteLate,
     Rerun,
     RerunScope,
     SaveJob,
@@ -57,6 +60,7 @@ from rota.core.vocabulary.effects import (
     Deliver,
     Launch,
     PostponedEffects,
+    SendWebhook,
     SetTimer,
     Stop,
     Timescale,
@@ -78,6 +82,7 @@ class WatchedShard(Shard):
     launched: Counter[AttemptKey] = field(default_factory=Counter[AttemptKey])
     waiting: set[tuple[ExecutionId, str]] = field(default_factory=set[tuple[ExecutionId, str]])
     stopped: set[AttemptKey] = field(default_factory=set[AttemptKey])
+    sending: set[str] = field(default_factory=set[str])
 
     def note(self, effect: Consequence) -> None:
         """Record *effect*."""
@@ -94,6 +99,8 @@ class WatchedShard(Shard):
                 self.waiting.add((execution_id, name))
             case Stop(key):
                 self.stopped.add(key)
+            case SendWebhook(notification):
+                self.sending.add(notification.key)
             case PostponedEffects(due, _, effects):
                 assert due > self.decided_at, "it could have been done at once"
                 for each in effects:
@@ -130,6 +137,8 @@ def specs(draw: st.DrawFn) -> JobSpec:
         for number in range(draw(st.integers(1, 4)))
     ]
     others = [f"default/{other}" for other in NAMES if other != name]
+    hooks = [Hook(event=event, webhook="https://hooks.example.com") for event in HookEvent]
+    hooks += [Hook(event=HookEvent.FAILURE, job=other) for other in others]
     return job(
         *tasks,
         name=name,
@@ -139,6 +148,8 @@ def specs(draw: st.DrawFn) -> JobSpec:
         overlap=draw(st.sampled_from(Overlap)),
         start_deadline=draw(st.sampled_from(DEADLINES)),
         execution_timeout=draw(st.sampled_from(DEADLINES)),
+        hooks=tuple(draw(st.lists(st.sampled_from(hooks), max_size=3))),
+        late_after=draw(st.sampled_from(DEADLINES)),
     )
 
 
@@ -235,6 +246,13 @@ class _ShardUnderFire(RuleBasedStateMachine):
     def deliver(self) -> None:
         self.shard.deliver()
 
+    @precondition(lambda self: self.shard.sending)
+    @rule(data=st.data(), outcome=st.sampled_from(HookOutcome))
+    def end_webhook(self, data: st.DataObject, outcome: HookOutcome) -> None:
+        key = data.draw(st.sampled_from(sorted(self.shard.sending)))
+        self.shard.sending.discard(key)
+        self.shard.do(EndNotification(key=key, outcome=outcome))
+
     @rule(slots=st.integers(0, 5))
     def change_slots(self, slots: int) -> None:
         self.shard.slots = slots
@@ -292,7 +310,13 @@ class _ShardUnderFire(RuleBasedStateMachine):
         shard = self.shard
         shard.state = shard.reloaded()
         shard.copy = copy_from(shard.copy.tip, Epoch(shard.copy.epoch + 1))
-        for forgotten in (shard.timers, shard.waiting, shard.stopped, shard.messages):
+        for forgotten in (
+            shard.timers,
+            shard.waiting,
+            shard.stopped,
+            shard.messages,
+            shard.sending,
+        ):
             forgotten.clear()
         shard.do(TakeOver(epoch=shard.copy.epoch, is_start=is_start))
         for effect in pending(shard.state, shard.ahead):
@@ -431,6 +455,21 @@ class _ShardUnderFire(RuleBasedStateMachine):
             if execution.expires_at and not execution.cancelled_at:
                 expire = Expire(execution_id=execution.id, deadline=execution.expires_at)
                 assert (expire, Timescale.ELAPSED) in timers
+
+    @invariant()
+    def every_execution_that_may_be_late_has_its_timer(self) -> None:
+        timers = {(timer.command, timer.timescale) for timer in self.shard.timers}
+        for execution in self.shard.state.executions.values():
+            if execution.late_at:
+                late = NoteLate(execution_id=execution.id, deadline=execution.late_at)
+                assert (late, Timescale.ELAPSED) in timers
+
+    @invariant()
+    def every_notification_is_being_sent(self) -> None:
+        state = self.shard.state
+        assert state.notifications.keys() == self.shard.sending
+        jobs = Counter(each.job_id for each in state.notifications.values())
+        assert state.notification_counts == jobs
 
     @invariant()
     def every_fire_has_its_timer(self) -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from rota.core.model.attempt import (
     Attempt,
@@ -22,6 +22,7 @@ from rota.core.model.attempt import (
 )
 from rota.core.model.dag import TriggerRule
 from rota.core.model.execution import Execution, ExecutionStatus, Hold, Origin, Task, TaskStatus
+from rota.core.model.hook import Hook, HookEvent, Notification
 from rota.core.model.ids import Epoch, ExecutionId, Index, JobId, NodeId, Session
 from rota.core.model.job import Consistency, Job, JobPlan, Misfire, Overlap, TaskSpec, Upstream
 from rota.core.model.ledger import FireOutcome, LedgerEntry
@@ -32,6 +33,7 @@ from rota.core.vocabulary.changes import (
     Change,
     Checkpoint,
     Dependent,
+    Hooked,
     LastReceived,
     Name,
     OutboxItem,
@@ -307,6 +309,46 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
         StandInExecution(node_id=NodeId("node-a"), execution=STOOD_IN_FOR, tasks=(FINISHED_TASK,)),
     ),
     (Table.VERSION, job(consistency=Consistency.AVAILABLE)),
+    (Table.PLAN, JobPlan(is_failing=True)),
+    (Table.EXECUTION, replace(STOOD_IN_FOR, origin=Origin.HOOK, late_at=NOON)),
+    (
+        Table.VERSION,
+        job(
+            hooks=(
+                Hook(event=HookEvent.FAILURE, webhook="https://hooks.example.com/1"),
+                Hook(event=HookEvent.LATE, job="default/notify"),
+            ),
+            late_after=SECOND,
+        ),
+    ),
+    (
+        Table.OUTBOX,
+        OutboxItem(
+            key="k",
+            to="a/b",
+            message=Hooked(
+                upstream="c/d",
+                dependent="a/b",
+                job_id=JOB,
+                execution_id=EXECUTION,
+                event=HookEvent.RECOVERY,
+                parameters="{}",
+            ),
+        ),
+    ),
+    (
+        Table.NOTIFICATION,
+        Notification(
+            key=f"{EXECUTION}.success.2",
+            job_id=JOB,
+            job="default/job",
+            execution_id=EXECUTION,
+            event=HookEvent.SUCCESS,
+            at=NOON,
+            url="https://hooks.example.com/1",
+            document="{}",
+        ),
+    ),
 )
 
 
@@ -376,7 +418,7 @@ def test_a_damaged_record_is_refused(value: bytes) -> None:
         decode_record(Table.NAME, value)
 
 
-@pytest.mark.parametrize("number", [0, 14, 32, 99])
+@pytest.mark.parametrize("number", [0, 15, 32, 99])
 def test_a_change_of_a_table_that_has_no_records_is_refused(number: int) -> None:
     with pytest.raises(Undecodable, match=f"table {number}"):
         decode_change((number, "key", encode_record(Name(JOB))))

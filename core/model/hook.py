@@ -1,0 +1,186 @@
+"""Hooks: what a job does after one of its executions failed, succeeded, recovered or was late.
+
+A hook posts a webhook, or triggers another job of the namespace. The notification of a webhook is a
+record of the shard, kept until its delivery has ended, so that it outlives any node.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rota.core.errors import Problem
+from rota.core.model.checked_fields import CheckedExecutionId, CheckedFullName, CheckedJobId
+from rota.core.model.ids import ExecutionId, JobId, is_full_name
+from rota.core.quoting import in_quotes
+from rota.core.timing.instants import Instant, format_instant
+
+HOOKS_MAX = 20
+"""Hooks of one job."""
+URL_LENGTH_MAX = 2_000
+"""Characters of a URL; proxies refuse longer ones."""
+REASON_MAX = 1_000
+"""Characters of the reason in an event; the execution has all of it."""
+DOCUMENT_BYTES_MAX = 8_192
+"""Bytes of an event, in JSON: names, instants and the reason, all of them escaped."""
+
+
+class HookEvent(Enum):
+    """The events that a hook may follow; the API's field for *failure* is ``onFailure``."""
+
+    FAILURE = "failure"
+    SUCCESS = "success"
+    RECOVERY = "recovery"
+    """A success whose predecessor, the job's execution that ended before it, failed."""
+    LATE = "late"
+    """No end within ``lateAfter``, or a fire time that was missed."""
+
+
+class HookOutcome(Enum):
+    """The end of a hook's run."""
+
+    DELIVERED = "delivered"
+    """The receiver of the webhook has answered with a status of 200 to 299, or the job runs."""
+    FAILED = "failed"
+    """The webhook was not delivered, and no further attempt is made."""
+    DROPPED = "dropped"
+    """It was not attempted: too many wait, or the job to be triggered cannot run."""
+
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One hook of a job, as defined.
+
+    Attributes:
+        event: The event that it follows.
+        webhook: The URL that gets the event; empty for a job.
+        job: The full name of the job that is triggered with the event as parameters.
+    """
+
+    event: HookEvent
+    webhook: str = ""
+    job: str = ""
+
+    @property
+    def target(self) -> str:
+        """The receiver: the full name of a job, or the origin of a URL (`origin_of`)."""
+        return self.job or origin_of(self.webhook)
+
+
+class JobEventDocument(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+):
+    """An event of a job, as hooks get it: the ``data`` of a webhook, the parameters of a job.
+
+    Attributes:
+        event: In words of `HookEvent`.
+        job: Full name of the job.
+        execution_id: The execution; that of a missed fire time was never created.
+        status: Of the execution; ``missed`` for a missed fire time.
+        trigger: Why the execution exists.
+        fire_time: When it was due, RFC 3339; *started_at* and *finished_at* likewise, empty before.
+        reason: Of its state, cut to `REASON_MAX` characters.
+    """
+
+    event: str
+    job: str
+    job_id: str
+    execution_id: str
+    status: str
+    trigger: str
+    fire_time: str
+    started_at: str = ""
+    finished_at: str = ""
+    reason: str = ""
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The event of a job for one webhook, kept until its delivery has ended.
+
+    Attributes:
+        key: Its key: execution, event and number of the hook. Receivers detect a repetition by it.
+        at: Shard time of the event.
+        document: The event (`JobEventDocument`), in JSON.
+    """
+
+    key: str
+    job_id: CheckedJobId
+    job: CheckedFullName
+    execution_id: CheckedExecutionId
+    event: HookEvent
+    at: Instant
+    url: str
+    document: Annotated[str, msgspec.Meta(max_length=DOCUMENT_BYTES_MAX)]
+
+
+def notification_key(execution_id: ExecutionId, event: HookEvent, number: int) -> str:
+    """Return the key of the notification for the hook *number*, from 0, of the job."""
+    return f"{execution_id}.{event.value}.{number}"
+
+
+def owner_of(key: str) -> JobId:
+    """Return the job whose event the notification *key* is about."""
+    return JobId(key[:16])
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of *url*: its path often holds a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def text_of(instant: Instant) -> str:
+    """Return *instant* as RFC 3339; empty for 0."""
+    return format_instant(instant) if instant else ""
+
+
+def problems_of_hooks(hooks: tuple[Hook, ...], full_name: str) -> Iterator[Problem]:
+    """Yield the errors in the hooks of the job *full_name*, with pointers into the job's body."""
+    if len(hooks) > HOOKS_MAX:
+        detail = f"the job has {len(hooks)} hooks; at most {HOOKS_MAX} are allowed"
+        yield Problem(pointer_of(hooks[0].event), detail)
+    numbers = dict.fromkeys(HookEvent, 0)
+    for hook in hooks:
+        pointer = f"{pointer_of(hook.event)}/{numbers[hook.event]}"
+        numbers[hook.event] += 1
+        yield from _problems_of_hook(hook, full_name, pointer)
+
+
+def pointer_of(event: HookEvent) -> str:
+    """Return the pointer to the hooks of *event* in the API's body of a job."""
+    return f"/on{event.value.capitalize()}"
+
+
+def _problems_of_hook(hook: Hook, full_name: str, pointer: str) -> Iterator[Problem]:
+    if bool(hook.webhook) == bool(hook.job):
+        yield Problem(pointer, "needs a webhook or a job, and not both")
+    elif hook.webhook:
+        fault = _fault_of_url(hook.webhook)
+        if fault:
+            yield Problem(f"{pointer}/webhook", f"{in_quotes(hook.webhook)} {fault}")
+    elif not is_full_name(hook.job):
+        yield Problem(f"{pointer}/job", f"{in_quotes(hook.job)} is not a job's name")
+    elif hook.job == full_name:
+        yield Problem(f"{pointer}/job", "a job cannot be triggered by its own hook")
+    elif hook.job.partition("/")[0] != full_name.partition("/")[0]:
+        detail = f"{in_quotes(hook.job)} is in another namespace; name a job of this one"
+        yield Problem(f"{pointer}/job", detail)
+
+
+def _fault_of_url(url: str) -> str:
+    """Return what is wrong with the URL of a webhook; empty for a good one."""
+    if len(url) > URL_LENGTH_MAX:
+        return f"has {len(url)} characters; at most {URL_LENGTH_MAX} are allowed"
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "has characters that must be percent-encoded"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        return f"is not a URL: {error}"
+    if parts.scheme not in ("http", "https") or not host or port == 0:
+        return "is not a URL such as https://hooks.example.com/rota"
+    if parts.username is not None or parts.password is not None:
+        return "has a user or a password, which readers of the job would see; leave it out"
+    return ""

@@ -1,0 +1,1 @@
+"""Webhooks: requests for notifications, their signatures, and the delivery with its retries."""

@@ -1,0 +1,75 @@
+"""The HTTP request of a notification, by the rules of Standard Webhooks.
+
+https://www.standardwebhooks.com: the id is the same in every repetition, the timestamp is that of
+the attempt, and the signature is an HMAC of id, timestamp and body with SHA-256.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import rota
+from rota.core.model.hook import Notification
+from rota.core.timing.instants import SECOND, Instant, format_instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookRequest:
+    """One attempt to deliver a notification: a POST."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class WebhookFailed(Exception):
+    """An attempt got no answer; the text says why.
+
+    Attributes:
+        is_final: Whether a further attempt would fail too.
+    """
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
+
+
+PostWebhook = Callable[[WebhookRequest], Awaitable[int]]
+"""Sends a request and returns the status of the answer; raises `WebhookFailed`."""
+
+
+async def post_nothing(request: WebhookRequest) -> int:
+    """Fail: this environment sends no webhooks."""
+    raise WebhookFailed(f"no request is sent to {request.url} here", is_final=True)
+
+
+def request_of(
+    notification: Notification, keys: Sequence[bytes], *, now: Instant
+) -> WebhookRequest:
+    """Return the request of an attempt at *now*, signed with each of *keys*; unsigned without."""
+    body = body_of(notification)
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": f"rota/{rota.__version__}",
+        "webhook-id": notification.key,
+        "webhook-timestamp": str(now // SECOND),
+    }
+    if keys:
+        at = now // SECOND
+        signatures = (signature_of(key, notification.key, at, body) for key in keys)
+        headers["webhook-signature"] = " ".join(signatures)
+    return WebhookRequest(url=notification.url, headers=headers, body=body)
+
+
+def body_of(notification: Notification) -> bytes:
+    """Return the body: the type and the instant of the event, and its document as ``data``."""
+    kind, at = f"job.{notification.event.value}", format_instant(notification.at)
+    return f'{{"type":"{kind}","timestamp":"{at}","data":{notification.document}}}'.encode()
+
+
+def signature_of(key: bytes, message_id: str, at_s: int, body: bytes) -> str:
+    """Return the signature of a message that is sent at *at_s*, in seconds since 1970."""
+    digest = hmac.new(key, f"{message_id}.{at_s}.".encode() + body, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"
