@@ -146,7 +146,7 @@ def test_hooks_are_run_by_the_shard_when_a_stand_ins_records_arrive() -> None:
     [execution_id] = fire_once(fallback)
     fallback.finish(execution_id, outcome=Outcome.FAILED)
     fallback.pass_time(Duration(60 * SECOND))
-    assert fallback.outcomes()[1] == ("12:00:20", 5, "missed")
+    assert fallback.outcomes()[1] == ("12:00:20", 4, "missed")
     assert not fallback.state.notifications
     assert [each for each in fallback.timers if isinstance(each.command, NoteLate)] == []
 
