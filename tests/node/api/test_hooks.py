@@ -58,8 +58,8 @@ class Receiver:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
-            def log_message(self, *_: object) -> None:
-                pass
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its base's name
+                del format, args
 
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self.port = self._server.server_address[1]
