@@ -4,6 +4,8 @@ import difflib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -278,6 +280,7 @@ def diff_jobs(files: tuple[str, ...], namespace: str | None) -> int:
 def definitions_in(files: Iterable[str], namespace: str | None) -> list[Fields]:
     """Return the jobs that *files* define, in *namespace* unless they name their own.
 
+    A job comes after those that it depends on, since a node refuses unknown dependencies.
     A relative ``cwd`` begins in the folder of its file, on standard input in the current folder.
     """
     from rota.client.definitions import parse_definitions, read_definitions, with_whole_paths
@@ -289,7 +292,34 @@ def definitions_in(files: Iterable[str], namespace: str | None) -> list[Fields]:
         else:
             found, folder = read_definitions(Path(file)), Path(file).parent
         definitions += (with_whole_paths(each, folder) for each in found)
-    return [_in(namespace, each) for each in definitions]
+    return _dependencies_first([_in(namespace, each) for each in definitions])
+
+
+def _dependencies_first(definitions: list[Fields]) -> list[Fields]:
+    """Return *definitions* in their order, each after its dependencies unless they form a cycle."""
+    numbers = {
+        full_name_of(each, each.get("name", "")): number for number, each in enumerate(definitions)
+    }
+    sorter = TopologicalSorter(
+        {
+            number: [numbers[name] for name in dependencies_of(each) if name in numbers]
+            for number, each in enumerate(definitions)
+        }
+    )
+    try:
+        sorter.prepare()
+    except CycleError:
+        return definitions
+    ordered: list[Fields] = []
+    ready = list(sorter.get_ready())
+    heapify(ready)
+    while ready:
+        number = heappop(ready)
+        ordered.append(definitions[number])
+        sorter.done(number)
+        for each in sorter.get_ready():
+            heappush(ready, each)
+    return ordered
 
 
 def _in(namespace: str | None, definition: Fields) -> Fields:
