@@ -102,13 +102,14 @@ bench-peers: $(READY) programs ## Other schedulers beside rota in one run: make 
 	@tests/install-programs redis-server:redis-server
 	$(BIN)/python -m bench.peers $(PEERS) --rounds $(ROUNDS)
 
-bench-parts: $(READY) programs ## Measure parts of a node alone: stalls, executors, HTTP, replication, etcd
+bench-parts: $(READY) programs ## Measure parts of a node alone: stalls, executors, HTTP, replication, etcd, documents
 	$(BIN)/python -m bench.parts.stalls
 	$(BIN)/python -m bench.parts.python_tasks
 	$(BIN)/python -m bench.parts.request_guard
 	$(BIN)/python -m bench.parts.http_api
 	$(BIN)/python -m bench.parts.replication
 	$(BIN)/python -m bench.parts.etcd
+	$(BIN)/python -m bench.parts.shared_documents
 
 dist: $(READY) ## Build sdist and wheel, then check the wheel holds every module
 	rm -rf dist build

@@ -43,7 +43,10 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Meter:
-    """Counts what is used from its making to `read`, while no process is started or killed."""
+    """The resources that a fleet uses between the start of the measurement and `read`.
+
+    No process of the fleet may be started or killed in between.
+    """
 
     def __init__(self, fleet: Fleet, counters: Mapping[str, float]) -> None:
         self._fleet = fleet

@@ -1,7 +1,8 @@
-"""Finished executions by the million, put into the store of a node that does not run.
+"""Storing of millions of finished executions directly in the store of a stopped node.
 
-Ten million that are really run take the better part of an hour. What is put here has the same rows
-in the same tables with the same encoding: each is one that has really been run, at an earlier time.
+Running ten million executions takes most of an hour. The rows stored here have the same form, in
+the same tables, as those of real executions: each is a copy of an execution that really ran, moved
+to an earlier time.
 """
 
 import time

@@ -410,7 +410,10 @@ def _starting(
 def trigger_many(
     items: Iterable[TriggerItem | str], *, dry_run: bool
 ) -> Iterator[Call[TriggeredManyView]]:
-    """Yield the calls that start an execution for each item, each with a key of its own."""
+    """Yield calls that start one execution for each item; a call has at most `ITEMS_MAX` items.
+
+    An item without an idempotency key gets a random one.
+    """
     for part in parts([_with_key(item) for item in items]):
         yield Call(
             "POST",

@@ -45,7 +45,7 @@ class Problem:
 
 def out_of_range(value: object, lowest: object, highest: object) -> str:
     """Return the detail of a `Problem` with a value outside its range."""
-    return f"{value} is out of range; it goes from {lowest} to {highest}"
+    return f"{value} is out of range; give a value from {lowest} to {highest}"
 
 
 class Kind(Enum):

@@ -25,11 +25,11 @@ _POINTS_A_DIGEST = 8
 
 
 class Circle:
-    """The points of all *holders*, in order.
+    """The points of all *holders* on the circle, in ascending order of position.
 
     Attributes:
-        positions: Of the points, ascending.
-        owners: The node of each point, as position in *holders*.
+        positions: The position of each point, from 0 to below `CIRCLE`.
+        owners: For each point, the index in *holders* of the node that owns it.
     """
 
     def __init__(self, holders: Sequence[Member]) -> None:

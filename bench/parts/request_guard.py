@@ -1,7 +1,7 @@
-"""What the guard in front of every request costs, alone. ``make bench-parts``.
+"""Benchmark of the check in front of every request (the guard), alone. ``make bench-parts``.
 
-A question and a change, with the headers that rota's client sends, judged again and again: the best
-of many short runs, which a busy machine changes little.
+A GET and a POST request, with the headers that rota's client sends, are checked repeatedly. The
+result is the best of many short runs, since a busy machine affects the best run little.
 """
 
 from timeit import repeat

@@ -82,7 +82,7 @@ def parts_of_shares(assignment: Assignment) -> tuple[list[float], list[float]]:
 
 
 def print_time(shard_count: int, node_count: int, zone_count: int) -> None:
-    """Print how long an assignment takes, once."""
+    """Print how many seconds one assignment takes."""
     members = nodes(node_count, zone_count)
     start = time.perf_counter()
     assign(members, shard_count, COPIES)

@@ -1,4 +1,4 @@
-"""Ratios to rota, each from systems that took turns in one round."""
+"""Comparison with other systems: the ratios of their figures to those of rota in one round."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -114,7 +114,10 @@ class _Stream:
         now = asyncio.get_running_loop().time()
         pause_s = self.reopening.pause_s(opened_at=self._opened_at, now=now)
         if pause_s is None:
-            detail = "connections are lost as soon as they are open"
+            detail = (
+                "each connection was lost soon after it was opened; check the node's log, and any "
+                "proxy before the node, then try again"
+            )
             failure = self.failure or Unreachable(detail, may_have_arrived=True)
             failure.name_request(*self._request)
             raise failure

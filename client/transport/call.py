@@ -133,7 +133,10 @@ def failure_of(answer: Response) -> RequestFailed:
         problem = msgspec.json.decode(answer.body, type=ProblemView)
     except UNDECODABLE:
         said = answer.body[:200].decode(errors="replace").strip()
-        detail = f"HTTP status {answer.status}, without a document about it: {said or 'empty'}"
+        detail = (
+            f"HTTP status {answer.status} without an error document of a rota node; check the URL "
+            f"and any proxy before the node (body: {said or 'empty'})"
+        )
         problem = _problem(answer.status, UNEXPLAINED, detail, answer.request_id)
     if answer.status in (429, 503):
         return TooBusy(problem, retry_after_s=_seconds(answer.retry_after))
@@ -153,7 +156,7 @@ def unreadable(
     """
     detail = (
         f"the answer to {method} {path} cannot be read: {error}; "
-        "is there a rota node, and is it as new as this client?"
+        "check that the URL is that of a rota node which is not older than this client"
     )
     status, request_id = (answer.status, answer.request_id) if answer else (200, "")
     failure = NodeFailed(_problem(status, "unreadable_answer", detail, request_id))

@@ -189,7 +189,7 @@ class Connection:
 
 
 class ByteStream:
-    """The body of an answer, part by part, as it comes."""
+    """The body of a response, in parts as they arrive."""
 
     def __init__(
         self,

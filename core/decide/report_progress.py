@@ -32,7 +32,7 @@ def report_attempt(draft: Draft, command: ReportAttempt) -> None:
 def _check(command: ReportAttempt) -> None:
     percent, checkpoint = command.report.percent, command.report.checkpoint
     if percent is not None and not 0 <= percent <= 100:
-        raise _refusal(command, f"{percent} percent is out of range; it goes from 0 to 100")
+        raise _refusal(command, f"{percent} percent is out of range; give a value from 0 to 100")
     if checkpoint is not None and len(checkpoint) > CHECKPOINT_BYTES_MAX:
         raise _refusal(
             command,

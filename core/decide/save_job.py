@@ -293,8 +293,8 @@ def _check_instants(draft: Draft, command: SaveJob, existing: Job | None) -> Non
         at = one_shot_at(schedule) if schedule not in kept else None
         if at is not None and at < draft.now - command.spec.grace:
             detail = (
-                f'"{schedule.text}" has passed; give misfire: "all" or "latest" runs it at once, '
-                '"skip" records it as missed'
+                f'"{schedule.text}" has passed; choose a later time, or set misfire: "all" or '
+                '"latest" to run it at once, "skip" to record it as missed'
             )
             raise invalid("past_schedule", detail, Problem("/misfire", detail))
 

@@ -129,15 +129,15 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """A container to be run.
+    """The image of a container, and how the container is run.
 
     Attributes:
-        name: Of the image, with tag or digest.
-        pull: ``missing``, ``always`` or ``never``.
-        network: Of the engine: ``bridge``, ``none``, ``host`` or a network's name; empty for the
-            engine's default.
-        binds: Of the machine's files.
-        user: ``uid:gid`` or a name; empty for the image's.
+        name: The name of the image, with tag or digest.
+        pull: When the image is pulled: ``missing``, ``always`` or ``never``.
+        network: The engine's network for the container: ``bridge``, ``none``, ``host`` or a
+            network's name; empty for the engine's default.
+        binds: Files and folders of the machine that the container can use.
+        user: ``uid:gid`` or a user name; empty for the user of the image.
     """
 
     name: str

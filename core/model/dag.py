@@ -133,9 +133,8 @@ def problems_of_graph(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
     cycle = _find_cycle(tasks) if is_sound else ()
     if cycle:
         number = next(i for i, task in enumerate(tasks) if task.name == cycle[0])
-        yield Problem(
-            f"/tasks/{number}/needs", f"tasks need each other in a circle: {_path(cycle)}"
-        )
+        detail = f"the needs of the tasks form a cycle: {_path(cycle)}; remove one of these needs"
+        yield Problem(f"/tasks/{number}/needs", detail)
 
 
 def _path(cycle: tuple[str, ...]) -> str:
@@ -154,7 +153,7 @@ def _duplicates(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
             )
         names.add(task.name)
         for place in repetitions(task.needs):
-            detail = f"names the task {in_quotes(task.needs[place])} twice"
+            detail = f"the task {in_quotes(task.needs[place])} is already listed; remove it here"
             yield Problem(f"/tasks/{number}/needs/{place}", detail)
 
 

@@ -235,13 +235,17 @@ def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
         if name == spec.full_name
     ]
     problems += [
-        Problem(f"/dependencies/{number}", f"{in_quotes(name)} is not a job's name: namespace/name")
+        Problem(
+            f"/dependencies/{number}",
+            f"{in_quotes(name)} is not the full name of a job; write namespace/name",
+        )
         for number, name in enumerate(spec.dependencies)
         if not is_full_name(name)
     ]
     problems += [
         Problem(
-            f"/dependencies/{number}", f"names the job {in_quotes(spec.dependencies[number])} twice"
+            f"/dependencies/{number}",
+            f"the job {in_quotes(spec.dependencies[number])} is already listed; remove it here",
         )
         for number in repetitions(spec.dependencies)
     ]

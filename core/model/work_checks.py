@@ -49,7 +49,8 @@ def _problems_of_program(work: Work, pointer: str) -> Iterator[Problem]:
     if work.executor == "process" and bool(work.argv) == bool(work.shell):
         yield Problem(
             f"{pointer}/command",
-            "needs a line or a list of words; or a python function, a container or a type",
+            "the task needs a command (one line or a list of words), a python function, a "
+            "container or a type",
         )
     if any("\0" in text for text in (*work.argv, work.shell, work.cwd)):
         yield Problem(f"{pointer}/command", "contains a NUL character")
@@ -72,7 +73,11 @@ def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
         yield Problem(f"{pointer}/stopGrace", detail)
     for name, value in work.env:
         if not name or "=" in name or "\0" in name + value:
-            yield Problem(f"{pointer}/env", f"{in_quotes(name)} cannot be a variable")
+            detail = (
+                f"{in_quotes(name)} cannot be an environment variable: a name must not be empty "
+                "or contain '=', and neither a name nor a value may contain NUL"
+            )
+            yield Problem(f"{pointer}/env", detail)
         elif name.startswith(RESERVED):
             yield Problem(
                 f"{pointer}/env", f"{in_quotes(name)}: names with {RESERVED} are rota's own"
@@ -89,9 +94,11 @@ def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Itera
     if sandbox == Sandbox():
         return
     if executor not in SANDBOXED:
-        yield Problem(
-            pointer, f"only a command can have one, not a task of the type {in_quotes(executor)}"
+        detail = (
+            f"a task of the type {in_quotes(executor)} cannot have a sandbox; remove the sandbox, "
+            "or use a command"
         )
+        yield Problem(pointer, detail)
     elif sandbox.profile == "none":
         yield Problem(pointer, "the profile none keeps nothing away; choose default or strict")
     yield from _problems_of_binds(sandbox.binds, pointer)

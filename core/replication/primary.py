@@ -267,8 +267,8 @@ class Primary(Role):
         An entry is committed when (a) it is durable here; (b) every copy of every configuration
         that is or may be in force has it durably, under the right allocation; (c) each of these
         configurations has enough copies; and (d) after the removal of a copy all counting copies
-        have durably seen that configuration. Without (d), if the coordinator lost its state, no
-        copy might have a record that the removed copy lacks committed entries.
+        have durably seen that configuration. Without (d), if the coordinator lost its state, there
+        might be no copy with a record that the removed copy lacks committed entries.
         """
         index = self.copy.durable
         if index <= self.copy.committed or not self._is_shrinking_seen():

@@ -250,13 +250,14 @@ def _wanted(limits: ResourceLimits) -> list[str]:
 
 
 class Mount(NamedTuple):
-    """A mounted hierarchy.
+    """A mounted cgroup hierarchy.
 
     Attributes:
         path: The mount point.
-        root: The part of the hierarchy that is mounted.
+        root: The path, within the hierarchy, of the part that is mounted.
         version: 1 or 2.
-        controllers: Those of version 1, among other words.
+        controllers: For version 1, the mount options, which include the controllers; empty for
+            version 2.
     """
 
     path: Path

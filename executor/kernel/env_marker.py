@@ -20,7 +20,7 @@ def is_mark(name: str) -> bool:
 
 
 def key_in(environment: Mapping[str, str]) -> AttemptKey | None:
-    """Return the attempt that *environment* is marked with."""
+    """Return the attempt that *environment* is marked with; None if there is no mark."""
     number = environment.get(_ATTEMPT, "")
     if not number.isdecimal():
         return None

@@ -151,7 +151,13 @@ class PythonExecutor:
         return attempt.capture if attempt is not None else await self.files.find(key)
 
     async def expire(self, before: Instant) -> int:
-        """Remove at most 1,000 files; those of running attempts stay."""
+        """Remove kept outputs written before *before*, and the oldest above the size limit.
+
+        One call removes at most 1,000. The outputs of running attempts stay.
+
+        Returns:
+            The number of removed outputs.
+        """
         return await self.files.expire(before, count_max=_EXPIRED_PER_CALL)
 
     async def close(self, grace: Duration = CLOSE_GRACE) -> None:

@@ -108,7 +108,7 @@ class Context:
 
     @property
     def parameters(self) -> Json:
-        """The parameters of the execution, or of the job, or of the task; None without any."""
+        """The parameters of the trigger, else of the job, else of the task; None without any."""
         return json.loads(self._parameters) if self._parameters else None
 
     @property

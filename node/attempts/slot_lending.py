@@ -263,12 +263,12 @@ class SlotLending:
         self.fill()
 
     def claim(self, borrower: NodeId) -> bool:
-        """Use a slot that is lent to another node for an attempt that it sends.
+        """Use a slot that is lent to *borrower*, for an attempt that *borrower* sends.
 
         If the loan has expired, any free slot is used.
 
         Returns:
-            True if there is one.
+            True if a slot was available.
         """
         if self._take_back(borrower, 1):
             return True

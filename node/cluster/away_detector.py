@@ -1,10 +1,11 @@
-"""Detection of nodes that stay away, whose copies are then made on other nodes (PROTOCOL R29).
+"""Detection of nodes that stay away, whose copies are then rebuilt on other nodes (PROTOCOL R29).
 
-A node or machine that is restarted comes back with its data, so copying all of it elsewhere and
-back would be wasted. For `repair_delay` the copies of a missing node only stop counting (R24), and
-the ring keeps its place. After that, each node that has missed it for so long may mark it as *away*
-at the coordinator. The mark moves the share of the node for all nodes alike, whatever each of them
-has seen. The node itself removes the mark when it is alive again.
+A node that restarts still has its data, so copying all of the data elsewhere and back would be a
+waste. For `repair_delay`, the copies of a missing node only stop counting (R24), and the node
+keeps its place on the ring. After that, any node that has had no contact with the missing node
+for that time may mark it as *away* at the coordinator. The mark moves the share of the missing
+node for all nodes alike, whatever contact each of them has had. The missing node removes the mark
+when it is back.
 """
 
 import asyncio

@@ -175,14 +175,14 @@ def check_versions(word: bytes) -> None:
 
 
 def common_version(ours: Versions, theirs: Versions) -> int:
-    """Return the highest version that both support.
+    """Return the highest version that both nodes support.
 
     Args:
-        ours: Of this node.
-        theirs: Of the other one.
+        ours: The versions of this node.
+        theirs: The versions of the other node.
 
     Raises:
-        NoCommonVersion: There is none.
+        NoCommonVersion: The nodes have no version in common.
     """
     version = min(ours.newest, theirs.newest)
     if version < max(ours.oldest, theirs.oldest):

@@ -110,10 +110,11 @@ class PeerPort:
         self.refused(limit, address, f"a connection that is no link yet reached a limit: {limit}")
 
     def _without_expectations(self, handle: Handle) -> Handle:
-        """Return a handler that refuses an unknown ``Expect`` and passes on other requests.
+        """Return a handler that refuses requests with an unknown ``Expect`` header.
 
-        aiohttp looks at it before any middleware, quotes it in its answer, and fails if it is not
-        text: with a line of its own in the log for each such request.
+        All other requests go to *handle*. aiohttp checks the header before any middleware runs,
+        and quotes the value in its response; if the value is not text, aiohttp fails and logs an
+        error for each such request.
         """
 
         async def refuse(request: web.BaseRequest) -> web.StreamResponse:

@@ -96,21 +96,21 @@ def plan_of(
     accepts_loss: bool = False,
     count: int = 0,
 ) -> RecoveryPlan:
-    """Return the plan of a recovery of the cluster.
+    """Return the plan for the recovery of the cluster.
 
     Args:
         view: The state of the coordinator, read before the inventories.
         inventories: The inventory of each node that responded.
-        hashes: Hashes of entries. The plan is valid only if it wants no further hashes.
+        hashes: Hashes of entries. The plan is invalid if `Hashes.wanted` is not empty afterwards.
         without: Nodes that are lost and need not respond.
         least: The number of copies that a commit needs (``min_sync``).
         accepts_loss: Whether to recover shards with `Finding.UNSURE`.
-        count: The number of shards; shards of which no node has anything are founded.
+        count: The number of shards; a shard of which no node has any data is founded.
 
     Raises:
-        Refused: The coordinator lost nothing, or all of it is recovered; a node that may have newer
-            configurations did not respond; a node has not detected the loss yet; or no epoch is
-            left.
+        Refused: The coordinator lost nothing, or everything that it lost is recovered; a node that
+            may have newer configurations did not respond; a node has not detected the loss yet; or
+            no epoch is left.
     """
     known = {*view.configurations, *(n for each in inventories.values() for n in each.shards)}
     numbers = sorted({*known, *map(ShardId, range(count))})

@@ -30,7 +30,7 @@ class AttemptTicks:
         self._stand_ins = stand_ins
 
     async def run(self) -> None:
-        """Do the work periodically until cancelled."""
+        """Tick the parts every `TICK_S` seconds, or faster for short leases, until cancelled."""
         attempts = self._attempts
         while True:
             await asyncio.sleep(self._period_s)

@@ -381,8 +381,13 @@ class Shards:
     async def committed(self, *shards: Shard) -> None:
         """Wait until all decisions of *shards* so far are committed and applied.
 
+        Unlike `settled`, this method does not check the node's authority after the commit.
+
         Raises:
-            Refused: As `settled`; but without a check of this node's authority after the commit.
+            Refused: The decisions can no longer be committed, or whether they are is not known.
+            NotPrimary: A decision is not committed after `COMMIT_WAIT_MAX`, and this node has no
+                authority for one of *shards*.
+            NotCommitted: A decision is not committed after `COMMIT_WAIT_MAX`.
         """
         await self._state.committed(shards)
 

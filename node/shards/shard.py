@@ -308,7 +308,8 @@ class Shard:
         return Refused(
             Kind.UNAVAILABLE,
             "primary_lost",
-            f"this node ceased to be the primary of shard {self.id} meanwhile; whether the request "
-            "took effect is not known: read its result, or repeat it with its idempotency key",
+            f"this node ceased to be the primary of shard {self.id} during the request; whether "
+            "the request took effect is not known: read its result, or repeat the request with its "
+            "idempotency key",
             retry_after_s=1,
         )

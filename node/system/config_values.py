@@ -209,7 +209,7 @@ def _within(
     def parse_within(value: object) -> Number:
         parsed = parse(value)
         if not low <= parsed <= high:
-            limits = f"it goes from {show(low)} to {show(high)}"
+            limits = f"give a value from {show(low)} to {show(high)}"
             raise ValueError(f"{show(parsed)} is out of range; {limits}")
         return parsed
 

@@ -34,11 +34,11 @@ class Metrics:
         self.links = LinkMetrics(self._registry)
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
-        """Add a gauge that *read* returns at each scrape."""
+        """Add a gauge; *read* returns its value at each scrape."""
         _gauge(name, self._registry).set_function(read)
 
     def counter(self, name: str, read: Callable[[], float]) -> None:
-        """Add a counter that *read* returns at each scrape."""
+        """Add a counter; *read* returns its value at each scrape."""
         self._registry.register(_Read(METRICS[name], read))
 
     def gauges(self, name: str, read: Callable[[], Mapping[str, float]]) -> None:

@@ -1,4 +1,4 @@
-"""Shared documents: definitions that all nodes know."""
+"""Shared documents: definitions that all nodes have."""
 
 from typing import Annotated
 

@@ -1,4 +1,7 @@
-"""What every system is made to run, and where it is seen to have run."""
+"""Marks: the lines that every compared system's work appends to one file, and their times.
+
+A mark is a number and a time in nanoseconds since 1970; the time is 0 if a process made the mark.
+"""
 
 import os
 import subprocess

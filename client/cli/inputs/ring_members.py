@@ -39,7 +39,10 @@ def read_members(text: str, zone_count: int = 0) -> list[Member]:
     if text.isascii() and text.isdecimal():
         return _counted(int(text), zone_count)
     if zone_count:
-        raise click.UsageError("--zones is for a count of nodes; here, write NAME:ZONE")
+        raise click.UsageError(
+            "--zones needs a number of nodes, as in --nodes 6; in a list write NAME:ZONE, in a "
+            "file give each node its zone"
+        )
     if _FILE.fullmatch(text):
         return _read_file(Path(text))
     return checked([parse_member(each) for each in text.split(",")])

@@ -147,7 +147,9 @@ def _names(definitions: Iterable[Fields]) -> set[str]:
 
 
 def _check_labels(definitions: Iterable[Fields], wanted: dict[str, str]) -> None:
-    """Check that the jobs of the files would not be deleted by the next --prune.
+    """Check that every job of the files has the labels of --prune.
+
+    Otherwise a later --prune would not find the job after its removal from the files.
 
     Raises:
         click.UsageError: A job lacks a label.

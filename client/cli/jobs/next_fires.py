@@ -85,7 +85,8 @@ def _preview(schedule: str, timezone: str, after: str | None, count: int) -> lis
         from rota.core.timing.schedule import parse_schedule, preview
     except ImportError as error:
         raise click.UsageError(
-            f"without a node, schedules need {error.name}: pip install 'rota[node]'"
+            f"--schedule needs the package {error.name}, which is not installed; run "
+            "pip install 'rota[node]'"
         ) from error
     start = now() if after is None else parse_instant(after)
     return [

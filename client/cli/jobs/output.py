@@ -92,9 +92,13 @@ def output(
     after another.
     """
     if is_followed and line_count is not None:
-        raise click.UsageError("--tail is not for --follow, which begins with all lines so far")
+        raise click.UsageError(
+            "--tail cannot be combined with --follow, which prints all lines; omit one of them"
+        )
     if since is not None and (is_followed or attempt is not None):
-        raise click.UsageError("--since is neither for --follow nor for --attempt")
+        raise click.UsageError(
+            "--since cannot be combined with --follow or --attempt; omit one of them"
+        )
     if since is not None:
         _print_since(execution, task, namespace, since=since, line_count=line_count, is_raw=is_raw)
         return

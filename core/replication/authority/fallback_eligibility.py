@@ -34,13 +34,13 @@ class _Announcement:
 
 
 class FallbackEligibility:
-    """The eligibility of one node for one shard.
+    """The eligibility of one node to stand in for the primary of one shard.
 
     Args:
         shard: The shard.
         node_id: This node.
-        after: The time without a primary after which it stands in.
-        now: The start of the count.
+        after: The time without a primary after which the node may stand in.
+        now: The instant from which that time is counted, by the node's monotonic clock.
 
     Attributes:
         is_ready: Whether readiness is to be announced to the other copies.

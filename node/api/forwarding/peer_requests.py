@@ -54,7 +54,8 @@ class NoPrimaryReachable(Refused):
     def __init__(self, shards: Iterable[ShardId], reason: str = "") -> None:
         numbers = sorted(shards)
         named = ", ".join(map(str, numbers[:NAMED_MAX])) + (", …" * (len(numbers) > NAMED_MAX))
-        detail = f"the primary of shard {named} cannot be reached" if numbers else ""
+        noun = "primary of shard" if len(numbers) == 1 else "primaries of shards"
+        detail = f"the {noun} {named} cannot be reached" if numbers else ""
         super().__init__(
             Kind.UNAVAILABLE,
             NOT_PRIMARY,

@@ -103,7 +103,7 @@ def _stopped() -> Refused:
     return Refused(
         Kind.UNAVAILABLE,
         "primary_lost",
-        f"this node stopped meanwhile; {UNKNOWN}",
+        f"this node stopped during the request; {UNKNOWN}",
         retry_after_s=1,
     )
 

@@ -468,5 +468,6 @@ def _timeout_of(body: WaitManyBody) -> Duration:
         given = body.timeout
         timeout = parse_duration(given) if isinstance(given, str) else seconds(given)
     except (ValueError, OverflowError) as error:
-        raise invalid("invalid_body", str(error), Problem("/timeout", str(error))) from error
+        problem = Problem("/timeout", str(error))
+        raise invalid("invalid_body", str(problem), problem) from error
     return min(timeout, WAIT_MAX)

@@ -45,8 +45,8 @@ def _check_types(context: NodeContext, spec: JobSpec) -> None:
     problems = [
         Problem(
             f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/{_field(task.work.executor)}",
-            f"unknown task type {in_quotes(task.work.executor)}; this node has {', '.join(known)}; "
-            "there is no job type of this name (`rota get types`)",
+            f"there is no task type or job type {in_quotes(task.work.executor)}; this node has "
+            f"the task types {', '.join(known)}; `rota get types` lists the job types",
         )
         for number, task in enumerate(spec.tasks)
         if task.work.executor not in known

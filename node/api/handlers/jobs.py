@@ -190,8 +190,8 @@ async def delete_job(request: RequestContext) -> web.Response:
 async def trigger_job(request: RequestContext) -> web.Response:
     """Run a job now.
 
-    The execution starts without waiting for a schedule or for dependencies. Its ``status`` is
-    always ``queued``.
+    The execution starts without waiting for a schedule or for dependencies. Its ``status`` in the
+    response is always ``queued``.
     """
     body = await read_body(request, TriggerBody, if_empty=TriggerBody())
     named, key = request.http.match_info["job"], idempotency_key(request.http)

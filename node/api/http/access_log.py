@@ -1,8 +1,8 @@
-"""The access log: one line for each response, or for each error.
+"""The access log: one line for each response, or only for each response of status 400 or above.
 
-A line has the path and the names of the query's parameters, but not their values: a password that a
-client puts into the query must not appear in the log. A request whose client disconnects before the
-response has no line.
+A line has the path and the names of the query's parameters, but not their values: a password that
+a client puts into the query must not appear in the log. A request whose client disconnects before
+the response has no line.
 """
 
 import logging

@@ -36,7 +36,8 @@ def problems_of(name: str, body: JobTypeBody) -> list[Problem]:
     """Return what is wrong with a job type."""
     problems: list[Problem] = []
     if name in EXECUTORS:
-        problems.append(Problem("/name", f"{in_quotes(name)} is a type of tasks"))
+        detail = f"{in_quotes(name)} is a built-in task type; choose another name"
+        problems.append(Problem("/name", detail))
     problems += problems_of_schema(body.parameters, "/parameters")
     problems += _problems_of_template(body.template)
     return problems

@@ -59,12 +59,20 @@ def problems_of_value(schema: Mapping[str, Json], value: Json, pointer: str) -> 
     text = msgspec.json.encode(schema)
     cost = len(text) * len(msgspec.json.encode(value))
     if cost > COST_MAX:
-        return [Problem(pointer, "are too long to be checked with the schema of the type")]
+        detail = (
+            "are too long to be checked with the schema of the job type; shorten them, or "
+            "simplify the schema"
+        )
+        return [Problem(pointer, detail)]
     validator = _validator(text)
     if validator.is_valid(value):
         return []
     if cost > LISTED_COST_MAX:
-        return [Problem(pointer, "do not match the schema of the type")]
+        detail = (
+            "do not match the schema of the job type, and are too long for a list of the errors; "
+            "check them with a JSON Schema validator"
+        )
+        return [Problem(pointer, detail)]
     errors = islice(validator.iter_errors(value), PROBLEMS_MAX)
     return [
         Problem(f"{pointer}{''.join(f'/{part}' for part in error.instance_path)}", error.message)

@@ -91,7 +91,7 @@ def whole_number(name: str, meaning: str, *, most: int) -> Parameter[int | None]
 
 
 def whole_number_or(default: int, name: str, meaning: str, *, most: int) -> Parameter[int]:
-    """Return a parameter for a whole number from 1 to *most*."""
+    """Return a parameter for a whole number from 1 to *most*; if it is absent, *default*."""
     schema = {**_number_schema(most), "default": default}
     return Parameter(name, meaning, _whole_number(most), default, schema)
 

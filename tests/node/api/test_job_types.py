@@ -175,7 +175,7 @@ async def test_an_invalid_type_is_refused(changes: Json, pointer: str, client: C
 async def test_a_type_cannot_have_the_name_of_a_type_of_tasks(client: Client) -> None:
     assert await refused(client, "PUT", f"{TYPES}/process", RENDER) == [
         "invalid_type",
-        "/name 'process' is a type of tasks",
+        "/name 'process' is a built-in task type; choose another name",
     ]
 
 

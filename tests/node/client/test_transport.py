@@ -126,7 +126,7 @@ async def test_what_has_no_key_is_not_repeated_when_the_connection_breaks() -> N
 
 async def test_an_answer_that_is_not_json_is_a_failure_of_the_node() -> None:
     async with asking(Strange(not_json)) as client:
-        with pytest.raises(NodeFailed, match="is there a rota node"):
+        with pytest.raises(NodeFailed, match="check that the URL is that of a rota node"):
             await client.version()
 
 

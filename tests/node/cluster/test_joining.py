@@ -334,10 +334,13 @@ def test_an_invalid_member_gets_no_copies_and_does_not_affect_others(odd: Json) 
         ({"listen": "0.0.0.0:7400", "insecure": True}, "name one with advertise"),
         ({"peer_listen": "0.0.0.0:7401"}, "peer_listen: 0.0.0.0:7401 can be reached from other"),
         ({"replicas": 2, "min_sync": 3}, "min_sync: 3 is more than the 2 replicas"),
-        ({"session_ttl": "100ms"}, "session_ttl: 100ms is out of range; it goes from 1s to 1m"),
-        ({"replicas": 1}, "replicas: 1 is out of range; it goes from 2 to 9"),
+        (
+            {"session_ttl": "100ms"},
+            "session_ttl: 100ms is out of range; give a value from 1s to 1m",
+        ),
+        ({"replicas": 1}, "replicas: 1 is out of range; give a value from 2 to 9"),
         ({"weight": "heavy"}, "weight: 'heavy' is not a number"),
-        ({"weight": 101}, "weight: 101 is out of range; it goes from 0 to 100"),
+        ({"weight": 101}, "weight: 101 is out of range; give a value from 0 to 100"),
         ({"advertise": "somewhere"}, "advertise: 'somewhere' is not HOST:PORT"),
     ],
 )

@@ -90,7 +90,7 @@ def test_the_last_event_of_a_connection_is_not_yielded_but_resumed_from(word: st
 
 
 def test_a_line_that_is_no_event_is_the_nodes_failure() -> None:
-    with pytest.raises(NodeFailed, match="is there a rota node"):
+    with pytest.raises(NodeFailed, match="check that the URL is that of a rota node"):
         list(reader().read(b"<html>\n"))
 
 
