@@ -89,6 +89,9 @@ class ClusterView:
         """Of what is known: news that are not newer come too late."""
         self._generation = 0
         """Of the cluster at that revision."""
+        self._setbacks = 0
+        """Views with a lower revision than was known when they were requested: the coordinator was
+        set back."""
         self._has_unfounded = False
         """Shards are to be founded here, and wait until all nodes that live are linked."""
         self._to_found: set[ShardId] = set()
@@ -136,8 +139,12 @@ class ClusterView:
             await asyncio.sleep(RETRY_S)
 
     async def _watch(self, revision: int) -> None:
+        setbacks = self._setbacks
         async with aclosing(self._coordinator.watch(revision)) as steps:
             async for news in steps:
+                # A step may be delayed, and be of the history that a set-back has undone.
+                if self._setbacks != setbacks:
+                    raise WatchLost("the coordinator was set back")
                 if news.revision > self._revision:
                     self._take_news(news)
 
@@ -184,6 +191,7 @@ class ClusterView:
     def _take_view(self, view: View, known: Known, linked: Collection[NodeId]) -> None:
         self._judge(view, known)
         # Perhaps a lower one than before: a coordinator restored from a backup goes back (R1).
+        self._setbacks += view.revision < known.revision
         self._revision = view.revision
         self._generation = view.cluster.generation if view.cluster else 0
         self._known_members.replace(self._members_in(view))

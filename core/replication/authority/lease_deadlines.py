@@ -50,14 +50,15 @@ def is_lost(
     Args:
         timing: Of the cluster.
         gone_since: When the session was first seen to be gone; None if it is alive. It must have
-            been gone for its time to live, because a coordinator that loses sessions early does not
-            invalidate those that nodes rely on.
+            been gone for its time to live, because a session that the coordinator ends early, as
+            the warden of a process that has ended requests, is valid for its attempts until then;
+            and the kill may take its time after that.
         given_at: When this primary last granted its node a lease; `NEVER` if it did not.
         opened_at: When this node became primary. The primary before may rely on a session that the
             coordinator ended early, and grant leases for a session's time to live.
         now: The current instant.
     """
-    if gone_since is None or now - gone_since < timing.session:
+    if gone_since is None or now - gone_since < _stretched(timing.session) + timing.kill_grace:
         return False
     trusted_at = max(given_at, later(opened_at, _stretched(timing.session)))
     return now - trusted_at > _stretched(timing.attempt_lease) + timing.kill_grace

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 
 import pytest
@@ -13,7 +14,8 @@ from rota.core.vocabulary.disk_space import DiskSpace
 from rota.node.api.documents.cluster_status import own_status
 from rota.node.cluster.cluster_view import AUDIT_S
 from rota.node.coordination.agreed_state import CoordinationState
-from rota.node.coordination.coordinator import Cluster, Member
+from rota.node.coordination.coordinator import Cluster, Member, News
+from rota.node.coordination.testing.simulated_coordinator import SimulatedCoordinator
 from rota.node.peers.messages import CoordinationLost
 from support.in_process import save
 from support.virtual_nodes import A, B, C, Nodes, run, until
@@ -315,6 +317,51 @@ def test_a_fall_below_a_revision_that_only_news_had_is_noticed() -> None:
 
         await until(lambda: all(frozen(nodes)))
 
+    run(story)
+
+
+def test_a_step_from_before_a_set_back_is_no_evidence_after_the_recovery(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passes = asyncio.Event()
+    passes.set()
+    watch = SimulatedCoordinator.watch
+
+    async def held_up(coordinator: SimulatedCoordinator, revision: int) -> AsyncGenerator[News]:
+        async with aclosing(watch(coordinator, revision)) as steps:
+            async for step in steps:
+                await passes.wait()
+                yield step
+
+    def leap(state: CoordinationState) -> None:
+        state.revision += 50
+        state.register(state.view().members[C])
+
+    async def look(nodes: Nodes) -> None:
+        for node_id in (A, B, C):
+            nodes[node_id].running.cluster.swap_queue.look()
+        await asyncio.sleep(1)
+
+    async def story(nodes: Nodes) -> None:
+        nodes.server.state.cluster = OURS
+        backup = nodes.server.state.copy()
+        passes.clear()
+        nodes.server.change(leap)  # In one step, which is on its way to all nodes until the end.
+        await look(nodes)
+        nodes.server.restore(backup)
+        await look(nodes)
+        await until(lambda: all(frozen(nodes)))
+        nodes.recover()
+        await look(nodes)
+        await until(lambda: frozen(nodes) == [0, 0, 0])
+
+        passes.set()
+        await look(nodes)
+        await asyncio.sleep(AUDIT_S + 1)
+
+        assert frozen(nodes) == [0, 0, 0]
+
+    monkeypatch.setattr(SimulatedCoordinator, "watch", held_up)
     run(story)
 
 

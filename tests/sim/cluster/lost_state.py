@@ -1,12 +1,12 @@
 """Loss of the coordinator's state, and its recovery by an operator with the real plan."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
 
 from rota.core.errors import Refused
-from rota.core.model.ids import NodeId
+from rota.core.model.ids import NodeId, ShardId
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.shard_configuration import Swap
 from rota.node.coordination.agreed_state import CoordinationState
@@ -24,6 +24,8 @@ STEPS = 50
 """More steps than nodes cause before the loss is noticed."""
 SEEN_AFTER = SECOND
 BACKUP_EVERY = 3 * SECOND
+FOUNDED_AFTER = 10 * SECOND
+"""Time for the founding of shards, while nodes fail."""
 AGAIN = SECOND
 """Pause before the operator's next try, until all nodes run and all have detected the loss."""
 
@@ -138,7 +140,13 @@ def _recovered(world: World, present: list[Machine]) -> bool:
     is_blind = unseeing + len(without) + world.counts["disk lost"] >= COPIES.least
     try:
         plan = plan_of(
-            view, inventories, hashes, without=without, least=COPIES.least, accepts_loss=is_blind
+            view,
+            inventories,
+            hashes,
+            without=without,
+            least=COPIES.least,
+            accepts_loss=is_blind,
+            count=world.plan.shard_count,
         )
     except Refused as refusal:
         if refusal.code == "coordination_sound" and not _is_behind(world, inventories):
@@ -149,7 +157,10 @@ def _recovered(world: World, present: list[Machine]) -> bool:
     by = next((each.id for each in present if each.id in view.lives), None)
     if by is None:
         return False
+    fresh = [shard.shard for shard in plan.shards if shard.finding is Finding.NEW]
     for shard in plan.shards:
+        if shard.finding is Finding.NEW:
+            continue
         if shard.finding not in {Finding.RECOVERABLE, *({Finding.UNSURE} if is_blind else ())}:
             raise Violation(f"R31: {shard.finding} of shard {shard.shard}")
         assert shard.fresh is not None, shard
@@ -165,7 +176,23 @@ def _recovered(world: World, present: list[Machine]) -> bool:
         if not swapped.is_done:
             return False
     world.counts["recoveries"] += 1
+    if fresh:
+        _found(world, present, fresh)
     return _settle(world, gone)
+
+
+def _found(world: World, present: Iterable[Machine], fresh: Collection[ShardId]) -> None:
+    """Have a node found shards of which no copy exists; recover again if that does not succeed."""
+    wiring = next(each.wiring for each in present if each.wiring is not None)
+    wiring.context.membership.found(fresh)
+    world.after(FOUNDED_AFTER, lambda: _check_founded(world))
+
+
+def _check_founded(world: World) -> None:
+    """Recover again if shards have no configuration: the node that was to found them has ended."""
+    if not world.is_lost and len(world.configurations) < world.plan.shard_count:
+        world.is_lost = True
+        recover(world)
 
 
 def _check_witnesses(world: World) -> None:

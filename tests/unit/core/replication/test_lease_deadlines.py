@@ -42,8 +42,10 @@ def test_nothing_is_lost_while_its_session_is_seen() -> None:
     assert not lost(gone_since=None)
 
 
-@pytest.mark.parametrize(("gone_for_s", "expected"), [(4, False), (5, True)])
-def test_a_session_has_to_be_gone_for_as_long_as_it_lives(gone_for_s: int, expected: bool) -> None:
+@pytest.mark.parametrize(("gone_for_s", "expected"), [(8, False), (9, True)])
+def test_a_session_has_to_be_gone_for_as_long_as_it_lives_and_the_kill_takes(
+    gone_for_s: int, expected: bool
+) -> None:
     gone_since = Instant(NOW - gone_for_s * S)
 
     assert lost(gone_since=gone_since) is expected
@@ -82,6 +84,23 @@ def lost(
     opened_at: Instant = LONG_AGO,
 ) -> bool:
     return is_lost(TIMING, gone_since=gone_since, given_at=given_at, opened_at=opened_at, now=NOW)
+
+
+@given(session_s=st.integers(1, 60), kill_s=st.integers(0, 30), seen_after=st.integers(0, 10**6))
+def test_an_attempt_that_only_its_session_allows_ends_before_it_is_lost(
+    session_s: int, kill_s: int, seen_after: int
+) -> None:
+    """Its process ends just after a renewal, and its warden ends the session at the coordinator."""
+    timing = Timing(session=Duration(session_s * S), kill_grace=Duration(kill_s * S))
+    slow, fast = 100 / (100 - DRIFT_PERCENT), (100 + DRIFT_PERCENT) / 100
+    ended_at = Instant(NOW + seen_after)
+    killed_at = NOW + (timing.session_end(NOW) - NOW) * slow + timing.kill_grace
+
+    counted = Instant(ended_at + int((killed_at - ended_at) * fast))
+
+    assert counted <= ended_at or not is_lost(
+        timing, gone_since=ended_at, given_at=NEVER, opened_at=NEVER, now=counted
+    )
 
 
 @given(
