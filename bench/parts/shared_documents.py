@@ -37,7 +37,7 @@ def measure(urls: list[str], changes: int) -> list[float]:
             body = {"template": {"command": f"echo {number}"}}
             began = time.perf_counter()
             version = clients[number % len(clients)].put_document(KIND, NAME, body).version
-            seen = list(readers.map(lambda each, v=version: seen_at(each, v), clients))
+            seen = list(readers.map(seen_at, clients, [version] * len(clients)))
             took_ms.append((max(seen) - began) * 1e3)
     for client in clients:
         client.close()

@@ -58,12 +58,12 @@ def is_lost(
             coordinator ended early, and grant leases for a session's time to live.
         now: The current instant.
     """
-    if gone_since is None or now - gone_since < _stretched(timing.session) + timing.kill_grace:
+    if gone_since is None or now - gone_since < _stretched(timing.session + timing.kill_grace):
         return False
     trusted_at = max(given_at, later(opened_at, _stretched(timing.session)))
     return now - trusted_at > _stretched(timing.attempt_lease) + timing.kill_grace
 
 
-def _stretched(duration: Duration) -> Duration:
+def _stretched(duration: int) -> Duration:
     """Return *duration*, measured by the slowest clock, as the fastest clock may measure it."""
     return Duration(duration * (100 + 2 * DRIFT_PERCENT) // 100)
