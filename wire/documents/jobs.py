@@ -298,8 +298,8 @@ class JobView(View, frozen=True):
         broken: Which part of the record cannot be read, and why; the job can still be replaced and
             deleted. Empty for a valid record.
         warnings: What will not work as things are now: a label that no living node has, a ``cwd``
-            or a program that does not exist on the node that saved the job; in responses to
-            requests that make changes, empty elsewhere.
+            or a program that does not exist on the node that saved the job, a job of a hook that
+            does not exist; in responses to requests that make changes, empty elsewhere.
     """
 
     job_id: str

@@ -20,6 +20,7 @@ from rota.node.api.documents.job_warnings import warnings_of
 from rota.node.api.documents.record_views import ledger_entry_view, next_fire_view, view_of
 from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.executions import created_execution
+from rota.node.api.handlers.hook_warnings import hook_warnings
 from rota.node.api.handlers.idempotency import write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.last_executions import (
@@ -282,6 +283,7 @@ async def saved_document(request: RequestContext, saved: Reply, written: Written
         headers["Location"] = f"/api/v1/jobs/{saved.job_id}"
     job = state.jobs[saved.job_id]
     warnings = await warnings_of(job.spec, request.node)
+    warnings += await hook_warnings(request, job.spec)
     shown = replace(view, version=version, warnings=warnings)
     return document(shown, status=201 if saved.is_new else 200, headers=headers)
 

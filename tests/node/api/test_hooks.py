@@ -201,6 +201,18 @@ def test_a_webhook_to_the_own_machine_fails_where_the_setting_does_not_name_it(
     assert not receiver.at("/own/200")
 
 
+def test_a_hook_with_a_job_that_does_not_exist_gets_a_warning(node: Rotad) -> None:
+    hooked = {"name": "early", "command": "true", "onSuccess": [{"job": "created-later"}]}
+
+    first = node.create(**hooked)
+    node.create(name="created-later", command="true")
+    second = node.create(**hooked)
+
+    (warning,) = first["warnings"]
+    assert "onSuccess: the job default/created-later does not exist; create it" in warning
+    assert second["warnings"] == []
+
+
 def test_hooks_are_given_by_flags_shown_and_refused_where_they_are_wrong(
     node: Rotad, rota: Rota
 ) -> None:
