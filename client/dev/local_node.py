@@ -3,6 +3,7 @@
 The node's own code is never imported here; it need not be installed.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -104,6 +105,8 @@ class LocalNode:
             *("--data-dir", str(data_dir)),
             *("--on-stop", "end"),  # A temporary node leaves no processes.
             *("--log-level", log_level),
+            # Receivers that are being developed run on the same machine.
+            *("--webhook-hosts", os.environ.get("ROTA_WEBHOOK_HOSTS", "*")),
             *slot_flags,
             *flags,
         )
