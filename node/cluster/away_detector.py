@@ -2,9 +2,9 @@
 
 A node that restarts still has its data, so copying all of the data elsewhere and back would be a
 waste. For `repair_delay`, the copies of a missing node only stop counting (R24), and the node
-keeps its place on the ring. After that, any node that has had no contact with the missing node
+keeps its place on the ring. After that, any node in whose view the missing node has had no session
 for that time may mark it as *away* at the coordinator. The mark moves the share of the missing
-node for all nodes alike, whatever contact each of them has had. The missing node removes the mark
+node for all nodes alike, whatever view each of them has had. The missing node removes the mark
 when it is back.
 """
 
@@ -32,10 +32,10 @@ class AwayDetector:
 
     Args:
         membership: The members, and which of them are alive, in the view of this node.
-        coordinator: Read again before a node is marked there.
-        copies: Wanted number of copies of each shard.
-        delay: Time between the first absence and the mark.
-        clock: Measures the absence, from the first time that this node missed the other.
+        coordinator: The coordinator, read again before a node is marked as away there.
+        copies: The wanted number of copies of each shard.
+        delay: The duration of an absence after which the absent node is marked as away.
+        clock: The clock of this node, which measures absences.
     """
 
     def __init__(
@@ -64,7 +64,10 @@ class AwayDetector:
                     await self._mark_away(missed)
 
     def missed_too_long(self) -> Iterator[NodeId]:
-        """Yield the nodes to be marked; none while too few active nodes live to hold all copies."""
+        """Yield the nodes to be marked; none while fewer active nodes live than copies are wanted.
+
+        A node is marked if it has been absent from this node's view for longer than *delay*.
+        """
         membership, now = self._membership, self._clock.elapsed()
         active = [each for each in membership.members.values() if each.state == ACTIVE]
         missing = {each.node_id for each in active if each.node_id not in membership.sessions}

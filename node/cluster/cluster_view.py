@@ -1,7 +1,7 @@
-"""View of the cluster at the coordinator: read, watched, and compared with what is known.
+"""View of the cluster at the coordinator: read, watched, and compared with this node's records.
 
-Configurations go to the shards, sessions to `Liveness`, records to `KnownMembers`. With every view
-it is judged whether the coordinator lost its state (PROTOCOL R31).
+Configurations go to the shards, sessions to `Liveness`, member records to `KnownMembers`. Each view
+shows whether the coordinator has lost its state (PROTOCOL R31).
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from rota.node.shards.local_shards import Shards
 log = logging.getLogger(__name__)
 
 AUDIT_S = 30.0
-"""Period of reading a view, even if the watch has detected no gap."""
+"""The period in which the view is read again, even if the watch has detected no gap."""
 RETRY_S = 0.5
 
 
@@ -39,19 +39,19 @@ class ClusterView:
     """The coordinator's view of the cluster, as this node follows it.
 
     Args:
-        coordinator: Where the view is.
-        network: To the other nodes.
-        shards: Get the configurations.
-        known_members: Gets the member records.
-        own_record: Compared with the record of this node in the view.
-        liveness: Gets the sessions.
+        coordinator: The coordinator that has the view.
+        network: The network to the other nodes.
+        shards: The shards of this node, which get the configurations.
+        known_members: The members in the view of this node, updated here.
+        own_record: The member record of this node, compared with the one in the view.
+        liveness: The view of which nodes are alive, updated here.
         continuity: This node's record of the coordinator's past states.
-        loss_notices: Report a loss.
+        loss_notices: The reports of a loss to the other members.
         gate: The gate of swap requests, opened by a view.
-        requests: Requests of a read of the view.
+        requests: The queue with the requests to read the view.
         refusals: Counts the coordinator's refusals.
         urgent: Set when replicas are to have a tick at once.
-        cluster_id: Of the cluster's record; None where that is not compared.
+        cluster_id: The id in the cluster's record; None if the ids are not compared.
     """
 
     def __init__(
@@ -86,29 +86,26 @@ class ClusterView:
         self._cluster_id = cluster_id
         self._node_id = liveness.node_id
         self._revision = 0
-        """Of what is known: news that are not newer come too late."""
+        """The revision of this node's view; news up to this revision is ignored."""
         self._generation = 0
-        """Of the cluster at that revision."""
-        self._setbacks = 0
-        """Views with a lower revision than was known when they were requested: the coordinator was
-        set back."""
+        """The generation of the cluster at that revision."""
         self._has_unfounded = False
-        """Shards are to be founded here, and wait until all nodes that live are linked."""
+        """Whether shards are to be founded here once all live nodes are linked."""
         self._to_found: set[ShardId] = set()
-        """According to a recovery; shards that have a configuration are left out."""
+        """The shards that a recovery had founded here, as far as they have no configuration."""
         self._reading = asyncio.Lock()
 
     def found(self, shards: Collection[ShardId]) -> None:
         """Found shards here of which a recovery found no copy on any node.
 
-        They are founded once this node has seen the generation of the recovery, unless they have
-        been founded elsewhere.
+        The shards are founded once this node has read the generation of the recovery, unless they
+        have been founded elsewhere.
         """
         self._to_found |= set(shards)
         self._requests.look()
 
     def linked(self) -> None:
-        """Have the view read that a new link makes useful."""
+        """Request a read of the view if shards to be founded or the gate wait for a new link."""
         if self._has_unfounded:
             self._requests.look()
         self._gate.request_view()
@@ -116,7 +113,10 @@ class ClusterView:
     # -- reads and news -------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Read the view whenever news may have been missed, and watch it in between."""
+        """Read the view whenever news may have been missed, and watch it in between.
+
+        This method runs until it is cancelled.
+        """
         while True:
             try:
                 await self._read()
@@ -159,7 +159,7 @@ class ClusterView:
                 sessions.pop(node_id, None)
             else:
                 sessions[node_id] = life.session
-            self._urgent.set()  # A node that may take over does so at once.
+            self._urgent.set()  # A node that may take over shards does so at once.
         is_own_gone = self._node_id in news.lives and news.lives[self._node_id] is None
         if is_own_gone or (news.lives and self._has_unfounded):
             self._requests.look()
@@ -172,11 +172,12 @@ class ClusterView:
             if configuration is not None:
                 self._shards.learn(shard, configuration)
             else:
-                self._requests.look()  # No node deletes one: other keys may be gone as well.
+                # No node deletes a configuration, so other keys may be gone as well.
+                self._requests.look()
         self._loss_notices.update()
 
     async def _read(self) -> None:
-        async with self._reading:  # One after the other, so that no view is older than the last.
+        async with self._reading:  # One read at a time, so that no view is older than the last.
             known, linked = self._continuity.known(), set(self._network.peers)
             session = self._liveness.session
             try:
@@ -190,8 +191,7 @@ class ClusterView:
 
     def _take_view(self, view: View, known: Known, linked: Collection[NodeId]) -> None:
         self._judge(view, known)
-        # Perhaps a lower one than before: a coordinator restored from a backup goes back (R1).
-        self._setbacks += view.revision < known.revision
+        # The revision of a coordinator that was restored from a backup may be lower (R1).
         self._revision = view.revision
         self._generation = view.cluster.generation if view.cluster else 0
         self._known_members.replace(self._members_in(view))
@@ -209,12 +209,13 @@ class ClusterView:
         self._found_shards(view, linked)
 
     def _found_shards(self, view: View, linked: Collection[NodeId]) -> None:
-        """Make the first copies, on the node where they belong, of shards without a copy (R23).
+        """Make the first copies of shards without a configuration that belong here (R23).
 
-        Only if every node that lives was linked when the view was requested: a node with evidence
-        that the coordinator lost a configuration of such a shard reports it with the link (R31).
-        After a recovery, only of the shards that the recovery named: a shard that it left closed
-        has no configuration either, and its copies may be on nodes that are away.
+        The copies are made only if every live node was linked when the view was requested: a node
+        with evidence that the coordinator lost a configuration of such a shard reports it over the
+        new link (R31). After a recovery, copies are made only of the shards that the recovery
+        named: a shard that it left closed has no configuration either, and the copies of that shard
+        may be on nodes that are away.
         """
         self._to_found -= view.configurations.keys()
         if view.cluster is not None and view.cluster.generation > 0:
@@ -236,7 +237,7 @@ class ClusterView:
     # -- a coordinator that lost its state ------------------------------------------------------
 
     def _judge(self, view: View, known: Known) -> None:
-        """Compare a view with what must be there, besides configurations (R31)."""
+        """Check that the revision and the cluster's record of a view are still there (R31)."""
         continuity, cluster = self._continuity, view.cluster
         if self._coordinator.has_lasting_revisions:
             generation = cluster.generation if cluster else 0
@@ -250,9 +251,9 @@ class ClusterView:
             continuity.add_generation(cluster.generation)
 
     def _members_in(self, view: View) -> dict[NodeId, Member]:
-        """Return the members of a view, and, if some were lost, the others that were known.
+        """Return the members of a view; after a loss, also the members from before the loss.
 
-        So a coordinator that was emptied ends no link between nodes that work.
+        This way, the links between working nodes survive the loss of the coordinator's state.
         """
         generation = view.cluster.generation if view.cluster is not None else 0
         is_lost = self._continuity.lost is not None and generation <= self._continuity.lost

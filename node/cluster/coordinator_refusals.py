@@ -18,10 +18,10 @@ class CoordinatorRefusals:
     """Calls that the coordinator refused.
 
     Args:
-        now: Returns the elapsed time, which limits the log.
+        now: Returns the elapsed time, by which the number of log lines is limited.
 
     Attributes:
-        count: How many there were.
+        count: The number of refused calls.
     """
 
     def __init__(self, now: Callable[[], Instant]) -> None:
@@ -29,7 +29,7 @@ class CoordinatorRefusals:
         self._log = SampledLog(log, "coordinator refused", now=now, level=logging.ERROR, limit=1)
 
     def note(self, error: CoordinatorError) -> None:
-        """Count and log *error* if it is a refusal, which does not pass like an absence."""
+        """Count and log *error* if it is a refusal; other errors pass by themselves."""
         if isinstance(error, (CoordinatorRefused, OutOfSpace)):
             self.count += 1
             self._log.write(reason=str(error))

@@ -15,13 +15,13 @@ _STATES = {state.value: state for state in MemberState}
 
 
 class CopyPlacement:
-    """The target of each shard (`rota.node.cluster.membership.Placement`).
+    """The target nodes of each shard's copies (`rota.node.cluster.known_members.Placement`).
 
-    All nodes compute the same from the same members, so they need not agree on it.
+    All nodes compute the same targets from the same members, so they need not agree on the targets.
 
     Args:
-        shard_count: Of the cluster.
-        copies: Of each shard.
+        shard_count: The number of shards of the cluster.
+        copies: The wanted number of copies of each shard.
     """
 
     def __init__(self, shard_count: int, copies: int) -> None:
@@ -32,7 +32,7 @@ class CopyPlacement:
 
     def __call__(self, members: Mapping[NodeId, Member], shard: ShardId) -> tuple[NodeId, ...]:
         """Return the nodes that ought to have copies of *shard*, the primary first."""
-        # The key costs O(nodes), and the assignment behind it milliseconds.
+        # Computing `able` takes O(nodes), an assignment takes milliseconds.
         able = tuple(sorted(map(_on_ring, members.values()), key=lambda member: member.id))
         if self._assignment is None or able != self._members:
             self._members = able
@@ -45,13 +45,13 @@ def _on_ring(member: Member) -> RingMember:
         id=member.node_id,
         weight=member.weight,
         zone=member.zone,
-        # A node in a state of a later version gets no further copies.
+        # A node whose state this version does not have gets no further copies.
         state=_STATES.get(member.state, MemberState.DRAINING),
     )
 
 
 def _sound(members: tuple[RingMember, ...]) -> list[RingMember]:
-    """Return the members that can be placed; nodes write sound records, people may not."""
+    """Return the members that the ring accepts; a record edited by hand may be invalid."""
     sound: list[RingMember] = []
     for member in members:
         problems = problems_of_members([member])

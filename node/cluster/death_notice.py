@@ -1,11 +1,11 @@
 """Requests that the warden of a node sends when the node's process has ended.
 
-They end the session at the coordinator, and give every other node the proof that the process has
-ended: so these nodes need not wait until the session and their promises to it end (PROTOCOL R16).
-They also list the attempts that the warden then holds, so that an attempt which is on record as
-started and is not in the list can start elsewhere at once. The requests are replaced with every
-session and whenever members change. Requests that name an earlier session are harmless: it is of
-the same process, which has ended.
+One request ends the session at the coordinator. The others give each other node the proof that the
+process has ended, so that these nodes need not wait until the session and their promises end
+(PROTOCOL R16). They also list the attempts that the warden holds at that time, so that an attempt
+that is recorded as started but is not in the list can start elsewhere at once. The requests are
+replaced with every session and whenever members change. Requests that name an earlier session are
+harmless, since that session belongs to the same process, which has ended.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ class Warden(Protocol):
     """The warden of this node (`rota.executor.warden.node_link.WardenLink`)."""
 
     def set_on_death(self, *requests: OnDeathRequest) -> None:
-        """Set the requests to be sent after the end of this process, replacing earlier ones."""
+        """Set the requests to be sent after the end of this process; earlier ones are replaced."""
         ...
 
 
 class DeathNotice:
-    """The requests of one process.
+    """The requests that the warden sends after the end of this process.
 
     Args:
         warden: The warden of this node.
@@ -86,7 +86,7 @@ class DeathNotice:
 
 
 def as_on_death_request(request: PreparedRequest) -> OnDeathRequest:
-    """Return the order to the warden to send *request*."""
+    """Return *request* in the form that the warden sends."""
     return OnDeathRequest(
         request.urls,
         request.body,

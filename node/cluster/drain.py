@@ -1,13 +1,13 @@
-"""Drain of a node that is about to stop, so that no shard waits for it (PROTOCOL R24, R27).
+"""Drain of a node that is about to stop, so that no shard waits for the node (PROTOCOL R24, R27).
 
-The node reports to the others that it leaves. It hands over each shard that it is primary of, to
-the first candidate. The primaries of the other shards stop counting its copies as long as enough
-others remain: otherwise every write would wait until the node has been silent for long enough.
-Meanwhile the node decides, answers and forwards as usual. After its restart its copies lack only
-the entries since then, and count again when they have these.
+The node reports to the other nodes that it is leaving. It hands over each shard of which it is the
+primary to the first candidate. The primaries of the other shards stop counting its copies as long
+as enough other copies remain: otherwise every write would wait until the node has been silent for
+long enough. During the drain the node decides, answers and forwards as usual. After its restart,
+its copies lack only the entries since the drain, and count again when they have these entries.
 
-A shard that no other node can take stays on the node, which then stops like a killed one, and no
-later.
+A shard that no other node can take stays on the node. The node then stops as if it were killed,
+without a delay because of such a shard.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from rota.node.system.clock import Clock
 log = logging.getLogger(__name__)
 
 WITHIN_S = 5.0
-"""A hundred shards take less than 1 s; longer than this means a fault elsewhere."""
+"""The longest drain. The drain of a hundred shards takes less than 1 s, so a longer one means a
+fault elsewhere."""
 LOOK_S = 0.01
 
 
@@ -50,10 +51,10 @@ class Drain:
 
     Args:
         shards: The shards of this node.
-        liveness: Records that this node leaves.
-        copies: The numbers of copies, wanted and least.
-        clock: Measures the duration.
-        report: Sends the health of this node to the others at once.
+        liveness: Records that this node is leaving.
+        copies: The wanted number and the least number of copies of each shard.
+        clock: Measures the duration of the drain.
+        report: Sends the health of this node to the other nodes at once.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class Drain:
         self._report = report
 
     async def leave(self, is_over: Callable[[], bool]) -> bool:
-        """Return when the others have taken all that they can, *is_over*, or after `WITHIN_S`.
+        """Leave; return when the other nodes have taken all shards that they can take.
+
+        The drain ends earlier if *is_over* returns True, and at the latest after `WITHIN_S`.
 
         Returns:
             False after `WITHIN_S`.
@@ -80,7 +83,8 @@ class Drain:
         began_at = self._clock.elapsed()
         self._liveness.begin_leaving(began_at)
         for node_id in self._liveness.sessions:
-            self._shards.linked(node_id)  # Queries at once: a successor has to answer first.
+            # Queries are sent again at once, since a successor has to answer before the handover.
+            self._shards.linked(node_id)
         self._report()
         try:
             async with asyncio.timeout(WITHIN_S):
@@ -97,7 +101,7 @@ class Drain:
 
     @property
     def held(self) -> HeldShards:
-        """The shards that others can still take."""
+        """The numbers of shards that other nodes can still take."""
         known = [each.replica.newest for each in self._shards if each.replica.newest]
         return HeldShards(
             primaries=sum(map(self._has_successor, known)),

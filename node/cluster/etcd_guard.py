@@ -1,4 +1,4 @@
-"""The guard of etcd's quota: warns before etcd refuses writes, and while it does."""
+"""Guard of etcd's quota: warnings before etcd refuses writes, and while etcd refuses them."""
 
 import asyncio
 import logging
@@ -10,7 +10,8 @@ from rota.node.coordination.etcd_space import EtcdSpace
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 10.0
-"""Some 3 ms of a member each time. A quota of 2 GiB is not used up within minutes by accident."""
+"""The period of the checks. A check takes about 3 ms of an etcd member's time; a quota of 2 GiB is
+not used up within minutes by accident."""
 WARN_AT = 0.8
 REMEDY = (
     '`etcdctl compact`, `etcdctl defrag` and `etcdctl alarm disarm` make room: see "etcd is full" '
@@ -50,24 +51,24 @@ class EtcdGuard:
 
     @property
     def used_bytes(self) -> float:
-        """Size of the database of the fullest member; not a number while it is unknown."""
+        """The size of the database of the fullest member; NaN while it is unknown."""
         return float(self._found.used_bytes) if self._found else math.nan
 
     @property
     def quota_bytes(self) -> float:
-        """The quota of that member; not a number while it is unknown."""
+        """The quota of the fullest member; NaN while it is unknown."""
         return float(self._found.quota_bytes) if self._found else math.nan
 
     @property
     def why_short(self) -> str | None:
-        """What is wrong with the space in etcd, and what to do; None if nothing is."""
+        """The problem with the space in etcd, and its remedy; None if there is no problem."""
         found = self._found
         if found is None:
             return None
         if found.is_refusing:
             return (
-                "etcd refuses writes, because its quota was used up (alarm NOSPACE): no shard "
-                f"changes hands, and no node can join. {REMEDY}"
+                "etcd refuses writes because its quota was used up (alarm NOSPACE): no shard can "
+                f"get another primary, and no node can join. {REMEDY}"
             )
         part = found.used_bytes / found.quota_bytes
         if part < WARN_AT:

@@ -1,7 +1,8 @@
 """Health reports of nodes, attached to messages of replicas (PROTOCOL R19, R20).
 
-A beacon is attached to an entry, a beat or an answer to one: to each peer one in the time of a
-beat, however many shards the two nodes have in common. A message without a beacon is complete.
+A beacon is attached to an entry, a beat or an answer to one of them. Each peer gets at most one
+beacon per beat, however many shards the two nodes have in common. A message without a beacon is
+complete.
 """
 
 from collections.abc import Callable
@@ -25,8 +26,8 @@ class HealthGossip:
     Args:
         clock_skew: Updated with the clocks in received beacons.
         liveness: Updated with the health in received beacons.
-        clock: Both of its times are sent.
-        every: Least time between two beacons to one peer.
+        clock: The clock of this node, whose wall-clock time and elapsed time are sent.
+        every: The least time between two beacons to one peer.
         lendable: Returns the number of slots that this node can lend.
 
     Attributes:
@@ -71,7 +72,7 @@ class HealthGossip:
         return replace(message, beacon=beacon)
 
     def hurry(self) -> None:
-        """Attach a beacon to the next message to each peer, however recent the last one."""
+        """Attach a beacon to the next message to each peer, however recent the last beacon is."""
         self._sent_at.clear()
 
     def take_from(self, message: object, sender: NodeId) -> None:

@@ -1,8 +1,8 @@
 """Joining of a node to its cluster, which the first node founds.
 
-The shape of a cluster is fixed when its first node founds it, in etcd's ``meta``. Every node has
-the same settings too, and does not start where the two differ: otherwise an operator could set a
-value without effect and not notice.
+The shape of a cluster is fixed when its first node founds it, and is stored in etcd under ``meta``.
+Every node has the same settings too, and does not start if they differ from those in etcd:
+otherwise an operator could set a value without effect and not notice.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -21,13 +21,13 @@ from rota.storage.directory import Identity
 
 
 class WrongCluster(CoordinatorError):
-    """This node is not one of that cluster: its settings, or its data, are of another."""
+    """The settings or the data of this node do not belong to the cluster in etcd."""
 
     code = "wrong_cluster"
 
 
 class WrongNode(WrongCluster):
-    """This node's data directory is another node's, or a copy of it."""
+    """The data directory of this node belongs to another node, or is a copy of such a directory."""
 
     code = "wrong_node"
 
@@ -46,20 +46,23 @@ FIXED: dict[str, Callable[[NodeConfig | Cluster], object]] = {
 async def join(
     config: NodeConfig, coordinator: Coordinator, known: Identity | None, new_id: str
 ) -> Cluster:
-    """Return the cluster of this node, founding it if there is none and this node is new.
+    """Return the cluster of this node; found it if etcd has no record of it and this node is new.
 
-    A node that awaits a recovery takes the cluster from its data and settings where there is none.
+    If etcd has no record of the cluster, a node that awaits a recovery takes the cluster from its
+    own data and settings.
 
     Args:
-        config: Of this node.
-        coordinator: Has the record of the cluster.
-        known: What the node's data are of; None if it has none yet.
-        new_id: Random: the cluster's id, if it is founded now.
+        config: The configuration of this node.
+        coordinator: The coordinator, which has the record of the cluster.
+        known: The identity of the node's data; None if the node has no data yet.
+        new_id: A random id for the cluster, if it is founded now.
 
     Raises:
-        WrongCluster: The cluster has other settings, or the node's data are not of it; or there is
-            none, though the node has data or awaits a recovery.
-        CoordinatorError: The coordinator does not answer, or this version cannot share it.
+        WrongCluster: The cluster has other settings; the node's data belong to another cluster; or
+            etcd has no record of the cluster, and the node either has data and does not await a
+            recovery, or awaits a recovery and has no data.
+        CoordinatorError: The coordinator does not answer, or this version cannot share it with
+            nodes of the cluster's version.
     """
     is_asked = known is not None or config.await_recovery
     if is_asked and (await coordinator.view()).cluster is None:
@@ -71,24 +74,24 @@ async def join(
 
 
 def _unfounded(config: NodeConfig, known: Identity | None) -> Cluster:
-    """Return the cluster that a node's data are of, where etcd has no record of one.
+    """Return the cluster of a node's data, for an etcd that has no record of the cluster.
 
     Raises:
-        WrongCluster: None is awaited, or the node has no data.
+        WrongCluster: The node awaits no recovery or has no data, or the cluster has other settings.
     """
     if known is None:
         raise WrongCluster(
             f"etcd has no record of cluster {config.cluster!r}, and data directory "
-            f"{config.data_dir} is empty: a node without data has no part in a recovery. Start it "
-            "after the recovery, or without --await-recovery to found a cluster"
+            f"{config.data_dir} is empty: a node without data cannot take part in a recovery. "
+            "Start it after the recovery, or without --await-recovery to found a cluster"
         )
     if not config.await_recovery:
-        # Founded again, it would have other nodes' shards without their data.
+        # If this node founded the cluster again, the shards of other nodes would lack their data.
         raise WrongCluster(
             f"etcd has no record of cluster {config.cluster!r}, and data directory "
-            f"{config.data_dir} is of a cluster already ({known.cluster}): etcd has lost its data, "
-            "or this is another etcd or another name. Correct the settings; or, if etcd has lost "
-            "its data, start all nodes with --await-recovery and run "
+            f"{config.data_dir} already belongs to a cluster ({known.cluster}): etcd has lost its "
+            "data, or --etcd or --cluster is wrong. Correct the settings; or, if etcd has lost its "
+            "data, start all nodes with --await-recovery and run "
             "`rota cluster recover-coordination`"
         )
     cluster = msgspec.structs.replace(cluster_of(config, known.cluster), shards=known.shard_count)
@@ -97,11 +100,11 @@ def _unfounded(config: NodeConfig, known: Identity | None) -> Cluster:
 
 
 def cluster_of(config: NodeConfig, cluster_id: str) -> Cluster:
-    """Return the cluster that a node with these settings founds, or belongs to.
+    """Return the cluster that a node with these settings founds or belongs to.
 
     Args:
-        config: Of the node.
-        cluster_id: The cluster's.
+        config: The configuration of the node.
+        cluster_id: The id of the cluster.
     """
     return Cluster(
         id=cluster_id,
@@ -122,19 +125,19 @@ def _check_settings(config: NodeConfig, cluster: Cluster) -> None:
     ]
     if different:
         raise WrongCluster(
-            f"cluster {config.cluster!r} was founded with {', '.join(different)}: that is fixed "
-            "for all of its nodes. Set the same here, or name another cluster"
+            f"cluster {config.cluster!r} was founded with {', '.join(different)}, which is fixed "
+            "for all of its nodes. Use the same settings here, or name another cluster"
         )
 
 
 def _check_data(path: Path, known: Identity | None, cluster: Cluster) -> None:
     if known is not None and known.cluster != cluster.id:
         raise WrongCluster(
-            f"data directory {path} is of cluster {known.cluster}, and etcd's is {cluster.id}: "
-            "it belongs to a node alone, or to another cluster. Name the right etcd (--etcd) and "
-            "cluster (--cluster), or another directory (--data-dir). Or etcd lost its data, and a "
-            "node without data founded another cluster in it: keep this directory, and see "
-            '"etcd lost its state" in docs/how-to/operate.md'
+            f"data directory {path} belongs to cluster {known.cluster}, but the cluster in etcd is "
+            f"{cluster.id}: the directory is that of a node without a cluster, or of another "
+            "cluster. Name the right etcd (--etcd) and cluster (--cluster), or another directory "
+            "(--data-dir). Or etcd lost its data, and a node without data founded another cluster "
+            'in it: keep this directory, and see "etcd lost its state" in docs/how-to/operate.md'
         )
 
 
@@ -144,22 +147,22 @@ def check_owner(
     """Check that the node's data directory is not that of another node, alive or not.
 
     Raises:
-        WrongNode: It is.
+        WrongNode: The data directory is that of another node.
     """
     for member in members.values():
         if known and member.store_id == known.store_id and member.node_id != config.node_id:
             raise WrongNode(
                 f'data directory {config.data_dir} is that of node "{member.node_id}", or a copy '
-                f'of it, and this node is "{config.node_id}": start it with --node-id '
+                f'of it, but this node is "{config.node_id}": start it with --node-id '
                 f"{member.node_id} if it is that node, or with an empty data directory (--data-dir)"
             )
 
 
 def timing_of(cluster: Cluster) -> Timing:
-    """Return the durations of a cluster: three are chosen, the others follow.
+    """Return the durations of a cluster: three are settings, the others are computed from them.
 
-    A backup gets five beats within its lease, so that four answers may be lost; one that is silent
-    for the whole lease counts as dead.
+    A backup gets five beats within its lease, so that four answers may be lost; a backup that is
+    silent for the whole lease counts as dead.
     """
     lease = cluster.peer_lease
     return Timing(
@@ -177,10 +180,10 @@ def timing_of(cluster: Cluster) -> Timing:
 
 
 def why_unready(shards: Shards, node_id: NodeId, reached: Collection[NodeId]) -> str | None:
-    """Return why this node cannot have every request answered, or None if it can.
+    """Return why some requests to this node cannot be answered; None if all can.
 
     Args:
-        shards: Of this node.
+        shards: The shards of this node.
         node_id: This node.
         reached: The nodes to which there is a link.
     """
@@ -188,8 +191,8 @@ def why_unready(shards: Shards, node_id: NodeId, reached: Collection[NodeId]) ->
     unknown = [each.id for each in not_open if each.primary_node is None]
     if unknown:
         return (
-            f"{len(unknown)} shards have no primary, as far as this node has received; see etcd "
-            "and the nodes in `rota cluster status`"
+            f"{len(unknown)} shards have no primary in the view of this node; check etcd and the "
+            "nodes with `rota cluster status`"
         )
     ours = [each.id for each in not_open if each.primary_node == node_id]
     if ours:
@@ -204,19 +207,20 @@ def why_unready(shards: Shards, node_id: NodeId, reached: Collection[NodeId]) ->
 
 
 def why_cut_off(shards: Shards, reached: Collection[NodeId]) -> str | None:
-    """Return why another node may have more requests answered than this one, or None.
+    """Return why another node may be able to serve more requests than this node; None if none may.
 
-    A shard without a primary, or with an unreachable one, is as unavailable on the other nodes. If
-    it made nodes unready, the loss of one node would take all nodes out of service.
+    A shard without a primary, or with a primary that cannot be reached, is as unavailable on the
+    other nodes. If such a shard made nodes unready, the loss of one node would take all nodes out
+    of service.
 
     Args:
-        shards: Of this node.
+        shards: The shards of this node.
         reached: The nodes to which there is a link.
     """
-    # Of the shards that are not open here, also those of which this node is the primary.
+    # The primaries of shards that are not open here; this node may be one of these primaries.
     primaries = {shard.primary_node for shard in shards if not shard.is_open}
     if None in primaries:
-        return "not all shards have a primary that is known here"
+        return "some shards have no primary in the view of this node"
     if primaries and not reached:
         return "no other node can be reached"
     return None

@@ -9,7 +9,7 @@ from rota.node.cluster.swap_queue import SwapQueue
 from rota.node.coordination.coordinator import Member
 
 Placement = Callable[[Mapping[NodeId, Member], ShardId], tuple[NodeId, ...]]
-"""The nodes that ought to have copies of a shard among the members, the primary first."""
+"""Returns the nodes among the members that ought to have copies of a shard, the primary first."""
 OnMembers = Callable[[Mapping[NodeId, Member]], None]
 
 
@@ -18,8 +18,8 @@ class KnownMembers:
 
     Args:
         placement: Returns the nodes of a shard's copies.
-        on_members: Called with all members whenever one has changed.
-        requests: Where a read of the view is requested.
+        on_members: Called with all members whenever a member has changed.
+        requests: The queue in which a read of the view is requested.
 
     Attributes:
         by_id: The member record of each node.
@@ -40,7 +40,7 @@ class KnownMembers:
         return targets
 
     def replace(self, members: dict[NodeId, Member]) -> None:
-        """Take the members of a view in place of those known; `publish` follows."""
+        """Replace all members by those of a view; the caller calls `publish` afterwards."""
         self.by_id = members
         self._targets.clear()
 
@@ -49,7 +49,11 @@ class KnownMembers:
         self._on_members(self.by_id)
 
     def change(self, members: Mapping[NodeId, Member | None]) -> None:
-        """Take records that are new or changed; None: the record is gone."""
+        """Apply new, changed and removed records.
+
+        Args:
+            members: The new record of each node; None if the record was removed.
+        """
         moves = any(map(_moves_copies, map(self.by_id.get, members), members.values()))
         for node_id, member in members.items():
             if member is None:
@@ -59,14 +63,14 @@ class KnownMembers:
         self._on_members(self.by_id)
         if moves:
             self._targets.clear()
-            self._requests.look()  # A shard that has no copy yet may belong here now (R23).
+            self._requests.look()  # A shard without copies may now have to be founded here (R23).
 
 
 def _moves_copies(before: Member | None, after: Member | None) -> bool:
-    """Return True unless two records of a node differ in the key of its process at most.
+    """Return True if two records of a node differ in more than the key of its process.
 
-    They do so whenever a node has started again: copies stay where they belong, and no view has to
-    be read.
+    After a restart of a node, its records differ in that key only: all copies stay where they are,
+    and no view has to be read.
     """
     if before is None or after is None:
         return before is not after

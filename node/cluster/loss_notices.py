@@ -12,19 +12,20 @@ from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 
 REPEAT_EVERY = Duration(SECOND)
-"""Delay after which a member that was unreachable gets the report, if its link is the old one."""
+"""The period in which a loss is reported again, for members that missed an earlier report and whose
+link is not a new one."""
 
 
 class LossNotices:
-    """The reports of this node.
+    """The reports of this node that the coordinator lost its state.
 
     Args:
         node_id: This node.
         known_members: The receivers of the reports.
         network: Sends the reports.
-        shards: Store the loss for the next process of this node.
+        shards: The shards of this node, which store the loss for its next process.
         continuity: This node's record of the coordinator's past states.
-        clock: Of this node.
+        clock: The clock of this node.
     """
 
     def __init__(
@@ -46,14 +47,14 @@ class LossNotices:
         self._sent = continuity.lost
 
     def update(self) -> None:
-        """Store a loss that is news, and report it to all members at once."""
+        """Store a newly detected loss, and report it to all other members at once."""
         if self._continuity.lost != self._sent:
             self._sent = self._continuity.lost
             self._shards.keep_continuity()
             self._send(self._known_members.by_id)
 
     def repeat(self, now: Instant) -> None:
-        """Report a loss once more if it is time to, while it keeps shards frozen."""
+        """Report a loss again if a report is due and the loss still keeps shards frozen."""
         is_due = now - self._sent_at >= REPEAT_EVERY
         if is_due and self._continuity.lost is not None and self._shards.frozen_count:
             self._sent_at = now

@@ -1,11 +1,11 @@
 """Membership of this node in its cluster: its session, the view, swaps and the ticks of replicas.
 
-Four kinds of work run side by side until the node stops:
+Four kinds of work run concurrently until the node stops:
 
-    NodeSession     renews the session long before it ends; begins another where it has ended
+    NodeSession     renews the session long before it ends; begins a new one after its end
     ClusterView     reads and watches the view: configurations, sessions, member records
     SwapRequester   requests the swaps that replicas want (PROTOCOL R28)
-    Membership      lets time pass for every replica
+    Membership      ticks every replica periodically
 """
 
 import asyncio
@@ -34,10 +34,11 @@ from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 
 REQUESTS_AT_ONCE = 3
-"""Requests for swaps that run side by side: of a hundred shards that change hands at once, none
-waits for all the others. A shard has at most one swap, so the order of the requests is free."""
+"""The number of concurrent requests for swaps: if the primaries of a hundred shards change at once,
+no shard waits for all the others. A shard has at most one swap, so the requests may be answered in
+any order."""
 TICKS_PER_BEAT = 4
-"""So a beat is late by at most one tick."""
+"""The number of ticks per beat; a beat is late by at most one tick."""
 TICK_ALONE_S = 1.0
 TICK_STARTING_S = 0.02
 
@@ -46,7 +47,7 @@ class Membership:
     """The membership of this node.
 
     Args:
-        coordinator: The store that all nodes agree through.
+        coordinator: The store through which all nodes agree.
         network: Sends messages to the other nodes.
         member: The member record of this process.
         shards: The shards of this node.
@@ -54,15 +55,16 @@ class Membership:
         liveness: The view of which nodes are alive, updated here.
         continuity: This node's record of the coordinator's past states, updated here.
         self_check: The health of this node, checked with every tick.
-        gossip: The health that this node sends with messages of replicas.
-        requests: What replicas request of the coordinator.
+        gossip: The health reports that this node attaches to messages of replicas.
+        requests: The queue of the replicas' requests to the coordinator.
         timing: The durations of the cluster.
         placement: Returns the nodes of a shard's copies.
-        on_members: Called with all members whenever one has changed.
+        on_members: Called with all members whenever a member has changed.
         on_session: Called with each session that this node begins.
         clock: The clock of this node.
         is_alone: Whether there are no other nodes.
-        cluster_id: Of the cluster's record at the coordinator; None where that is not compared.
+        cluster_id: The id in the cluster's record at the coordinator; None if the ids are not
+            compared.
     """
 
     def __init__(
@@ -147,7 +149,7 @@ class Membership:
         )
 
     async def run(self) -> None:
-        """Be a member until cancelled; then the session ends, unless the coordinator is away."""
+        """Be a member until cancelled; then end the session if the coordinator can be reached."""
         try:
             async with asyncio.TaskGroup() as group:
                 for work in (
@@ -170,12 +172,12 @@ class Membership:
 
     @property
     def session(self) -> Session:
-        """This node's own; `NO_SESSION` while it has none."""
+        """The session of this node; `NO_SESSION` while it has none."""
         return self._liveness.session
 
     @property
     def members(self) -> Mapping[NodeId, Member]:
-        """All nodes, whether or not they live."""
+        """The member records of all nodes, alive or not."""
         return self._known_members.by_id
 
     def store_of(self, node_id: NodeId) -> str:
@@ -190,22 +192,22 @@ class Membership:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether this node is about to stop, and hands its shards over."""
+        """Whether this node is about to stop and is handing its shards over."""
         return self._liveness.is_leaving
 
     @property
     def session_age_s(self) -> float:
-        """Seconds since the last renewal of this node's session that was granted was requested."""
+        """Seconds since the request of the last granted renewal of this node's session."""
         return self._session.age_s
 
     @property
     def swaps_waiting(self) -> int:
-        """Swaps that have not been requested from the coordinator yet."""
+        """The number of swaps that have not been requested from the coordinator yet."""
         return len(self._requests)
 
     @property
     def refusal_count(self) -> int:
-        """Calls that the coordinator answered and did not carry out."""
+        """The number of calls that the coordinator answered but did not carry out."""
         return self._refusals.count
 
     def targets_of(self, shard: ShardId) -> tuple[NodeId, ...]:
@@ -215,26 +217,30 @@ class Membership:
     # -- events ---------------------------------------------------------------------------------
 
     def saw_death(self, node_id: NodeId, session: Session) -> None:
-        """Record the proof that the process of a node in that session has ended (note 2)."""
+        """Record the proof that a node's process in *session* has ended (PROTOCOL note 2)."""
         grace = self._timing.grace
         self._liveness.saw_death(node_id, session, self._clock.elapsed(), grace=grace)
         self._urgent.set()
 
     def linked(self, node_id: NodeId) -> None:
-        """Handle a new link: messages sent to that node before may be lost and are sent again."""
+        """Handle a new link: messages sent to the node before may be lost and are sent again."""
         self._shards.linked(node_id)
         self._loss_notices.linked(node_id)
         self._view.linked()
         self._urgent.set()
 
     def heard_loss(self, sender: NodeId, generation: int) -> bool:
-        """Record a report that the coordinator lost its state; False if it cannot be true."""
+        """Record a report that the coordinator lost its state.
+
+        Returns:
+            False if the report cannot be true.
+        """
         is_credible = self._continuity.accept_report(generation, sender)
         self._loss_notices.update()
         return is_credible
 
     def report_at_once(self) -> None:
-        """Send this node's health to the others with the next messages, at once."""
+        """Send this node's health to the other nodes at once, with the next messages."""
         self._gossip.hurry()
         self._urgent.set()
 
@@ -254,7 +260,7 @@ class Membership:
             with suppress(TimeoutError):
                 async with asyncio.timeout(tick_s):
                     await self._urgent.wait()
-            # By the ticks themselves (R19): what delays them delays beats and renewals as well.
+            # The lag is that of the ticks (R19): a delay of ticks delays beats and renewals too.
             waited = self._clock.elapsed() - began_at - seconds(tick_s)
             lag = waited - (self._shards.opening_time - opening)
             self._self_check.tick(lag=max(0, lag), sync_time=self._shards.sync_time)

@@ -1,7 +1,8 @@
 """Operations on the nodes of a cluster: drain, undrain and removal.
 
-The coordinator stores the state of a node, whichever node handles the request, and all nodes watch
-it there. Conditions are checked against a view read for the request, not against this node's own.
+The state of a node is stored at the coordinator, whichever node handles the request, and all nodes
+watch it there. Conditions are checked against a view that is read for the request, not against the
+view of the node that handles the request.
 """
 
 import msgspec
@@ -20,32 +21,32 @@ NAMED_MAX = 5
 
 
 async def hold_nothing(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> Member:
-    """Drain a node, and return its new record; *is_dry*: change nothing.
+    """Drain a node, and return its new record; if *is_dry*, change nothing.
 
     Raises:
-        Refused: There is no such node, or none that could hold anything in its place.
-        CoordinatorError: The coordinator did not do it, or the outcome is unknown.
+        Refused: There is no such node, or no other node that could take its copies.
+        CoordinatorError: The coordinator did not make the change, or the outcome is unknown.
     """
     return await _set_state(coordinator, node_id, DRAINING, is_dry=is_dry)
 
 
 async def hold_again(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> Member:
-    """End the drain of a node, and return its new record; *is_dry*: change nothing.
+    """End the drain of a node, and return its new record; if *is_dry*, change nothing.
 
     Raises:
         Refused: There is no such node.
-        CoordinatorError: The coordinator did not do it, or the outcome is unknown.
+        CoordinatorError: The coordinator did not make the change, or the outcome is unknown.
     """
     return await _set_state(coordinator, node_id, ACTIVE, is_dry=is_dry)
 
 
 async def forget(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> None:
-    """Remove a node that will not come back; *is_dry*: only check.
+    """Remove a node that will not come back; if *is_dry*, only check whether that is possible.
 
     Raises:
-        Refused: There is no such node; it is alive; or a copy on it counts, so that its shard
-            commits nothing without it.
-        CoordinatorError: The coordinator did not do it, or the outcome is unknown.
+        Refused: There is no such node; the node is alive; or it has a copy that counts, without
+            which the copy's shard could commit nothing.
+        CoordinatorError: The coordinator did not make the change, or the outcome is unknown.
     """
     view = await coordinator.view()
     _member(view, node_id)
@@ -57,11 +58,11 @@ async def forget(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> 
         raise Refused(
             Kind.CONFLICT,
             "node_in_use",
-            f"copies of {len(held)} shards on {node_id} count ({named}): wait until others have "
-            "taken their place, or start it and drain it first; if it is lost for good, and no "
-            "other copy that counts is left, see `rota shard recover`",
+            f"copies of {len(held)} shards on {node_id} count ({named}): wait until other copies "
+            "have taken their place, or start the node and drain it first; if the node is lost for "
+            "good, and no other copy that counts is left, see `rota shard recover`",
         )
-    # None of its copies can begin to count in between, since it would have to be alive for that.
+    # No copy of the node can begin to count in between: the node would have to be alive for that.
     if not is_dry and not await coordinator.forget(node_id):
         raise _alive(node_id)
 
@@ -77,7 +78,7 @@ async def _set_state(
         fresh = msgspec.structs.replace(member, state=state)
         if is_dry or fresh == member or await coordinator.change(member, fresh):
             return fresh
-        # The record changed meanwhile: by the node, which registered, or by another operator.
+        # The node (by registering) or another operator has changed the record since it was read.
 
 
 def _member(view: View, node_id: NodeId) -> Member:
@@ -93,7 +94,7 @@ def _check_others(view: View, node_id: NodeId) -> None:
         raise Refused(
             Kind.CONFLICT,
             "last_node",
-            f"there is no other node to hold what {node_id} holds: add one, or undrain one, first",
+            f"no other node can take the copies on {node_id}: add or undrain another node first",
         )
 
 
@@ -101,6 +102,6 @@ def _alive(node_id: NodeId) -> Refused:
     return Refused(
         Kind.CONFLICT,
         "node_alive",
-        f"{node_id} lives and would be back at once: stop it first; one that was killed counts as "
-        "alive until its session has run out",
+        f"{node_id} is alive and would be back at once: stop it first; a node that was killed "
+        "counts as alive until its session has expired",
     )

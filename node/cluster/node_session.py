@@ -34,16 +34,16 @@ class NodeSession:
     """The session of this node.
 
     Args:
-        coordinator: Where the session is.
+        coordinator: The coordinator, which grants the session.
         claim: The identity of this process.
         own_record: The member record of this node, written in each session.
-        liveness: Gets the session and its end.
+        liveness: The view of which nodes are alive; gets the session and its end.
         gate: The gate of swap requests, closed by a new session.
-        requests: Where a read of the view is requested.
+        requests: The queue in which a read of the view is requested.
         refusals: Counts the coordinator's refusals.
         on_begun: Called with each session that begins.
         timing: The durations of the cluster.
-        clock: Measures the time of the session.
+        clock: The clock of this node, which measures the age of the session.
     """
 
     def __init__(
@@ -74,15 +74,16 @@ class NodeSession:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the last renewal that was granted was requested."""
+        """Seconds since the request of the last granted renewal."""
         return (self._clock.elapsed() - self._renewed_at) / SECOND
 
     async def run(self) -> None:
-        """Keep a session until cancelled; `end` follows."""
+        """Keep a session until cancelled; the caller calls `end` afterwards."""
         while True:
             if self._liveness.is_fenced(self._liveness.sessions):
-                # R19: so the others wait no longer than for a lost node. Reading a view shows
-                # whether the coordinator is reachable, without which they cannot take over.
+                # R19: the session is left to expire, so that the other nodes wait no longer than
+                # for a lost node. Reading a view shows whether the coordinator is reachable;
+                # without the coordinator, the other nodes cannot take over.
                 self._requests.look()
                 await asyncio.sleep(RETRY_S)
                 continue
@@ -90,13 +91,13 @@ class NodeSession:
                 await self._renew()
                 await self._end_if_recordless()
                 if self._liveness.session != NO_SESSION and not self._own_record.is_registered:
-                    # Not before: a node that lives under this id with other data keeps its record.
+                    # Only in a session: a live node of this id with other data keeps its record.
                     await self._own_record.register()
                 self._liveness.record_coordinator(is_reached=True)
             except (CoordinatorUnavailable, OutcomeUnknown, SessionTaken) as error:
                 self._refusals.note(error)
                 self._liveness.record_coordinator(is_reached=isinstance(error, SessionTaken))
-                # Until the session of a process that may have ended has run out.
+                # If the session is taken, its process may have ended; then it expires soon.
                 log.warning("session not renewed", extra={"reason": str(error)})
                 await asyncio.sleep(RETRY_S)
                 continue
@@ -106,14 +107,15 @@ class NodeSession:
     async def end(self) -> None:
         """End the session, unless the coordinator cannot be reached."""
         session = self._liveness.session
-        # Before the request: others may act as soon as it is over, whenever the answer comes.
+        # Before the request, since other nodes may act as soon as the session has ended, which may
+        # be before the answer arrives.
         self._liveness.end_session()
         if session != NO_SESSION:
             with suppress(CoordinatorUnavailable, OutcomeUnknown):
                 await self._coordinator.end_session(session)
 
     async def _renew(self) -> None:
-        """Renew the session, or begin one; its time counts from before the request (R15)."""
+        """Renew or begin the session; its duration counts from before the request (R15)."""
         liveness, asked_at = self._liveness, self._clock.elapsed()
         if liveness.session == NO_SESSION:
             grant = await self._coordinator.begin_session(
@@ -136,38 +138,38 @@ class NodeSession:
             self._renewed_at = asked_at
 
     async def _end_if_recordless(self) -> None:
-        """End this node's session if its record is gone, though its lease was renewed just now.
+        """End this node's session if the session's key is gone although its lease was just renewed.
 
-        The keys were deleted by hand. For all others this node is gone and may be replaced, so it
-        must not act in that session any more.
+        Such a key was deleted by hand. For all other nodes this node is gone and may be replaced,
+        so it must not act in that session any longer.
         """
         session = self._liveness.session
         if session == NO_SESSION or session != self._own_record.missing_session:
             return
         self._liveness.end_session()
         reason = (
-            "keys of rota were deleted in etcd, which nothing of rota does: find out who writes "
-            "there. This node begins another session; if configurations of shards are gone too, "
-            "`rota cluster status` says so"
+            "another program or a user deleted keys of rota in etcd: find out which one writes "
+            "there. This node begins another session; `rota cluster status` shows whether "
+            "configurations of shards are gone too"
         )
         log.error("session record gone", extra={"session": session, "reason": reason})
-        # With its lease go the other keys under it, which would keep the next session out.
+        # This also removes the other keys of the lease, which would prevent the next session.
         await self._coordinator.end_session(session)
 
     def _check_granted(self, ttl_s: float) -> None:
-        asked_s = math.ceil(self._timing.session / SECOND)  # In etcd they are whole seconds.
+        asked_s = math.ceil(self._timing.session / SECOND)  # etcd's leases last whole seconds.
         if not math.isinf(ttl_s) and ttl_s > asked_s:
             reason = (
-                f"the coordinator lets sessions live {ttl_s:g} s, session_ttl is {asked_s:g} s: "
-                "shards of a machine that is lost wait for so long. Set etcd's --election-timeout "
-                "to less than two thirds of session_ttl"
+                f"the coordinator's sessions last {ttl_s:g} s, but session_ttl is {asked_s:g} s: "
+                "the shards of a lost machine are unavailable for the longer time. Set etcd's "
+                "--election-timeout to less than two thirds of session_ttl"
             )
-            log.warning("session longer than asked for", extra={"reason": reason})
+            log.warning("session longer than requested", extra={"reason": reason})
 
     def _session_end(self, asked_at: Instant, ttl_s: float) -> Instant:
         if math.isinf(ttl_s):
             return LATEST_INSTANT
-        # R36: once a session is gone, the others wait as long as the cluster's sessions live, also
-        # if this one was granted for longer.
+        # R36: once a session is gone, the other nodes wait for the duration of the cluster's
+        # sessions, even if this session was granted for longer.
         counted = replace(self._timing, session=min(self._timing.session, seconds(ttl_s)))
         return counted.session_end(asked_at)

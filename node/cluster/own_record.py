@@ -12,13 +12,14 @@ class OwnRecord:
     """The member record of this node.
 
     Args:
-        coordinator: Where the record is.
+        coordinator: The coordinator, which stores the record.
         member: The record of this process.
         known_members: The members in the view of this node.
 
     Attributes:
         is_registered: Whether the coordinator has the record, in the present session.
-        missing_session: The session of this node that a view did not have, though it had begun.
+        missing_session: The last session of this node that was missing in a view although it had
+            begun; `NO_SESSION` if there was none.
     """
 
     def __init__(
@@ -31,30 +32,35 @@ class OwnRecord:
         self.missing_session: Session = NO_SESSION
 
     def begin_session(self) -> None:
-        """Have the record written again: a new session has begun."""
+        """Mark the record as to be written again, because a new session has begun."""
         self.is_registered = False
 
     def check(self, found: Member | None) -> None:
-        """Have the record written again unless *found* is that of this process, and not away.
+        """Mark the record as to be written again unless *found* is of this process and not away.
 
-        An operator may have marked the node as away when it had just come back; and a coordinator
+        Another node may have marked this node as away just when it had come back, and a coordinator
         that was restored from a backup has the key of an earlier process, or no record.
         """
         if found is None or found.state == AWAY or found.key != self._member.key:
             self.is_registered = False
 
     def check_session(self, session: Session, found: Session | None) -> None:
-        """Note whether a view has *session*, which had begun before the view was requested."""
+        """Record *session* as missing if a view does not have it.
+
+        Args:
+            session: This node's session when the view was requested.
+            found: This node's session in the view.
+        """
         if session not in (NO_SESSION, found):
             self.missing_session = session
 
     async def register(self) -> None:
-        """Write the record; the state that an operator has set stays, also one set meanwhile.
+        """Write the record; a state set by an operator stays, even if it is set concurrently.
 
         Raises:
             CoordinatorUnavailable, OutcomeUnknown, SessionTaken: See `Coordinator.register`.
         """
-        # The record as last read: if the coordinator has another one by now, it refuses the change.
+        # The record as last read; the coordinator refuses the change if its record is another one.
         known = self._known_members.by_id.get(self._member.node_id)
         if known is not None and await self._rewrite(known):
             return
@@ -67,21 +73,25 @@ class OwnRecord:
                 self.is_registered = known == self._back(known) or await self._rewrite(known)
 
     async def _rewrite(self, known: Member) -> bool:
-        """Replace the record *known* of this node, and act by the new one before there is news.
+        """Replace the record *known* of this node, and apply the new record here at once.
 
         Returns:
-            False if nothing was written: there is nothing to change, or the record is another one.
+            False if nothing was written, because *known* is up to date, or because the coordinator
+            has another record.
         """
         fresh = self._back(known)
         if known == fresh or not await self._coordinator.change(known, fresh):
             return False
         self.is_registered = True
         if self._known_members.by_id.get(fresh.node_id) == known:
-            # Links wait for this: until then no other node accepts this process.
+            # Links wait for this record: other nodes accept this process only with it.
             self._known_members.change({fresh.node_id: fresh})
         return True
 
     def _back(self, known: Member) -> Member:
-        """Return the record of this node, whose record is *known*, now that it runs (R29)."""
+        """Return the record of this process with the state of *known*, unless that is away (R29).
+
+        A running node is active again instead of away.
+        """
         state = ACTIVE if known.state == AWAY else known.state
         return msgspec.structs.replace(self._member, state=state)

@@ -12,7 +12,7 @@ class ReplicaPeers:
     """The other copies of this node's shards (`rota.node.shards.interfaces.Peers`).
 
     Args:
-        network: To the other nodes.
+        network: The network to the other nodes.
         gossip: Adds this node's health to messages.
     """
 
@@ -21,6 +21,6 @@ class ReplicaPeers:
         self._gossip = gossip
 
     def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
-        """Send messages to other nodes' replicas of a shard, soon."""
+        """Queue messages to be sent to the replicas of a shard on other nodes."""
         for receiver, message in messages:
             self._network.send(receiver, shard, self._gossip.put_on(message, receiver))

@@ -1,11 +1,12 @@
 """Fitness of this node to be primary: checks of its loop, its disk and its wall clock.
 
-An unfit node of a cluster hands its primaries over until it is well (PROTOCOL R19, R20). One that
-is alone has no other node to hand them to, so it only logs and counts.
+An unfit node of a cluster hands over the shards of which it is the primary, until it is well
+(PROTOCOL R19, R20). A single node has no other node to hand shards to, so it only logs and counts
+its conditions.
 
-The delay of the loop is measured by the node's own ticks, because beats and renewals are sent by
-the same loop; a thread would run on while the loop hangs. While the loop hangs, no renewal is sent,
-and all authority ends by itself (R15).
+The delay of the event loop is measured by the node's own ticks, because the same loop sends beats
+and renewals; a thread would continue to run while the loop hangs. While the loop hangs, no renewal
+is sent, so all authority of the node expires (R15).
 """
 
 import logging
@@ -27,7 +28,7 @@ from rota.node.system.metrics import Metrics
 log = logging.getLogger(__name__)
 
 _WHY = {
-    HealthCondition.LOOP: f"its loop stood still for more than {LOOP_LAG_MAX // MILLISECOND} ms",
+    HealthCondition.LOOP: f"its event loop hung for more than {LOOP_LAG_MAX // MILLISECOND} ms",
     HealthCondition.DISK: f"its disk took more than {SYNC_TIME_MAX // MILLISECOND} ms for a sync",
     HealthCondition.CLOCK: "its wall clock differs from those of most nodes",
     HealthCondition.SPACE: "its disk is nearly full",
@@ -40,9 +41,9 @@ class SelfCheck:
     Args:
         clock_skew: The clocks of the other nodes.
         liveness: Gets the health conditions of this node.
-        clock: Its wall clock is compared with those of the other nodes.
-        metrics: Count the health conditions.
-        is_alone: Whether there is no other node to hand shards over to.
+        clock: The clock of this node; its wall clock is compared with those of the other nodes.
+        metrics: The metrics that count the health conditions.
+        is_alone: Whether there is no other node to which shards can be handed over.
     """
 
     def __init__(
@@ -66,16 +67,16 @@ class SelfCheck:
 
     @property
     def why_unfit(self) -> str | None:
-        """Why this node hands its primaries over, or None if it does not."""
+        """The reason why this node hands its shards over; None if it does not."""
         why = [_WHY[ill] for ill in HealthCondition if ill in self._liveness.ills]
         return f"this node hands its shards over: {' and '.join(why)}" if why else None
 
     def tick(self, *, lag: int, sync_time: int) -> None:
-        """Check loop, disk and clock.
+        """Check the event loop, the disk and the wall clock.
 
         Args:
             lag: The delay of this tick, in microseconds.
-            sync_time: Duration so far of the running sync, in microseconds; 0 if none runs.
+            sync_time: The duration so far of the running sync, in microseconds; 0 if none runs.
         """
         now = self._clock.elapsed()
         self._ills.record_delays(lag=lag, sync_time=sync_time, now=now)
@@ -83,15 +84,19 @@ class SelfCheck:
         self._judge(now, facts)
 
     def see_space(self, space: DiskSpace) -> None:
-        """Record the space on the disk; of no effect on a node that is alone."""
+        """Record the space on the disk; without effect on a single node."""
         if not self._is_alone:
             is_low = space is not DiskSpace.AMPLE
             self._ills.record_space(is_low=is_low, now=self._clock.elapsed())
 
     def check_clock(self) -> bool:
-        """Check the wall clock, right before a time stamp or a fire; True if it may be used (R20).
+        """Check the wall clock, immediately before a time stamp or a fire (R20).
 
-        A check takes a few microseconds, so a jump of the clock is detected before its first use.
+        A check takes only a few microseconds, so it can be made before each use, and a jump of the
+        clock is detected before the first use after the jump.
+
+        Returns:
+            True if the wall clock may be used.
         """
         if not self._is_alone:
             self._judge(self._clock.elapsed(), {})

@@ -1,6 +1,6 @@
-"""Metrics of the copies of shards on this node, and of the copies that follow them.
+"""Metrics of the copies of shards on this node, and of the backups that follow its primaries.
 
-Labels are roles and nodes, never shards: a cluster may have 16,384 of those.
+Labels are roles and nodes, never shards, since a cluster may have 16,384 shards.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ PRIMARY, OPENING, BACKUP = "primary", "opening", "backup"
 def measure_shards(
     metrics: Metrics, shards: Shards, membership: Membership, node_id: NodeId
 ) -> None:
-    """Add what is read of *shards* on the node *node_id*; each costs O(shards) when asked for."""
+    """Add the metrics of *shards* on the node *node_id*; reading one takes up to O(shards)."""
     metrics.gauges("rota_shards", lambda: roles_of(shards, node_id))
     metrics.gauges("rota_replication_lag_entries", lambda: lags_of(shards))
     metrics.gauge("rota_entries_uncommitted", lambda: sum(len(shard.entries) for shard in shards))
@@ -27,21 +27,21 @@ def measure_shards(
 
 
 def roles_of(shards: Shards, node_id: NodeId) -> dict[str, float]:
-    """Return how many copies there are on a node that count, by role."""
+    """Return the number of copies on a node that count, by role."""
     found = Counter(_role(shard, node_id) for shard in shards)
     return {role: found[role] for role in (PRIMARY, OPENING, BACKUP)}
 
 
 def lags_of(shards: Shards) -> dict[str, float]:
-    """Return how far other nodes are behind this one, as primary: each at its worst shard.
+    """Return the lag of each other node behind the primaries on this node, in entries.
 
-    Copies that count alone: one in the making is behind by nature.
+    The lag of a node is the highest one among its copies.
     """
     worst: dict[str, float] = {}
     for shard in shards:
         duty = shard.replica.primary
         for node_id, peer in duty.peers.items() if duty else ():
-            if peer.match:  # Else it has not yet said what it has.
+            if peer.match:  # Otherwise the peer has not reported its entries yet.
                 lag = shard.replica.copy.tip.index - peer.match
                 worst[node_id] = max(lag, worst.get(node_id, 0))
     return worst

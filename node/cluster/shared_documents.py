@@ -1,14 +1,14 @@
-"""Shared documents on this node: in memory, by a watch of the coordinator, with a copy on disk.
+"""Shared documents on this node: in memory, updated by a watch of the coordinator, copied to disk.
 
 Reads need neither the coordinator nor another node. A change is a compare-and-set at the
-coordinator, and the watch brings it to all nodes.
+coordinator, and all nodes receive it by their watch.
 
-A coordinator that lost documents gets them back: a node with a higher version than the
-coordinator has puts its record there, again by compare-and-set. Versions never go down without
-a loss, since a deletion is a version too. If several nodes do so at once, the highest version
-stays. Nothing is put into, or taken from, a coordinator without the record of this cluster: that
-may be one of another cluster, and an emptied one gets the record from a recovery. Until then
-changes are refused.
+A coordinator that lost documents gets them back: a node that has a higher version of a document
+than the coordinator writes its record to the coordinator, again by compare-and-set. Without a
+loss, versions never go down, since a deletion is a version too. If several nodes restore a document
+at once, the highest version stays. Nothing is written to, or read from, a coordinator without the
+record of this cluster: the coordinator may belong to another cluster, and an emptied coordinator
+gets the record from a recovery. Until then changes are refused.
 """
 
 import asyncio
@@ -49,23 +49,24 @@ from rota.storage.store import Store, StoreStalled
 log = logging.getLogger(__name__)
 
 COMPARE_S = 600.0
-"""Period of a comparison of all documents, even if the watch has detected no gap."""
+"""The period in which all documents are compared, even if the watch has detected no gap."""
 COMPARE_APART_S = 2.0
-"""The same while the coordinator lacks the record of this cluster."""
+"""The period of the comparison while the coordinator lacks the record of this cluster."""
 RETRY_S = 1.0
 TRIES_MAX = 10
-"""Attempts of a change without an expected version, while others change the document."""
+"""The number of tries of a change while other clients change the document."""
 
 
 class SharedDocuments:
     """The shared documents of this node.
 
     Args:
-        coordinator: The store that all nodes agree through.
-        store: Of this node, for the copies.
+        coordinator: The store through which all nodes agree.
+        store: The store of this node, with the copies on disk.
         continuity: This node's record of the coordinator's past states.
         clock: The clock of this node.
-        cluster_id: Of the cluster's record at the coordinator; None where that is not compared.
+        cluster_id: The id in the cluster's record at the coordinator; None if the ids are not
+            compared.
 
     Raises:
         StoreDamaged: A copy cannot be read.
@@ -91,12 +92,12 @@ class SharedDocuments:
         self._is_apart = False
         """Whether the coordinator lacks the record of this cluster."""
         self._unsaved: set[DocumentKey] = set()
-        """Documents whose copy on disk is older, because the disk was too slow."""
+        """Documents whose copy on disk is outdated, because the disk was too slow."""
 
     # -- reading --------------------------------------------------------------------------------
 
     def get(self, key: DocumentKey) -> SharedDocument | None:
-        """Return a document; None if there is none, or no more."""
+        """Return a document; None if it does not exist or was deleted."""
         found = self._by_key.get(key)
         return found if found is not None and found.definition is not None else None
 
@@ -124,21 +125,21 @@ class SharedDocuments:
         if_version: int | None = None,
         is_dry: bool = False,
     ) -> SharedDocument:
-        """Change a document, and return its record; the same definition changes nothing.
+        """Change a document, and return its record; an equal definition changes nothing.
 
         Args:
             key: The document.
-            definition: Its new definition; None to delete it.
-            by: The principal.
-            if_version: The version that it must have, 0 for a document that must not exist; None
-                for any.
+            definition: The new definition of the document; None to delete the document.
+            by: The principal that makes the change.
+            if_version: The version that the document must have; 0 if it must not exist; None for
+                any version.
             is_dry: Whether to check only.
 
         Raises:
-            Refused: Code ``version_mismatch``; ``document_too_large``; ``too_many_documents``;
-                ``contention``; ``coordination_lost``.
+            Refused: With the code ``version_mismatch``, ``document_too_large``,
+                ``too_many_documents``, ``contention`` or ``coordination_lost``.
             CoordinatorUnavailable: Nothing was changed.
-            OutcomeUnknown: The change may have been made, or may still be.
+            OutcomeUnknown: The change may have been made, or may still be made.
         """
         self._check_coordinator()
         for _ in range(TRIES_MAX):
@@ -157,7 +158,7 @@ class SharedDocuments:
         raise Refused(
             Kind.CONFLICT,
             "contention",
-            f"{key.name!r} was changed {TRIES_MAX} times meanwhile; try again",
+            f"{key.name!r} was changed {TRIES_MAX} times during the request; try again",
             retry_after_s=1,
         )
 
@@ -166,8 +167,8 @@ class SharedDocuments:
             raise Refused(
                 Kind.CONFLICT,
                 "coordination_lost",
-                "the coordinator (etcd) lost its state, so nothing that all nodes share can be "
-                "changed: run `rota cluster recover-coordination`",
+                "the coordinator (etcd) lost its state, so no shared document can be changed: run "
+                "`rota cluster recover-coordination`",
             )
 
     def _check_version(self, key: DocumentKey, wanted: int | None) -> None:
@@ -198,9 +199,9 @@ class SharedDocuments:
             raise Refused(
                 Kind.TOO_MANY,
                 "too_many_documents",
-                f"the cluster has {len(self._by_key)} shared documents of {self._bytes} bytes "
-                f"together; its limits are {DOCUMENTS_MAX} and {DOCUMENTS_BYTES_MAX} bytes: delete "
-                "documents that are not needed (deleted ones count for 30 days)",
+                f"the cluster has {len(self._by_key)} shared documents of {self._bytes} bytes in "
+                f"total; the limits are {DOCUMENTS_MAX} documents and {DOCUMENTS_BYTES_MAX} bytes: "
+                "delete documents that are not needed (deleted ones count for 30 days)",
                 retry_after_s=60,
             )
 
@@ -227,7 +228,8 @@ class SharedDocuments:
 
     async def _compare(self) -> int:
         """Compare all documents with the coordinator; return its revision."""
-        # Before the documents: if another cluster comes in between, its watch is lost.
+        # Checked before the documents are read: if the coordinator's data are replaced in between,
+        # the watch from the revision of these documents is lost.
         self._is_apart = not await self._is_of_this_cluster()
         read = await self._coordinator.documents()
         if self._is_apart:
@@ -240,10 +242,10 @@ class SharedDocuments:
         return read.revision
 
     async def _reconcile(self, found: Mapping[DocumentKey, SharedDocument | None]) -> None:
-        """Learn what is new in *found*, and put back what the coordinator lost.
+        """Store the new records in *found*, and restore those that the coordinator lost.
 
         Args:
-            found: Records at the coordinator; None where it has none.
+            found: The coordinator's record of each document; None if it has none.
         """
         self._learn(each for each in found.values() if each is not None)
         now = self._clock.now()
@@ -271,7 +273,10 @@ class SharedDocuments:
     # -- this node ------------------------------------------------------------------------------
 
     def _learn(self, documents: Iterable[SharedDocument]) -> None:
-        """Take what is newer, and what the coordinator has under the same version."""
+        """Take the coordinator's records of newer versions, or of the same version if they differ.
+
+        A record of a lower version is ignored.
+        """
         fresh: list[SharedDocument] = []
         for document in documents:
             known = self._by_key.get(document.key)
@@ -288,7 +293,10 @@ class SharedDocuments:
             self._save([key])
 
     def _replace(self, read: Documents) -> None:
-        """Give up copies that are too old to be put back."""
+        """Remove the copies that are newer than *read* or not in it, as too old to be restored.
+
+        The copies of this node were last compared longer ago than `COPY_TRUSTED`.
+        """
         for key in self._by_key.keys() - read.by_key.keys():
             self._forget(key)
         for key, there in read.by_key.items():
@@ -297,7 +305,7 @@ class SharedDocuments:
                 self._forget(key)
 
     def _save(self, keys: Iterable[DocumentKey], *, compared: bool = False) -> None:
-        """Write copies to disk; what a slow disk refuses is written with the next ones."""
+        """Write copies to disk; copies that a slow disk refuses are written with the next ones."""
         self._unsaved.update(keys)
         if not self._unsaved and not compared:
             return

@@ -1,8 +1,9 @@
 """Gate of swap requests: closed until all live members could report a loss (PROTOCOL R31).
 
-A member with evidence that the coordinator lost its state reports it with a new link. So a node
-requests no swap in a session before a view was requested while all nodes that live were linked. A
-node that lives and is out of reach is waited for as long as sessions live.
+A member with evidence that the coordinator lost its state reports the loss over each new link.
+Therefore a node requests no swap in a new session until it has read a view that it requested while
+all live nodes were linked. If a live node cannot be reached, the gate opens after the duration of a
+session.
 """
 
 import asyncio
@@ -23,8 +24,8 @@ class SwapGate:
 
     Args:
         liveness: The view of which nodes are alive.
-        network: To the other nodes.
-        requests: Where a read of the view is requested.
+        network: The network to the other nodes.
+        requests: The queue in which a read of the view is requested.
         timing: The durations of the cluster.
         clock: The clock of this node.
         is_alone: Whether there are no other nodes.
@@ -56,17 +57,17 @@ class SwapGate:
         self.request_view()
 
     def request_view(self) -> None:
-        """Have the view read that opens the gate, if all nodes that live are linked."""
+        """Request a read of the view, which opens the gate, if all live nodes are linked."""
         if not self._is_open.is_set() and self._are_linked(
             self._liveness.sessions, self._network.peers
         ):
             self._requests.look()
 
     def see_view(self, sessions: Mapping[NodeId, Session], linked: Collection[NodeId]) -> None:
-        """Open the gate if all nodes that live were linked.
+        """Open the gate if all live nodes were linked.
 
         Args:
-            sessions: Those of the view.
+            sessions: The sessions of the view.
             linked: The nodes to which there was a link when the view was requested.
         """
         if self._are_linked(sessions, linked):
@@ -77,7 +78,7 @@ class SwapGate:
         return sessions.get(own) == self._liveness.session and sessions.keys() <= {own, *linked}
 
     async def wait(self) -> None:
-        """Return when the gate is open; it opens when sessions of that age have ended."""
+        """Return when the gate is open; it opens at the latest after the duration of a session."""
         while not self._is_open.is_set():
             until = later(self._session_asked_at, self._timing.session)
             left = until - self._clock.elapsed()

@@ -7,7 +7,7 @@ from rota.core.vocabulary.shard_configuration import Swap
 
 
 class SwapQueue:
-    """Swaps that wait to be requested (`rota.node.shards.interfaces.SwapRequests`).
+    """The swaps that are still to be requested (`rota.node.shards.interfaces.SwapRequests`).
 
     Attributes:
         view_wanted: Set when a read of the view is requested; cleared before the read.
@@ -22,20 +22,20 @@ class SwapQueue:
         return len(self._swaps)
 
     def swap(self, swap: Swap) -> None:
-        """Add a swap; a shard has at most one."""
+        """Add a swap; it replaces an earlier swap of the same shard."""
         self._swaps[swap.shard] = swap
         self._has_swaps.set()
 
     def look(self) -> None:
-        """Have the view read soon."""
+        """Request a read of the view."""
         self.view_wanted.set()
 
     async def wait_swap(self) -> None:
-        """Return when there is a swap."""
+        """Return when there is at least one swap."""
         await self._has_swaps.wait()
 
     def take(self, limit: int) -> list[Swap]:
-        """Take out the oldest swaps, at most *limit*."""
+        """Remove and return the oldest swaps, at most *limit*."""
         swaps = list(self._swaps.values())[:limit]
         for swap in swaps:
             del self._swaps[swap.shard]

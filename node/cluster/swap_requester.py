@@ -1,4 +1,4 @@
-"""Requests of swaps at the coordinator, those of many shards in one request (PROTOCOL R28)."""
+"""Requests of swaps at the coordinator, with swaps of many shards in one request (PROTOCOL R28)."""
 
 import asyncio
 
@@ -13,19 +13,19 @@ from rota.node.coordination.coordinator_errors import CoordinatorUnavailable, Ou
 from rota.node.shards.local_shards import Shards
 
 RETRY_S = 0.5
-SWAPS_AT_ONCE = 32  # 64 took etcd 22 ms in one request; half of that keeps its others waiting less.
+SWAPS_AT_ONCE = 32  # etcd took 22 ms for 64 in one request, during which other requests wait.
 
 
 class SwapRequester:
-    """Requests the swaps of a queue.
+    """Requester of the swaps of a queue.
 
     Args:
-        coordinator: Where configurations are.
-        requests: The queue.
-        gate: Closed while no swap may be requested.
-        shards: Get the answers.
+        coordinator: The coordinator, which has the configurations.
+        requests: The queue of swaps.
+        gate: The gate of swap requests, closed while no swap may be requested.
+        shards: The shards of this node, which get the answers.
         continuity: This node's record of the coordinator's past states.
-        loss_notices: Report a loss that an answer shows.
+        loss_notices: The reports of a loss, for one that an answer shows.
         refusals: Counts the coordinator's refusals.
     """
 
@@ -49,16 +49,16 @@ class SwapRequester:
         self._refusals = refusals
 
     async def run(self) -> None:
-        """Make one request after the other until cancelled; several may run side by side."""
+        """Make one request after the other until cancelled; several such loops may run at once."""
         while True:
             await self._requests.wait_swap()
             await self._gate.wait()
             swaps = self._requests.take(SWAPS_AT_ONCE)
             for swap in filter(self._is_void, swaps):
-                # R31: it waited while the coordinator was found to have lost its state.
+                # R31: the loss of the coordinator's state was detected while the swap waited.
                 self._shards.swapped(swap, Swapped(is_done=False, current=swap.expected))
             swaps = [each for each in swaps if not self._is_void(each)]
-            if swaps:  # Else another request has taken them.
+            if swaps:  # Otherwise another request has taken the swaps, or all are void.
                 for swap, answer in zip(swaps, await self._answers(swaps), strict=True):
                     self._shards.swapped(swap, answer)
                 self._loss_notices.update()
@@ -72,7 +72,7 @@ class SwapRequester:
         except CoordinatorUnavailable as error:
             self._refusals.note(error)
             await asyncio.sleep(RETRY_S)
-            # Certainly not done; and no newer configuration is known.
+            # The swaps were certainly not made, and this node has no newer configurations.
             return [Swapped(is_done=False, current=swap.expected) for swap in swaps]
         except OutcomeUnknown:
             return [None for _ in swaps]

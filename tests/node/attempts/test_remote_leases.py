@@ -206,7 +206,7 @@ def test_a_session_granted_for_longer_than_asked_lets_no_attempt_run_twice(
         await until(lambda: len(task_of(nodes, execution_id).attempts) == 2)
 
         assert not nodes[A].playing
-        assert "session longer than asked for" in caplog.messages
+        assert "session longer than requested" in caplog.messages
 
     run(story)
 

@@ -131,7 +131,7 @@ def test_a_node_that_lives_is_not_forgotten(rota_there: Rota) -> None:
     ran = rota_there("node", "forget", "n2")
 
     assert ran.status == 5
-    assert ran.err.startswith("error: n2 lives and would be back at once: stop it first")
+    assert ran.err.startswith("error: n2 is alive and would be back at once: stop it first")
 
 
 def test_a_node_that_is_not_there_is_not_found(rota_there: Rota) -> None:
