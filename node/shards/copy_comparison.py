@@ -1,17 +1,18 @@
-"""The comparison of the copies of each shard: digests of their rows after the same entry (R43).
+"""Comparison of the copies of each shard: digests of their rows after the same entry (R43).
 
     primary                          backup
-      AskDigest ------------------->   after entry N, which is the newest here
-                <------------------- GiveDigest   the digest, or none: N has passed, or too many
-                                                  digests wait
+      AskDigest ------------------->   after entry N, which is the newest on the primary
+                <------------------- GiveDigest   the digest; none if a later entry is applied or
+                                                  too many digests wait
 
-N is the newest entry when the request is sent, so no copy has applied a later entry, unless that
-overtakes the request. A copy that has applied N reads the rows at once; otherwise the shard's
-`Mark` lets them be read between N and the entry after it (`rota.node.shards.shard_loop`). The rows
-are those of that moment; they are read and hashed in pieces, with pauses, during other writes.
+N is the newest entry when the request is sent, so no copy has applied a later entry, unless the
+later entry overtakes the request. A copy that has applied N reads the rows at once. Otherwise the
+`Mark` of the shard has the rows read after N and before the next entry
+(`rota.node.shards.shard_loop`). The rows are read from a snapshot of the store, in pieces and with
+pauses, while other rows are written.
 
-A difference is logged and counted, and the data of all copies stays as it is: only an operator can
-decide which copy is right.
+A difference is logged and counted, and the data of all copies stay unchanged, since only an
+operator can decide which copy is right.
 """
 
 import asyncio
@@ -36,23 +37,24 @@ from rota.storage.store import Store
 log = logging.getLogger(__name__)
 
 COMPARE_EVERY = Duration(6 * HOUR)
-"""Time in which a node compares all shards, one after the other."""
+"""The duration of a round, in which a node compares all shards, one after the other."""
 ANSWERED_SHARE = 36
-"""A comparison that takes longer than this part of a round is given up: 10 min, 20 million rows."""
+"""A comparison ends after a round's duration divided by this: 10 min, enough for 20 million
+rows."""
 TRIES = 3
-"""Comparisons of a shard in one turn, if they are incomplete."""
+"""The most comparisons of a shard in one turn, if they are incomplete."""
 RETRY_SHARE = 60 * ANSWERED_SHARE
-"""The part of a round between two of them: 10 s."""
+"""The pause between two tries is a round's duration divided by this: 10 s."""
 READINGS_MAX = 4
-"""Digests that may wait on one node; each keeps old data of the store."""
+"""The most digests that may wait on one node; each of them keeps old data of the store."""
 PIECE_ROWS = 256
-"""Rows read at once: 0.4 ms of the loop."""
+"""The most rows read at once, which takes 0.4 ms of the event loop."""
 PIECE_BYTES = 64 << 10
 PAUSE_S = 0.005
-"""Between two pieces."""
+"""The pause between two pieces."""
 
 GiveResult = Callable[[bytes | None], None]
-"""Called with a digest, or None: there is none of the entry that was asked for."""
+"""Called with the digest after the requested entry; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class _Comparison:
     """A comparison under way.
 
     Attributes:
-        copies: The copies that count, by node, with this node's own.
+        copies: The copies that count, by node, including the copy of this node.
         digests: The digests received so far, by node.
         unanswered: The nodes that sent neither a digest nor a refusal.
     """
@@ -83,7 +85,7 @@ class _Comparison:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, node_id: NodeId, digest: bytes | None) -> None:
-        """Add the response of a node; one without a digest ends the wait for the others."""
+        """Add the response of a node; one without a digest ends the wait for other responses."""
         self.unanswered.discard(node_id)
         if digest is not None:
             self.digests[node_id] = digest
@@ -98,20 +100,20 @@ class _Comparison:
 
 
 class CopyComparison:
-    """Compares the copies of the shards that this node is primary of, and answers for the others.
+    """Comparison of the copies of shards, on the primary and on the nodes of the other copies.
 
     Args:
-        shards: Of this node.
-        store: Where they are.
-        network: To the other nodes.
+        shards: The shards of this node.
+        store: The store of the shards.
+        network: The network to the other nodes.
         node_id: This node.
-        clock: Its times.
-        entropy: Its randomness.
-        every: How long a round takes in which each shard has its turn; turns are between half and
-            one and a half of an equal share apart.
+        clock: The clock of this node.
+        entropy: The source of random numbers of this node.
+        every: The duration of a round, in which each shard has one turn; the pause between two
+            turns is between 0.5 and 1.5 times an equal share of the round.
 
     Attributes:
-        results: Comparisons made as primary, by the value of their `Result`.
+        results: The number of comparisons made as primary, by the value of their `Result`.
     """
 
     def __init__(
@@ -143,11 +145,11 @@ class CopyComparison:
 
     @property
     def diverged(self) -> frozenset[ShardId]:
-        """The shards decided here whose copies differed when they were compared last."""
+        """The shards that are open here and whose copies differed in the last comparison."""
         return frozenset(each for each in self._diverged if self._shards[each].is_open)
 
     async def run(self) -> None:
-        """Compare shard after shard, and make requested digests, until cancelled."""
+        """Compare one shard after the other, and make requested digests, until cancelled."""
         self._is_running = True
         try:
             async with asyncio.TaskGroup() as group:
@@ -163,7 +165,7 @@ class CopyComparison:
 
     async def _take_turns(self) -> None:
         await asyncio.sleep(self._pause_s)
-        # At a random shard, so that a node that is often restarted compares the last ones, too.
+        # A round starts at a random shard, so that a node that often restarts compares all shards.
         number = self._entropy.draw() % len(self._shards)
         while True:
             await self._compare(self._shards[ShardId(number)])
@@ -192,10 +194,10 @@ class CopyComparison:
             await asyncio.sleep(self._retry_s)
 
     def _begin(self, shard: Shard) -> _Comparison | None:
-        """Request a digest of all copies of a shard; None if they are not to be compared now.
+        """Request digests of all copies of a shard; None if they are not to be compared now.
 
-        They are not compared while a change of copies is under way: the rows of a copy that is
-        being added may be ahead of the entry, as its snapshot was.
+        Copies are not compared while a change of copies is under way: the rows of a copy that is
+        being added may be ahead of the entry, because its snapshot was.
         """
         primary = shard.replica.primary
         if primary is None or not shard.may_answer(self._clock.elapsed()) or primary.changes:
@@ -245,7 +247,7 @@ class CopyComparison:
             )
 
     def given(self, shard: Shard, sender: NodeId, message: GiveDigest) -> bool:
-        """Take a response; return False if it belongs to no request of this node (R42)."""
+        """Add a response; return False if it belongs to no request of this node (R42)."""
         comparison = self._comparison
         if (
             comparison is None
@@ -260,7 +262,7 @@ class CopyComparison:
     # -- the part of each copy ------------------------------------------------------------------
 
     def asked(self, shard: Shard, sender: NodeId, message: AskDigest) -> None:
-        """Take the request of a primary; the response is sent when the digest is made."""
+        """Handle the request of a primary; the response is sent when the digest is complete."""
 
         def give(digest: bytes | None) -> None:
             answer = GiveDigest(number=message.number, digest=digest)
@@ -274,7 +276,7 @@ class CopyComparison:
         if shard.file.applied >= question.index:
             self._read(shard, question, deadline, give)
         else:
-            # It replaces an earlier mark, whose comparison has ended.
+            # The mark replaces an earlier one, whose comparison has ended.
             read = partial(self._read, shard, question, deadline, give)
             shard.set_mark(Mark(question.index, read))
 
@@ -299,7 +301,7 @@ class CopyComparison:
         while True:
             await self._has_readings.wait()
             while self._readings:
-                reading = self._readings[0]  # It counts, and is closed by `run`, until it is done.
+                reading = self._readings[0]  # Stays until it is done, so that `run` can close it.
                 digest = await _digest_of(reading.rows)
                 reading.rows.close()
                 self._readings.popleft()

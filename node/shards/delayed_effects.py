@@ -1,8 +1,8 @@
-"""Committed effects that wait for their time: starts decided shortly before they are due.
+"""Committed effects that are not due yet: starts of executions decided shortly before fire times.
 
-When one is due it is carried out if this node has the shard's authority then, like any effect
-(PROTOCOL R15). It is dropped if the shard is closed before. The wait is measured by the elapsed
-time since the commit, so setting the wall clock meanwhile does not change it.
+A due effect is carried out if this node then has authority for the shard, like any other effect
+(PROTOCOL R15). If the shard is closed before, the effect is dropped. The wait is measured by the
+monotonic clock, so a change of the wall clock during the wait does not change it.
 """
 
 import asyncio
@@ -18,27 +18,27 @@ from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock, whole_ms
 
 SLEW_PART = 1_000
-"""The wall clock may be slowed by one part in so many (adjtimex: 500 in a million); the wait is
-longer by as much, so no effect is early."""
+"""The wait is longer by one part in this number, so that no effect is early if the wall clock is
+slowed (adjtimex allows 500 parts in a million)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Effects of one execution, and when they are due by the elapsed time."""
+    """Effects of one execution, with the elapsed time at which they are due."""
 
     due: Instant
     later: PostponedEffects
 
 
 class DelayedEffects:
-    """Effects that wait for their time, by shard.
+    """The effects that are not due yet, by shard.
 
-    There are at most as many as fires of `Situation.decide_ahead`.
+    Their number is limited by that of the fires within `Situation.decide_ahead`.
 
     Args:
-        clock: Both of its times are used.
+        clock: The clock of this node; both the wall-clock time and the elapsed time are used.
         most: The longest wait.
-        on_due: Called on the loop with each shard that has effects which are due.
+        on_due: Called on the event loop with each shard that has due effects.
     """
 
     def __init__(self, clock: Clock, most: Duration, on_due: Callable[[Shard], None]) -> None:
@@ -76,7 +76,7 @@ class DelayedEffects:
         return [effect for effect in taken if isinstance(effect, Launch)]
 
     def close(self) -> None:
-        """Cancel the timer: `on_due` is not called any more."""
+        """Cancel the timer, so that `on_due` is not called any more."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None

@@ -22,7 +22,7 @@ class DryRun:
     Attributes:
         states: The states of the shards concerned, after the commands.
         past: The rows that the commands would add to history, by table and key.
-        answers: One for each command, in their order.
+        answers: One answer for each command, in the order of the commands.
     """
 
     states: dict[Shard, State] = field(default_factory=dict[Shard, State])
@@ -30,7 +30,7 @@ class DryRun:
     answers: list[Answer] = field(default_factory=list[Answer])
 
     def add(self, state: State, changes: Iterable[Change]) -> None:
-        """Apply *changes* to *state*."""
+        """Apply *changes* to *state*, and add the rows of history among them to `past`."""
         for change in changes:
             state.apply(change)
             if change.table > Table.HISTORY and change.record is not None:
@@ -42,11 +42,13 @@ async def dry_run(
 ) -> DryRun:
     """Return the decisions of *requests*, one after the other, without committing them.
 
-    The commands are decided on a copy of each shard concerned: costs O(records of these shards). No
-    slot is free, so attempts that would start are shown as waiting.
+    The commands are decided on a copy of the state of each shard concerned, which takes time
+    proportional to the number of records of these shards. The decisions assume that no slot is
+    free, so attempts that would start are shown as waiting.
 
     Raises:
-        Refused: All of them, because one of them cannot be accepted now.
+        Refused: One of the requests cannot be accepted now, so none is decided; or the states that
+            were read cannot be committed.
     """
     requests = list(requests)
     shards.check_open(*(command for _, command in requests))

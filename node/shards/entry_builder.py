@@ -13,7 +13,7 @@ class EntryBuilder:
 
     Args:
         shard: A shard that is open on this node.
-        at: Its time at the first command.
+        at: The shard's time at the first command.
     """
 
     def __init__(self, shard: Shard, at: Instant) -> None:
@@ -43,7 +43,7 @@ class EntryBuilder:
         self._causes.append(decision.cause)
         self.shard.recent_causes.append(decision.cause)
         self._effects += decision.effects
-        # Ids contain instants: no two decisions of a shard share one.
+        # Ids contain instants, so no two decisions of a shard may have the same instant.
         self.at = later(self.at, MICROSECOND)
 
     def propose(self, answers: list[tuple[OnAnswer, Answer]], now: Instant) -> None:

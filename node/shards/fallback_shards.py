@@ -1,7 +1,7 @@
-"""Fallback shards of this node: decisions in place of primaries without contact.
+"""Fallback shards of this node: decisions in place of primaries that cannot be reached.
 
-A fallback shard is a shard of one copy (docs/explanation/available.md), as in a cluster of this
-node alone: it decides, commits and acts like any other shard, and the next process of the node
+A fallback shard is a shard with one copy (docs/explanation/available.md), as in a cluster of this
+node alone. It decides, commits and acts like any other shard, and the next process of the node
 opens it again. Fallback shards are made when they are needed.
 """
 
@@ -30,22 +30,22 @@ from rota.storage.shards import stored_shards
 from rota.storage.store import Store
 
 EXECUTIONS_MAX = 1_000
-"""Executions of one fallback shard that are not transferred: one or two megabytes, and minutes of
-transfer."""
+"""The most executions of one fallback shard that are not transferred yet: one or two megabytes, and
+minutes of transfer."""
 _ALONE = Copies(wanted=1, least=1)
 _SESSION = Session("stand-in")
-"""It never ends: no other node can be the primary of a fallback shard."""
+"""A session that never ends, since no other node can be the primary of a fallback shard."""
 
 
 class FallbackShards(Shards):
     """Fallback shards of this node, by number (`rota.core.model.fallback_ids.fallback_shard_of`).
 
     Args:
-        store: That of the node's shards.
+        store: The store of the node's shards.
         node_id: This node.
         timing: The timeouts of the cluster.
         clock: Gives the times of decisions.
-        entropy: Gives their random numbers.
+        entropy: Gives the random numbers of decisions.
         check_clock: Called before an instant of the wall clock is recorded.
         failure: Gets the error that ends this node.
     """
@@ -99,17 +99,18 @@ class FallbackShards(Shards):
         return self[fallback_shard_of(shard.id)]
 
     def opened_of(self, shard: Shard) -> Shard | None:
-        """Return the fallback shard of a shard, if it is open."""
+        """Return the fallback shard of a shard if it is open, or None."""
         fallback = self._by_number.get(fallback_shard_of(shard.id))
         return fallback if fallback is not None and fallback.is_open else None
 
     def begin(self, shard: Shard) -> None:
-        """Make an empty fallback shard of *shard*; it opens when that is durable.
+        """Make an empty fallback shard of *shard*; it opens when its beginning is durable.
 
-        Its tokens are of the epoch before that of the last entry applied here. The shard itself may
-        make the same fires in any later entry, even in one that is here and not committed, so
-        these tokens are lower than those of the shard's own attempts. Its time does not begin
-        before the shard's.
+        The epoch of its tokens is the one before the epoch of the last entry applied here. The
+        shard itself may decide the same fires in any later entry, even in one that this node has
+        and that is not committed, so the tokens of the fallback shard are lower than those of the
+        shard's own attempts. The time of the fallback shard does not begin before that of the
+        shard.
         """
         fallback, applied = self.of(shard), shard.replica.copy.base()
         before = Epoch(max(0, applied.epoch - 1))
@@ -118,7 +119,7 @@ class FallbackShards(Shards):
         self._move(fallback, lambda: fallback.replica.begin_alone(base, allocation, now))
 
     def reopen(self) -> None:
-        """Open the fallback shards that an earlier process of this node left."""
+        """Open the fallback shards of earlier processes of this node."""
         for fallback in self:
             if fallback.replica.copy.allocation is not None:
                 self._reopen(fallback)
@@ -127,7 +128,7 @@ class FallbackShards(Shards):
         self._move(fallback, lambda: fallback.replica.go_on_alone(self._clock.elapsed()))
 
     def end(self, fallback: Shard) -> None:
-        """Wipe a fallback shard that is transferred."""
+        """Wipe a fallback shard whose transfer is complete."""
         assert fallback.unreleased is None, fallback.id
         self._move(fallback, fallback.replica.give_up_alone)
 
@@ -135,7 +136,8 @@ class FallbackShards(Shards):
 class NoReplication:
     """The peers and swap requests of fallback shards, which need neither.
 
-    They have one copy (`rota.node.shards.interfaces.Peers`), and a configuration that never changes
+    Fallback shards have only one copy, so they have no messages to peers
+    (`rota.node.shards.interfaces.Peers`), and their configuration never changes
     (`rota.node.shards.interfaces.SwapRequests`).
     """
 
@@ -153,7 +155,7 @@ class NoReplication:
 
 
 def inward_commands(commands: tuple[DeliveredCommand, ...]) -> tuple[DeliveredCommand, ...]:
-    """Return *commands* in the form for a fallback shard, if about its attempts; else none."""
+    """Return the commands about attempts of a fallback shard, in the form for that shard."""
     return tuple(
         replace(command, attempt=inward(command.attempt))
         for command in commands

@@ -10,17 +10,18 @@ from rota.core.vocabulary.commands import Command, payload_bytes
 from rota.node.shards.shard import Answer, OnAnswer, Shard
 
 INBOX_MAX = 20_000
-"""Requests that may wait to be decided; one more is refused with 503 and Retry-After."""
+"""The most requests that may wait to be decided; further ones are refused with 503 and
+Retry-After."""
 HELD_MAX = Duration(10 * SECOND)
-"""How long requests wait for a shard that admits nothing; then they are refused, since they would
-otherwise be carried out hours after their callers gave up."""
+"""The longest time that requests wait for a shard that admits nothing. After that they are refused,
+since otherwise they might be carried out hours after their callers gave up."""
 TURN_MAX = 512
-"""Commands that one turn decides: about 30 ms of work, then other work of the loop can run.
+"""The most commands that one turn decides: about 30 ms, then other work of the loop can run.
 
-Commands submitted together are decided in one turn, even if they alone are more.
+Commands submitted together are decided in one turn, even if there are more of them.
 """
 ENTRY_BYTES_MAX = 8 << 20
-"""Approximate limit of the users' data in one entry; more commands are left for the next turn.
+"""Approximate limit of the users' data in one entry; further commands wait for the next turn.
 
 An entry is one message to each copy, and a message may have at most 128 MiB.
 """
@@ -32,12 +33,12 @@ Taken = dict[Shard, list[Waiting]]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a request, which may be repeated, unlike the node's own commands."""
+    """The caller of a request. Requests may be repeated, unlike commands of the node itself."""
 
     answered: asyncio.Future[Answer]
 
     def __call__(self, answer: Answer) -> None:
-        """Give the caller an answer, unless its request was cancelled meanwhile."""
+        """Give the caller an answer, unless its request was cancelled."""
         if not self.answered.done():
             self.answered.set_result(answer)
 
@@ -46,10 +47,11 @@ class Inbox:
     """Commands that wait to be decided, in the order of their arrival.
 
     Attributes:
-        items: Commands submitted together are one item, and are decided in one turn.
+        items: The commands that were submitted, in items of commands that are to be decided in one
+            turn.
         length: The number of commands in the items.
-        held: Commands for shards that are open here but admit nothing now. The next turn tries them
-            again, before all others.
+        held: Commands for shards that are open here but admit nothing now. The next turn tries
+            these commands again, before all others.
     """
 
     def __init__(self) -> None:
@@ -58,20 +60,20 @@ class Inbox:
         self.held: Taken = {}
         self._held_count = 0
         self._held_since: dict[Shard, Instant] = {}
-        """The time since which each shard of `held` admits nothing."""
+        """The instant since which each shard of `held` has admitted nothing."""
 
     def check_room(self) -> None:
-        """Refuse a request if too many wait.
+        """Refuse a request if too many requests wait.
 
         Raises:
-            Refused: `INBOX_MAX` requests wait.
+            Refused: At least `INBOX_MAX` requests wait.
         """
         waiting = len(self.items) + self._held_count
         if waiting >= INBOX_MAX:
             raise Refused(
                 Kind.UNAVAILABLE,
                 "busy",
-                f"{waiting} requests wait to be decided by this node, which is its limit; "
+                f"{waiting} requests wait to be decided by this node, which has reached its limit; "
                 "try again, and send many changes in one batch",
                 retry_after_s=1,
             )
@@ -95,7 +97,7 @@ class Inbox:
         return taken
 
     def for_one_entry(self, shard: Shard, commands: list[Waiting]) -> list[Waiting]:
-        """Return those of *commands* that one entry holds; the rest is first in the next turn."""
+        """Return the first of *commands*, for one entry; the rest is put first in the queue."""
         end = _end_of_entry(commands)
         if rest := commands[end:]:
             self.items.appendleft(tuple((shard, *each) for each in rest))
@@ -106,8 +108,8 @@ class Inbox:
         """Keep commands that were taken for a shard that admits nothing now.
 
         Returns:
-            The requests among *commands* if it has admitted nothing for `HELD_MAX`: they are not
-            kept.
+            The requests among *commands*, which are not kept, if the shard has admitted nothing
+            for `HELD_MAX`; otherwise an empty list.
         """
         since = self._held_since.setdefault(shard, now)
         late: list[Waiting] = []
@@ -127,7 +129,7 @@ class Inbox:
 
     def drop_requests(self) -> list[Caller]:
         """Drop the commands of requests, and return their callers; the node's own commands stay."""
-        # A request's commands precede the one with its caller, which is the last of them.
+        # The caller of a request is stored with the last of its commands.
         requests = [each for each in self.items if isinstance(each[-1][2], Caller)]
         callers = [each for together in requests for _, _, each in together]
         self.items = deque(each for each in self.items if not isinstance(each[-1][2], Caller))
@@ -154,7 +156,7 @@ def _end_of_entry(commands: list[Waiting]) -> int:
     size = 0
     for count, (command, on_answer) in enumerate(commands, 1):
         size += payload_bytes(command)
-        # Commands for one entry precede the one with the answer function of them all.
+        # Of commands for one entry, only the last has an answer function.
         if size >= ENTRY_BYTES_MAX and on_answer is not None:
             return count
     return len(commands)

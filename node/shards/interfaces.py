@@ -15,22 +15,22 @@ from rota.storage.store import Ticket
 
 
 class EffectHandler(Protocol):
-    """Carries out the effects of shards on this node."""
+    """Handler of the effects of shards on this node."""
 
     def slots_for(self, command: Command) -> FreeSlots:
-        """Return where *command* may start attempts now, and how many."""
+        """Return the nodes on which *command* may start attempts now, and how many."""
         ...
 
     def decided(self, command: Command, started: int) -> None:
-        """Note that *command* was decided and starts *started* attempts."""
+        """Record that *command* was decided and starts *started* attempts."""
         ...
 
     def committed(self, took: Duration) -> None:
-        """Note that an entry is committed, *took* after it was decided."""
+        """Record that an entry is released, *took* after it was decided."""
         ...
 
     def perform(self, shard: Shard, effect: Effect, /) -> None:
-        """Carry out a committed effect; called twice for the same one after a takeover."""
+        """Carry out a committed effect; after a takeover, the same effect may be passed again."""
         ...
 
     def opened(self, shard: Shard, /) -> None:
@@ -38,15 +38,15 @@ class EffectHandler(Protocol):
         ...
 
     def unreadable(self, shard: Shard, /) -> None:
-        """Note that a shard stays closed because its state cannot be read."""
+        """Record that a shard stays closed because its state cannot be read."""
         ...
 
     def closed(self, shard: Shard, /) -> None:
-        """Cease to act for a shard: timers, tasks that wait for a slot, outbox items."""
+        """Stop acting for a shard: drop its timers, waits for slots and outbox items."""
         ...
 
     def unstarted(self, count: int, /) -> None:
-        """Free the slots of attempts that were decided and are never launched."""
+        """Free the slots of *count* attempts that were decided but will not be launched."""
         ...
 
 
@@ -54,25 +54,25 @@ class Durable(Protocol):
     """The receiver of a group commit's reports."""
 
     def made_durable(self, ticket: Ticket, /) -> None:
-        """Note that all writes up to *ticket* survive a loss of power now."""
+        """Record that all writes up to *ticket* now survive a loss of power."""
         ...
 
     def sync_failed(self, error: Exception, /) -> None:
-        """Fail: writes may be lost, and the store must not be used any more."""
+        """Fail, because writes may be lost and the store must not be used any more."""
         ...
 
 
 class Commit(Protocol):
-    """Makes writes to the store durable; see `rota.storage.group_commit`."""
+    """The group commit, which makes writes to the store durable (`rota.storage.group_commit`)."""
 
     sync_count: int
 
     def wrote(self, ticket: Ticket) -> None:
-        """Make *ticket* durable soon, and call `Durable.made_durable` then."""
+        """Make *ticket* durable soon, and then call `Durable.made_durable`."""
         ...
 
     def close(self) -> None:
-        """Wait for the last sync, which is still reported."""
+        """Wait for the last sync, whose end is still reported."""
         ...
 
 
@@ -80,7 +80,7 @@ class Peers(Protocol):
     """The other copies of shards, on other nodes."""
 
     def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]], /) -> None:
-        """Send messages to other nodes' replicas of a shard, soon and together."""
+        """Send messages to the replicas of a shard on other nodes, soon and together."""
         ...
 
 
@@ -90,7 +90,7 @@ class SwapRequests(Protocol):
     def swap(self, swap: Swap, /) -> None:
         """Request a change of a configuration; the answer goes to `Shards.swapped`.
 
-        A replica has at most one swap on its way.
+        A replica has at most one unanswered swap.
         """
         ...
 

@@ -1,8 +1,7 @@
-"""The shards of this node: the entry of commands, messages, configurations and time.
+"""The shards of this node: the input of commands, messages, configurations and ticks.
 
-Commands come from requests, timers, executors and other shards; messages, configurations and ticks
-go to the replicas. The work that follows from either is done in the next turn
-(`rota.node.shards.shard_loop`).
+Commands come from requests, timers, executors and other shards. Messages, configurations and ticks
+go to the replicas. The resulting work is done in the next turn (`rota.node.shards.shard_loop`).
 """
 
 import asyncio
@@ -50,16 +49,16 @@ class Shards:
     """All shards of this node.
 
     Args:
-        store: The store of their rows; open, and used by no other shards.
-        count: Their number.
-        liveness: This node, and the live nodes as seen by it.
-        continuity: The past of the coordinator, as seen by this node.
+        store: The store of the shards' rows, which is open.
+        count: The number of shards.
+        liveness: The id and the session of this node, and its view of which nodes are alive.
+        continuity: This node's record of the coordinator's past states.
         timing: The timeouts of the cluster.
         copies: The wanted and the least number of copies of each shard.
         clock: Gives the times of decisions.
-        entropy: Gives their random numbers.
+        entropy: Gives the random numbers of decisions.
         limits: The limits of one shard.
-        ahead: Time before it is due at which a fire may be decided.
+        ahead: How long before its fire time a fire may be decided.
         check_clock: Called before an instant of the wall clock is recorded; updates *liveness*.
         failure: Gets the error that ends this node.
     """
@@ -101,10 +100,10 @@ class Shards:
         self._inbox = self._state.inbox
         self._frozen: set[Shard] = set()
         self._first_frozen: Shard | None = None
-        """The first of the frozen shards, until that is logged."""
+        """The first of the frozen shards; None if it is already logged."""
         self._continuity = continuity
         self._kept = continuity.lost, continuity.revision
-        """The part of it that is stored."""
+        """The part of the continuity that is stored."""
         self._no_space: Refused | None = None
 
     def __iter__(self) -> Iterator[Shard]:
@@ -118,69 +117,69 @@ class Shards:
 
     @property
     def numbers(self) -> range:
-        """The shards' numbers."""
+        """The numbers of the shards."""
         return range(len(self._shards))
 
     @property
     def refusal(self) -> Refused | None:
-        """Why not all requests of clients are accepted now, or None if they are."""
+        """The refusal of some or all requests of clients; None if all requests are accepted now."""
         return self._state.over or self._no_space
 
     @property
     def inbox_length(self) -> int:
-        """Commands that wait to be decided."""
+        """The number of commands that wait to be decided, without commands that are held."""
         return self._inbox.length
 
     @property
     def sync_time(self) -> Duration:
-        """How long the sync that runs now has taken so far; 0 if none runs."""
+        """The duration so far of the running sync; 0 if none runs."""
         return self._state.sync_time
 
     @property
     def opening_time(self) -> Duration:
-        """Total time spent opening shards; see `TurnState`."""
+        """The total time spent on opening shards; see `TurnState`."""
         return self._state.opening_time
 
     @property
     def entry_count(self) -> int:
-        """The number of entries made."""
+        """The number of entries made so far."""
         return self._state.entry_count
 
     @property
     def decision_count(self) -> int:
-        """The number of commands decided."""
+        """The number of commands decided so far."""
         return self._state.decision_count
 
     @property
     def execution_count(self) -> int:
-        """Unfinished executions of all shards."""
+        """The number of unfinished executions of the shards that are open here."""
         return sum(len(shard.state.executions) for shard in self.opened)
 
     @property
     def frozen_count(self) -> int:
-        """Shards for which this node requests no change of configuration (PROTOCOL R31)."""
+        """The number of shards whose configuration this node does not change (PROTOCOL R31)."""
         return len(self._frozen)
 
     @property
     def why_frozen(self) -> str | None:
-        """Why shards cannot change hands, and the remedy; None if they can."""
+        """The reason why shards are frozen, and the remedy; None if no shard is frozen."""
         count, reason = len(self._frozen), self._continuity.reason
         if not count:
             return None
         if any(shard.replica.is_lost for shard in self._frozen):
             cause = f" ({reason})" if reason else ""
             return (
-                f"the coordinator lost its state{cause}: {count} shards cannot change hands; run "
-                "`rota cluster recover-coordination`"
+                f"the coordinator lost its state{cause}: {count} shards cannot get another "
+                "primary; run `rota cluster recover-coordination`"
             )
         return (
-            f"{count} shards cannot change hands: epochs were promised that the coordinator never "
-            "gave; run `rota shard repair`"
+            f"{count} shards cannot get another primary: this node promised epochs that the "
+            "coordinator never granted; run `rota shard repair`"
         )
 
     @property
     def opened(self) -> Iterator[Shard]:
-        """The shards that are open here: this node decides for them."""
+        """The shards that are open here, for which this node decides."""
         return (shard for shard in self._shards if shard.is_open)
 
     def of_name(self, namespace: str, name: str) -> Shard:
@@ -188,7 +187,7 @@ class Shards:
         return self._shards[shard_of(slot_of(namespace, name), len(self._shards))]
 
     def of_id(self, any_id: JobId | ExecutionId) -> Shard:
-        """Return the shard of the hash slot in an id."""
+        """Return the shard of a job or an execution, by the hash slot in its id."""
         return self._shards[shard_of(slot_of_id(any_id), len(self._shards))]
 
     # -- life -----------------------------------------------------------------------------------
@@ -200,7 +199,7 @@ class Shards:
         swap_requests: SwapRequests,
         commit: Commit,
     ) -> ShardLoop:
-        """Return the loop that decides for these shards, once it runs; make one only."""
+        """Return the loop that decides for these shards while it runs; call this only once."""
         return ShardLoop(
             self._state,
             self._store,
@@ -216,22 +215,22 @@ class Shards:
         )
 
     def fail(self, error: Exception) -> None:
-        """Refuse everything that waits, and end the node with *error*."""
+        """Refuse all waiting commands and reads, and end the node with *error*."""
         self._state.fail(error)
 
     # -- input of the replicas ------------------------------------------------------------------
 
     def receive(self, number: ShardId, sender: NodeId, message: Message) -> None:
-        """Pass a message of another node's replica to that of this node."""
+        """Pass a message of another node's replica to this node's replica of the shard."""
         shard = self._shards[number]
         self._move(shard, lambda: shard.replica.receive(message, sender, self._clock.elapsed()))
 
     def take_view(self, configurations: Mapping[ShardId, Configuration], known: Known) -> None:
-        """Take the configurations of a view; first check for missing ones (R31).
+        """Pass the configurations of a view to the replicas; first check for missing ones (R31).
 
         Args:
             configurations: All configurations in the view.
-            known: `CoordinatorContinuity.known` of when the view was requested.
+            known: The value of `CoordinatorContinuity.known` when the view was requested.
         """
         for shard in self._shards:
             shard.replica.compare(configurations.get(shard.id), known)
@@ -252,7 +251,12 @@ class Shards:
         self._move(shard, lambda: shard.replica.learn(configuration, self._clock.elapsed()))
 
     def swapped(self, swap: Swap, answer: Swapped | None) -> None:
-        """Pass the coordinator's answer to a swap to the replica; None if it is unknown."""
+        """Pass the coordinator's answer to a swap to the replica.
+
+        Args:
+            swap: The swap that was requested.
+            answer: The answer; None if the outcome is unknown.
+        """
         shard = self._shards[swap.shard]
         self._move(shard, lambda: shard.replica.answered(swap, answer, self._clock.elapsed()))
 
@@ -263,12 +267,12 @@ class Shards:
             self._move(shard, lambda: shard.replica.found(allocation))
 
     def linked(self, node_id: NodeId) -> None:
-        """Note a new link to a node: replicas send it their state at the next tick."""
+        """Record a new link to a node; replicas send messages to the node at their next tick."""
         for shard in self._shards:
             shard.replica.linked(node_id)
 
     def tick(self, targets: Callable[[ShardId], tuple[NodeId, ...]]) -> None:
-        """Give every replica the time.
+        """Tick every replica, and refuse requests that have waited for too long.
 
         Args:
             targets: Returns the nodes that are to have copies of a shard, the primary first.
@@ -292,7 +296,7 @@ class Shards:
         return shard in self._state.touched
 
     def _move(self, shard: Shard, event: Callable[[], None]) -> None:
-        """Apply an event to a replica; its work is done in the next turn."""
+        """Apply an event to a replica; the resulting work is done in the next turn."""
         state = self._state
         if state.over is None:
             state.guarded(event)
@@ -302,17 +306,20 @@ class Shards:
             state.plan()
 
     def _freeze_or_thaw(self, shard: Shard) -> None:
-        """Prepare an alarm for the first frozen shard, and end it with the last."""
+        """Freeze or thaw a shard; log if none is frozen any more.
+
+        The first shard to freeze is logged by `_raise_alarm`.
+        """
         was_frozen = bool(self._frozen)
         self._frozen ^= {shard}
         if self._frozen and not was_frozen:
             self._first_frozen = shard
         elif not self._frozen:
             self._first_frozen = None
-            log.info("shards frozen no more", extra={"shard": shard.id, "epoch": shard.epoch})
+            log.info("no shards frozen", extra={"shard": shard.id, "epoch": shard.epoch})
 
     def _raise_alarm(self) -> None:
-        """Log the shards that were frozen since the last tick, in one line."""
+        """Log in one line that shards are frozen, if that was not logged yet."""
         if (first := self._first_frozen) is None:
             return
         self._first_frozen = None
@@ -323,11 +330,11 @@ class Shards:
     # -- commands -------------------------------------------------------------------------------
 
     def submit(self, shard: Shard, command: Command, on_answer: OnAnswer | None = None) -> None:
-        """Submit a command of the node itself: of a timer, an outcome, an outbox item.
+        """Submit a command of the node itself: of a timer, an outcome or an outbox item.
 
-        Such commands have no limit: there is at most one for each row of the shards, and no caller
-        that could repeat a refused one. Once the shards are stopped they are dropped: the next
-        process finds the outstanding work in the state.
+        The number of such commands is not limited: there is at most one for each row of the shards,
+        and there is no caller that could repeat a refused one. Once the shards are stopped, such
+        commands are dropped; the next process finds the outstanding work in the state.
         """
         if self._state.over is not None:
             return
@@ -337,7 +344,7 @@ class Shards:
     def submit_together(
         self, shard: Shard, commands: Sequence[Command], on_answer: OnAnswer
     ) -> None:
-        """Submit commands for one entry; the answer is that of the last."""
+        """Submit commands for one entry; *on_answer* gets the answer to the last command."""
         if self._state.over is not None:
             return
         *others, last = commands
@@ -348,7 +355,7 @@ class Shards:
         """Submit a request, and return its reply once the decision is committed.
 
         Raises:
-            Refused: By the decision, or because requests are not accepted now.
+            Refused: The decision refused the request, or requests are not accepted now.
         """
         self.check_open(command)
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -362,7 +369,7 @@ class Shards:
         """Submit several requests for one turn; return the answers in their order.
 
         Raises:
-            Refused: All of them, because one of them is not accepted now.
+            Refused: One of the requests is not accepted now, so none is submitted.
         """
         requests = list(requests)
         self.check_open(*(command for _, command in requests))
@@ -384,7 +391,7 @@ class Shards:
         Unlike `settled`, this method does not check the node's authority after the commit.
 
         Raises:
-            Refused: The decisions can no longer be committed, or whether they are is not known.
+            Refused: The decisions can no longer be committed, or it is not known whether they are.
             NotPrimary: A decision is not committed after `COMMIT_WAIT_MAX`, and this node has no
                 authority for one of *shards*.
             NotCommitted: A decision is not committed after `COMMIT_WAIT_MAX`.
@@ -394,16 +401,16 @@ class Shards:
     async def settled(self, *read: Shard) -> None:
         """Wait until all decisions of *read* so far are committed and applied.
 
-        A request that reads a shard's memory or history calls this before it responds: the memory
-        may be ahead of the commit, and another node may be the primary meanwhile, unless this one
-        has authority when the response is sent (PROTOCOL R15).
+        A request that reads a shard's memory or history calls this before the response is sent:
+        the memory may be ahead of the commit, and another node may have become the primary, unless
+        this node has authority when the response is sent (PROTOCOL R15).
 
         Args:
             read: The shards whose memory or rows were read.
 
         Raises:
-            Refused: This node can no longer commit the decisions: its storage failed; or another
-                node is primary now, so the memory that was read is invalid.
+            Refused: This node can no longer commit the decisions, because its storage failed, or
+                because another node is now the primary, so the memory that was read is invalid.
             NotPrimary: This node may not answer for one of *read*.
             NotCommitted: A decision is not committed after `COMMIT_WAIT_MAX`.
         """
@@ -419,7 +426,7 @@ class Shards:
                 raise shard.elsewhere()
 
     def see_space(self, found: FoundSpace) -> None:
-        """Take a measurement of the space on the disk."""
+        """Record a measurement of the space on the disk."""
         self._state.see_space(found.space)
         self._no_space = found.refusal
 
@@ -427,19 +434,19 @@ class Shards:
         """Refuse a request for *commands* that is not accepted now.
 
         Raises:
-            Refused: The storage failed or the node stops; the disk is nearly full, and one of them
-                adds load; or too many requests wait.
+            Refused: The storage failed or the node stops; the disk is nearly full, and one of
+                *commands* adds load; or too many requests wait.
         """
         refusal = self._state.over
         if self._no_space is not None and any(map(adds_load, commands)):
             refusal = refusal or self._no_space
         if refusal is not None:
-            # One refusal is raised many times, and would gather the frames of all of them.
+            # The same object is raised many times, and would collect the frames of each raise.
             raise refusal.with_traceback(None)
         self._inbox.check_room()
 
     def situation(self, shard: Shard, now: Instant, slots: FreeSlots) -> Situation:
-        """Return what a decision of *shard* may depend on besides its state."""
+        """Return the facts, besides its state, on which a decision of *shard* may depend."""
         return Situation(
             now=now,
             entropy=self._entropy.draw(),

@@ -1,7 +1,7 @@
-"""Log lines about shards that a node takes up and gives up, once a second at most.
+"""Log lines about shards that a node opens and closes, at most once per second.
 
-A node that starts, loses its session or leaves does so with hundreds of shards within a second or
-two.
+A node that starts, loses its session or leaves opens or closes hundreds of shards within a second
+or two.
 """
 
 import logging
@@ -15,7 +15,7 @@ LOG_EVERY = Duration(SECOND)
 
 
 class OwnershipLog:
-    """The shards taken up and given up since the last lines.
+    """The shards that were opened and closed since the last log lines.
 
     Args:
         now: The present elapsed time (`Clock.elapsed`).
@@ -29,13 +29,13 @@ class OwnershipLog:
         self._took = Duration(0)
 
     def taken_up(self, shard: ShardId, epoch: Epoch, took: Duration) -> None:
-        """Record that this node decides for a shard; *took* is the time that opening it took."""
+        """Record that this node now decides for a shard, whose opening took *took*."""
         self._taken_up.append(shard)
         self._epochs.append(epoch)
         self._took = Duration(self._took + took)
 
     def given_up(self, shard: ShardId) -> None:
-        """Record that this node decides for a shard no more."""
+        """Record that this node no longer decides for a shard."""
         self._given_up.append(shard)
 
     def write(self, now: Instant) -> None:
@@ -45,7 +45,7 @@ class OwnershipLog:
             self.write_all()
 
     def write_all(self) -> None:
-        """Write what is recorded, however short ago the last lines were."""
+        """Write all lines now, even if the last ones were written less than a second ago."""
         if self._taken_up:
             facts = {
                 "count": len(self._taken_up),

@@ -30,11 +30,12 @@ OnAnswer = Callable[[Answer], None]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An entry after which the rows are to be read, before the next one is applied (R43).
+    """An entry after which the rows are to be read, before the next entry is applied (R43).
 
     Attributes:
-        reached: Called once, when the rows are those of all entries up to *index* and of no other;
-            or later, if the copy has been replaced meanwhile.
+        index: The index of the entry.
+        reached: Called once, when the rows contain the entries up to *index* and no others; it may
+            be called when they contain more, if the copy has been replaced in between.
     """
 
     index: Index
@@ -42,7 +43,7 @@ class Mark:
 
 
 RECENT_CAUSES = 10
-"""With at most some 100 bytes each, 1 KiB a shard."""
+"""The number of causes kept for each shard, of about 100 bytes each, which is 1 KiB per shard."""
 
 
 @dataclass(slots=True)
@@ -50,8 +51,12 @@ class Entry:
     """An entry that was decided here, and the replies and effects that wait for its commit.
 
     Attributes:
-        decided_at: By the node's clock, not the shard's time.
-        readers: Reads that wait for the release of the entry, and of all before it.
+        index: The index of the entry.
+        decided_at: The elapsed time of the node's clock at the decision, not the shard's time.
+        changes: The changes of rows.
+        effects: The effects to be carried out after the commit.
+        answers: The answers to be given after the commit, with the functions that get them.
+        readers: Reads that wait for the release of the entry and of all entries before it.
     """
 
     index: Index
@@ -62,7 +67,7 @@ class Entry:
     readers: "list[Future[None]]" = field(default_factory=list["Future[None]"])
 
     def take_answers(self, is_taken: Callable[[OnAnswer], bool]) -> list[OnAnswer]:
-        """Remove the answers for which *is_taken* returns True; return their functions."""
+        """Remove the answers for whose functions *is_taken* is True; return these functions."""
         taken = [on_answer for on_answer, _ in self.answers if is_taken(on_answer)]
         self.answers = [each for each in self.answers if not is_taken(each[0])]
         return taken
@@ -81,19 +86,20 @@ class NotPrimary(Refused):
     """
 
     def __init__(self, shard: ShardId, primary: NodeId | None, *, is_unsure: bool = False) -> None:
-        where = f"; {primary} is, as far as is known here" if primary else ""
+        where = f"; according to this node, {primary} is its primary" if primary else ""
         detail = f"this node is not the primary of shard {shard}{where}; try again"
         if is_unsure:
             detail = (
-                f"this node cannot be sure to be the primary of shard {shard} still: it reaches "
-                "neither the coordinator nor all nodes that have copies of it; try again"
+                f"this node cannot be sure that it is still the primary of shard {shard}: it "
+                "cannot reach the coordinator, or not all nodes that have copies of the shard; "
+                "try again"
             )
         super().__init__(Kind.UNAVAILABLE, "not_primary", detail, retry_after_s=1)
         self.shard = shard
 
 
 class NotCommitted(Refused):
-    """A read rests on an entry that could not be committed in time.
+    """A read depends on an entry that could not be committed in time.
 
     Attributes:
         shard: The shard of the entry.
@@ -101,19 +107,19 @@ class NotCommitted(Refused):
 
     def __init__(self, shard: ShardId) -> None:
         detail = (
-            f"earlier writes of shard {shard} are not committed, because too few of its copies "
-            "respond, so it cannot be read now; start their nodes, or restore the network"
+            f"shard {shard} cannot be read now: earlier writes are not committed, because too few "
+            "of its copies respond; start their nodes, or restore the network"
         )
         super().__init__(Kind.UNAVAILABLE, "not_committed", detail, retry_after_s=1)
         self.shard = shard
 
 
 class OutcomeUnknown(Refused):
-    """A command was decided and could not be committed in time; it may be committed later."""
+    """A command was decided but could not be committed in time; it may be committed later."""
 
     def __init__(self, shard: ShardId) -> None:
         detail = (
-            f"the request was decided, and shard {shard} could not commit it in time; it may still "
+            f"the request was decided, but shard {shard} could not commit it in time; it may still "
             "take effect: read the result later, or repeat it with its idempotency key"
         )
         super().__init__(Kind.UNAVAILABLE, "outcome_unknown", detail, retry_after_s=1)
@@ -134,22 +140,25 @@ class Shard:
     """One shard on this node.
 
     Args:
-        store: The store of its rows.
-        number: Its number.
-        liveness: The live nodes, as seen by this node.
-        continuity: The past of the coordinator, as seen by this node.
+        store: The store of the shard's rows.
+        number: The number of the shard.
+        liveness: The view of which nodes are alive.
+        continuity: This node's record of the coordinator's past states.
         timing: The timeouts of the cluster.
-        transfers: The node's snapshots.
+        transfers: The limits of the node's snapshots.
         copies: The wanted and the least number of copies.
 
     Attributes:
+        id: The number of the shard.
+        file: The shard's rows in the store.
         replica: This node's copy.
-        entries: Entries decided here and not yet committed, oldest first.
-        committed: Entries decided here, committed and applied, and not yet released.
-        mark: The entry at which applying is to be interrupted; None if there is none.
+        entries: Entries that were decided here and are not yet committed, oldest first.
+        committed: Entries that were decided here and are committed and applied, but not released.
+        mark: The entry after which applying is to be interrupted; None if there is none.
         recent_causes: Causes of the last commands decided here that changed the shard, for the log
             of a crash; at most `RECENT_CAUSES`.
-        fault: Why the state could not be read when this node became primary; empty if it could.
+        fault: The reason why the state could not be read when this node became primary; empty if it
+            could be read.
     """
 
     def __init__(
@@ -220,7 +229,7 @@ class Shard:
 
     @property
     def unreleased(self) -> Entry | None:
-        """The newest entry that was decided here and is not released, if there is any."""
+        """The newest entry that was decided here and is not released; None if there is none."""
         if self.entries:
             return self.entries[-1]
         return self.committed[-1] if self.committed else None
@@ -235,8 +244,8 @@ class Shard:
     def open(self) -> None:
         """Begin to decide; all entries must be committed and applied.
 
-        A state that cannot be read leaves the shard closed, with a `fault`, as long as this node is
-        its primary: a decision without one of the rows could contradict an acknowledged one.
+        If the state cannot be read, the shard stays closed, with a `fault`, as long as this node is
+        its primary: a decision made without one of the rows could contradict an acknowledged one.
         """
         assert self.file.applied == self.replica.copy.committed == self.replica.copy.tip.index
         self._primary = self.replica.primary
@@ -260,7 +269,7 @@ class Shard:
         return self.is_open and not self.has_lost_primacy and self.replica.has_authority(now)
 
     def close(self) -> list[Entry]:
-        """Cease to decide, drop the memory, and return the entries that are not released."""
+        """Stop deciding, drop the memory, and return the entries that are not released."""
         self._state = self._primary = None
         unreleased = [*self.committed, *self.entries]
         self.committed.clear()
@@ -272,7 +281,8 @@ class Shard:
 
         Args:
             batch: The batch, which is to be written next.
-            until: The last entry to apply, if it is committed; None: all.
+            until: The index of the last entry to apply, if it is committed; None for all committed
+                entries.
         """
         copy = self.replica.copy
         last = copy.committed if until is None else min(until, copy.committed)
@@ -289,7 +299,7 @@ class Shard:
             copy.trimmed(self.file.before_first)
 
     def set_mark(self, mark: Mark) -> None:
-        """Interrupt applying at *mark*, and at no other."""
+        """Interrupt applying at *mark*, which replaces an earlier mark."""
         self.mark = mark
 
     def clear_mark(self) -> None:
@@ -308,8 +318,8 @@ class Shard:
         return Refused(
             Kind.UNAVAILABLE,
             "primary_lost",
-            f"this node ceased to be the primary of shard {self.id} during the request; whether "
-            "the request took effect is not known: read its result, or repeat the request with its "
+            f"this node lost the role of primary of shard {self.id} during the request; whether "
+            "the request took effect is not known: read its result, or repeat it with its "
             "idempotency key",
             retry_after_s=1,
         )

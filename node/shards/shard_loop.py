@@ -1,18 +1,18 @@
 """The loop of turns: decide, commit, then act.
 
-One turn takes the waiting commands, lets every shard concerned decide, proposes the entries to
-their replicas, and writes the rows of all replicas as one batch. When the group commit has made it
-durable, the replicas are notified; the entries that are then committed are applied, and only after
-that answers are sent and effects carried out. Nothing leaves the node that a crash, or the loss of
-the shard, could undo.
+One turn takes the waiting commands, decides them for every shard concerned, proposes the entries to
+the replicas of the shards, and writes the rows of all replicas as one batch. When the group commit
+has made the batch durable, the replicas are notified. The entries that are then committed are
+applied, and only after that answers are sent and effects carried out. The node sends nothing that a
+crash, or the loss of the shard, could undo.
 
     inbox, replicas -> turn: decide, propose, write, send -> group commit -> durable
                         ^                                                        |
                         +---- apply, answer, act  <---- committed entries -------+
 
-Turns do not wait for each other's sync: commands that arrive meanwhile are decided and written, and
-share the next sync. With one copy an entry is committed when it is durable here; with three, when
-the backups have confirmed it, too. The turn is the same.
+Turns do not wait for each other's sync: commands that arrive during a sync are decided and written,
+and share the next sync. With one copy, an entry is committed when it is durable on this node; with
+three copies, when the backups have confirmed it, too. The turn is the same in both cases.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ from rota.storage.store import Batch, Store, Ticket
 log = logging.getLogger(__name__)
 
 FLIGHT_BYTES_MAX = 32 << 20
-"""Bytes written but not yet durable, beyond which deciding waits for the disk."""
+"""The number of written bytes that are not durable yet from which decisions wait for the disk."""
 DISK_LOOK_S = 0.01
-"""How often a loop that stops looks whether the disk has caught up."""
+"""The period in which a stopping loop checks whether the disk has caught up."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The writes of one replica: the number of their batch, and its bytes."""
+    """The writes of one replica: the number of their batch at the replica, and their bytes."""
 
     number: int
     size: int
@@ -60,18 +60,18 @@ class ShardLoop:
     """The loop of turns over some shards.
 
     Args:
-        state: The state of their turns.
-        store: Where the shards are.
+        state: The state of the shards' turns.
+        store: The store of the shards.
         node_id: This node.
         clock: Gives the instants of decisions.
-        situation: Returns what a decision of a shard may depend on besides its state, at an
-            instant and with free slots.
-        ahead: Time before it is due at which a fire may be decided.
+        situation: Returns the facts, besides its state, on which a decision of a shard may depend,
+            for an instant and the free slots.
+        ahead: How long before its fire time a fire may be decided.
         check_clock: Called before an instant of the wall clock is recorded.
-        effects: Carries out what is committed.
+        effects: Carries out committed effects.
         peers: The other copies of the shards.
         swap_requests: Requests changes of configurations from the coordinator.
-        commit: Makes the store durable.
+        commit: The group commit, which makes writes durable.
     """
 
     def __init__(
@@ -107,18 +107,19 @@ class ShardLoop:
     # -- life -----------------------------------------------------------------------------------
 
     def running(self) -> AbstractContextManager[None]:
-        """Run turns while the body runs."""
+        """Return a context in which turns run."""
         return self._state.stepping(self._turn)
 
     async def stop(self) -> None:
-        """Decide and commit the waiting commands, then refuse others; a failure ends the wait."""
+        """Decide and commit the waiting commands, then refuse others; a refusal ends the wait."""
         state = self._state
         with suppress(Refused):
             while self._inbox.items or state.has_unreleased or state.extra_writes:
                 state.guarded(self._turn)
                 await state.all_committed()
                 if state.flight_bytes >= FLIGHT_BYTES_MAX:
-                    # Of other nodes' shards: no entry is waited for, and nothing can be decided.
+                    # These bytes may be those of backups: then `all_committed` returns at once,
+                    # while nothing can be decided.
                     await asyncio.sleep(DISK_LOOK_S)
         state.stop()
         self._holding.close()
@@ -151,13 +152,13 @@ class ShardLoop:
                     self._refuse_all(late, NotPrimary(shard.id, None, is_unsure=True))
 
     def _refuse_all(self, commands: list[Waiting], refusal: Refused) -> None:
-        """Refuse commands that are not decided; a slot assigned to one is free again."""
+        """Refuse commands that are not decided, and free the slots assigned to them."""
         for command, _ in commands:
             self._effects.decided(command, 0)
         give([(on_answer, refusal) for _, on_answer in commands if on_answer])
 
     def _decide(self, shard: Shard, commands: list[Waiting]) -> None:
-        """Let *shard* decide; the decisions are one entry, or none if nothing changes."""
+        """Decide *commands*; the decisions become one entry, or none if nothing changes."""
         deciding = EntryBuilder(shard, at=shard.time(self._clock))
         answers: list[tuple[OnAnswer, Answer]] = []
         for command, on_answer in commands:
@@ -173,7 +174,7 @@ class ShardLoop:
         if deciding.is_worth_an_entry:
             deciding.propose(answers, self._clock.elapsed())
         elif shard.unreleased is not None:
-            # Nothing to write, but the answers may depend on an entry that is not committed yet.
+            # The answers may depend on an entry that is not committed yet.
             shard.unreleased.answers += answers
         else:
             give(answers)
@@ -193,7 +194,7 @@ class ShardLoop:
     # -- writes and commits ---------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Write and send for the replicas that have work; apply and release committed entries."""
+        """Carry out the work of the replicas; apply and release committed entries."""
         touched = self._state.take_touched()
         extra_writes = self._state.take_extra_writes()
         batch = self._store.batch()
@@ -222,10 +223,10 @@ class ShardLoop:
                 self._continue_handover(shard)
 
     def _stop_at_mark(self, shard: Shard, mark: Mark, batch: Batch) -> Batch:
-        """Write the rows up to the marked entry if it is committed, and let them be read (R43).
+        """Write the rows up to the marked entry if it is committed, and have them read (R43).
 
         Returns:
-            The batch for the rows after it: another one if *batch* was written.
+            The batch for the rows of later entries, which is a new one if *batch* was written.
         """
         shard.apply(batch, mark.index)
         if shard.file.applied < mark.index:
@@ -250,13 +251,13 @@ class ShardLoop:
         return _Written(ready.number, size)
 
     def made_durable(self, ticket: Ticket) -> None:
-        """Report durable writes to the replicas, then carry out the work that follows from them."""
+        """Report durable writes to the replicas, and carry out the resulting work."""
         if self._state.over is None:
             self._state.guarded(partial(self._made_durable, ticket))
 
     @property
     def is_writing(self) -> bool:
-        """Whether something was written that is not durable yet."""
+        """Whether there are writes that are not durable yet."""
         return self._state.is_writing
 
     def _made_durable(self, ticket: Ticket) -> None:
@@ -271,7 +272,7 @@ class ShardLoop:
                 return
             self._close(shard)
         if shard.replica.primary is None or shard.is_unreadable:
-            return  # Most shards that a message touches are backups; the clock is not read.
+            return  # Returns before the clock is read, since most touched shards are backups.
         began_at = self._clock.elapsed()
         if shard.replica.has_authority(began_at):
             shard.open()
@@ -295,13 +296,13 @@ class ShardLoop:
         refusal = shard.interrupted()
         for entry in given_up:
             give([(on_answer, refusal) for on_answer, _ in entry.answers])
-            refuse(entry.readers, refusal)  # The entry that they have read may never be committed.
+            refuse(entry.readers, refusal)  # The entry that was read may never be committed.
         self._refuse_all(held, shard.elsewhere())
         self._effects.closed(shard)
         self._give_back([*self._holding.drop(shard), *_launches(given_up)])
 
     def _give_back(self, launches: Iterable[Launch]) -> None:
-        """Free the slots of attempts that never begin; loans of other nodes expire."""
+        """Free this node's slots of attempts that never begin; slots lent by other nodes expire."""
         own = [launch for launch in launches if launch.node_id == self._node_id]
         self._effects.unstarted(len(own))
 
@@ -339,13 +340,13 @@ class ShardLoop:
             self._state.plan()
 
     def _perform_held(self, shard: Shard) -> None:
-        """Carry out the effects that are due if this node has authority; another may otherwise."""
+        """Carry out the due effects if this node has authority; otherwise another node may act."""
         if not shard.has_lost_primacy and shard.replica.has_authority(self._clock.elapsed()):
             for effect in self._holding.take_due(shard):
                 self._effects.perform(shard, effect)
 
     def _cancel_unstarted(self, shard: Shard, launches: Sequence[Launch]) -> None:
-        """Record attempts as cancelled whose start was postponed."""
+        """Submit commands that record the attempts of postponed starts as cancelled."""
         self._give_back(launches)
         for launch in launches:
             ending = Ending(
@@ -360,7 +361,7 @@ class ShardLoop:
         self._state.plan()
 
     def _continue_handover(self, shard: Shard) -> None:
-        """Hand a shard over at once after the release of its last entry, not at the next tick."""
+        """Hand a shard over immediately after the release of its last entry."""
         shard.replica.released(self._clock.elapsed())
         if not shard.replica.is_handing_over:
             self._state.touched[shard] = None
@@ -368,9 +369,9 @@ class ShardLoop:
 
 
 def _circumstances(deciding: EntryBuilder, command: Command) -> str:
-    """Return what a crash report needs about a command, without the data of users.
+    """Return a description of a command for the log of a crash, without the data of users.
 
-    The error ends the node, and the log of the crash contains its notes.
+    The error ends the node, and the log of the crash contains the notes of the error.
     """
     shard = deciding.shard
     earlier = "; ".join(deciding.recent_causes) or "none since the node started"
@@ -382,7 +383,7 @@ def _circumstances(deciding: EntryBuilder, command: Command) -> str:
 
 
 def _launches(entries: Iterable[Entry]) -> Iterator[Launch]:
-    """Yield the attempts that entries start, also those that are postponed."""
+    """Yield the attempts that entries start, including postponed ones."""
     for entry in entries:
         for effect in entry.effects:
             for each in effect.effects if isinstance(effect, PostponedEffects) else (effect,):

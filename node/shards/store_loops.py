@@ -12,19 +12,19 @@ from rota.storage.store import Ticket
 class StoreLoops:
     """The loops of a node's shards and of its fallback shards.
 
-    It is a `rota.node.shards.interfaces.Durable`.
+    The class implements `rota.node.shards.interfaces.Durable`.
 
     Args:
         shards: The shards of this node.
-        fallback_shards: Its fallback shards, which share the store.
+        fallback_shards: The fallback shards of this node, which share the store.
         effects: Carries out the effects of the shards.
-        fallback_effects: Carries out those of the fallback shards.
+        fallback_effects: Carries out the effects of the fallback shards.
         peers: The other copies of the shards.
-        swap_requests: Requests changes of their configurations.
+        swap_requests: Requests changes of the shards' configurations.
         make_commit: Returns the group commit of the store, which reports to its argument.
 
     Attributes:
-        commit: The group commit.
+        commit: The group commit of the store.
     """
 
     def __init__(
@@ -46,21 +46,21 @@ class StoreLoops:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Decide while the body runs."""
+        """Run the turns of both loops while the body runs."""
         with self._loop.running(), self._fallback_loop.running():
             yield
 
     async def stop(self) -> None:
-        """Decide and commit the waiting commands, then refuse others; a failure ends the wait."""
+        """Decide and commit the waiting commands, then refuse others; a refusal ends the wait."""
         await self._loop.stop()
         await self._fallback_loop.stop()
 
     def made_durable(self, ticket: Ticket) -> None:
-        """Note that all writes up to *ticket* survive a loss of power now."""
+        """Record that all writes up to *ticket* now survive a loss of power."""
         self._loop.made_durable(ticket)
         if self._fallback_loop.is_writing:
             self._fallback_loop.made_durable(ticket)
 
     def sync_failed(self, error: Exception) -> None:
-        """Fail: writes may be lost, and the store must not be used any more (R25)."""
+        """Fail, because writes may be lost and the store must not be used any more (R25)."""
         self._shards.fail(error)

@@ -1,8 +1,8 @@
 """Timers: fire times by the wall clock, delays by the elapsed time.
 
-Fire times within the horizon are on the wheel; later ones are rows on disk that are loaded before
-they are due, so a million jobs need no memory for the fires of tomorrow. Delays belong to
-unfinished executions, whose number is limited, and are in a heap in memory. Timers are not
+Fire times within the horizon are on the timer wheel. Later ones are rows on disk that are loaded
+before they are due, so a million jobs need no memory for the fires of the next day. Delays belong
+to unfinished executions, whose number is limited, and are kept in a heap in memory. Timers are not
 replicated: a new primary sets them again from the state.
 """
 
@@ -24,14 +24,14 @@ from rota.storage.store import Family, Store
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
-"""Time between two looks at the wall clock when nothing is due: it may have been set."""
+"""The longest time between two reads of the wall clock, which may have been set."""
 PAGED_AHEAD = Duration(HORIZON * 3 // 4)
 PAGED_EVERY = Duration(HORIZON // 4)
 TAKEN_AT_ONCE = 1_000
 CLEARED_MAX = 1_000
-"""Cleared delays that may stay in memory."""
+"""The number of cleared delays that may always stay in memory."""
 SETBACK = Duration(SECOND)
-"""If the wall clock is set back by more than this, the wheel is made again."""
+"""If the wall clock is set back by more than this, the wheel is rebuilt."""
 
 Alarm = Callable[[ShardId, TimerCommand], SetTimer | None]
 """Called with a shard and the command that is due; may return a timer that postpones it."""
@@ -42,12 +42,12 @@ class Timers:
     """The timers of all shards of a node.
 
     Args:
-        store: Has the rows of far timers.
-        clock: Both of its times are used.
-        alarm: Called on the loop once for each timer that is due.
+        store: The store with the rows of far timers.
+        clock: The clock of this node; both the wall-clock time and the elapsed time are used.
+        alarm: Called on the event loop once for each timer that is due.
         may_fire: Returns True if the wall clock is right; otherwise fire times wait (R20).
-        on_failed: Called with an error that ends the calls, a `StoreError` or a bug: a node without
-            timers must end.
+        on_failed: Called with an error that ends the timers, a `StoreError` or a bug; the node must
+            then end.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class Timers:
         self._wheel: TimerWheel[Key] = TimerWheel(clock.now())
         self._latest_now = clock.now()
         self._paged_until = Instant(self._latest_now + PAGED_AHEAD)
-        # The wheel takes nothing beyond the horizon of its own time. After a pause, or after the
-        # wall clock was set forward, that time lags until all overdue timers were called, and near
-        # timers stay on disk until then.
+        # The wheel accepts no timer beyond the horizon of its own time. After a pause, or after
+        # the wall clock was set forward, the wheel's time lags until all overdue timers have been
+        # called; until then, near timers stay on disk.
         self._has_near_rows = False
         self._delays: list[tuple[Instant, int, ShardId, TimerCommand]] = []
         self._order = 0
-        # The newest setting of each delay; other settings in the heap are cleared.
+        # The newest setting of each delay; all other settings in the heap are cleared.
         self._order_of: dict[Key, int] = {}
         self._handle: asyncio.TimerHandle | None = None
         self._looks_at = Instant(0)
@@ -85,11 +85,11 @@ class Timers:
         return len(self._wheel) + len(self._delays)
 
     def forget(self, shard: ShardId) -> None:
-        """Drop all timers of a shard: they will be set again, here or on another node."""
+        """Drop all timers of a shard; they are set again, here or on another node."""
         batch = self._store.batch()
         batch.delete_range(Family.TIMER, shard_prefix(shard), _end(shard))
         self._store.write(batch)
-        # Timers on the wheel are still called, at most a horizon later: a stale one is harmless.
+        # Timers on the wheel are still called, within a horizon; such a call is harmless.
         self._order_of = {key: order for key, order in self._order_of.items() if key[0] != shard}
         self._drop_cleared()
 
@@ -97,7 +97,7 @@ class Timers:
         """Set a timer.
 
         Args:
-            shard: Its shard.
+            shard: The shard of the timer.
             timer: The timer.
             shard_now: The shard's time, from which a delay is counted.
         """
@@ -124,7 +124,7 @@ class Timers:
             self._store.write(batch)
 
     def _drop_cleared(self) -> None:
-        """Rebuild the heap when most of it is cleared: its size is bounded by the set delays."""
+        """Rebuild the heap if most of it is cleared, so that the set delays limit its size."""
         if len(self._delays) > 2 * len(self._order_of) + CLEARED_MAX:
             self._delays = [
                 delay
@@ -134,7 +134,7 @@ class Timers:
             heapq.heapify(self._delays)
 
     def page_in(self, shards: Iterable[int]) -> None:
-        """Load far timers that are due soon; costs O(1) if it is not time for that yet."""
+        """Load far timers that are due soon; a call returns at once if no loading is due."""
         now = self._clock.now()
         if now + PAGED_AHEAD < self._paged_until + PAGED_EVERY and not self._has_near_rows:
             return
@@ -144,15 +144,15 @@ class Timers:
         self._arm_sooner()
 
     def close(self) -> None:
-        """Stop: `alarm` is not called any more."""
+        """Stop the timers, so that `alarm` is not called any more."""
         self._is_open = False
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
     def _set_near(self, shard: ShardId, timer: SetTimer) -> bool:
-        """Take a timer into memory if it is near enough."""
-        # By the clock, too: after a pause the paged range may be long over.
+        """Add a timer to the wheel if it is near enough; return False otherwise."""
+        # The clock counts, too: after a pause, the range of the last loading may be long past.
         if timer.due >= max(self._paged_until, self._clock.now() + PAGED_AHEAD):
             return False
         is_taken = self._wheel.add(timer.due, (shard, timer.command))
@@ -170,7 +170,7 @@ class Timers:
                     decode_timer_command(key[10:]),
                 )
             except Undecodable as error:
-                # Derived from the state like all timers: the next opening of the shard sets it.
+                # Timers are derived from the state: the next opening of the shard sets this one.
                 log.error("timer dropped", extra={"shard": shard, "reason": str(error)})
                 batch.delete(Family.TIMER, key)
                 continue
@@ -183,7 +183,7 @@ class Timers:
     # -- calls ----------------------------------------------------------------------------------
 
     def _arm_sooner(self) -> None:
-        """Bring the next call forward if a timer is due sooner than planned."""
+        """Schedule the next call earlier if a timer is due before it."""
         if self._handle is not None:
             if self._clock.elapsed() + self._wait_s() * SECOND >= self._looks_at:
                 return
@@ -237,7 +237,7 @@ class Timers:
             self.set(shard, postponed, postponed.due)
 
     def _restart_wheel(self, now: Instant) -> None:
-        """Set the wheel's time back with the wall clock; its near timers may be far again."""
+        """Set the wheel's time back to the wall clock; timers may become far again."""
         old, self._wheel = self._wheel, TimerWheel(now)
         self._paged_until = Instant(now + PAGED_AHEAD)
         for due, (shard, command) in old.take_all():

@@ -1,6 +1,6 @@
 """State of the turns of some shards: the work for a turn, and the writes that are not durable.
 
-`Shards` adds work, `ShardLoop` takes it.
+`Shards` adds the work, and `ShardLoop` takes it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from rota.storage.store import Batch, Ticket
 T = TypeVar("T")
 
 COMMIT_WAIT_MAX = Duration(10 * SECOND)
-"""How long requests wait for the commit of a decision (R12); a takeover takes about 6 s."""
+"""The longest wait of requests for the commit of a decision (R12); a takeover takes about 6 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,11 @@ class Flight:
     """A batch that was written and is not yet durable.
 
     Attributes:
-        ticket: Of the write.
-        written_at: By the node's clock.
-        size: Bytes.
-        numbers: The number of the batch at each replica that it holds writes of.
+        ticket: The ticket of the write.
+        written_at: The elapsed time of the node's clock at the write.
+        size: The size of the replicas' writes in the batch, in bytes.
+        numbers: The shards whose replicas have writes in the batch, each with the number by which
+            its replica identifies the writes.
     """
 
     ticket: Ticket
@@ -46,18 +47,19 @@ class TurnState:
 
     Args:
         shards: The shards; more may be added later.
-        clock: Of this node.
+        clock: The clock of this node.
         failure: Gets the error that ends this node.
 
     Attributes:
-        inbox: Commands that wait for a turn; call `plan` after adding one.
-        touched: Shards whose replicas may have work for a turn; likewise.
-        extra_writes: Functions that add rows of no shard to the next batch; likewise.
-        over: Why nothing is decided any more, or None.
-        space: Space on this node's disk, as last seen.
-        opening_time: Total time spent opening shards: work that no other node would do faster.
-        entry_count: Entries made so far.
-        decision_count: Commands decided so far.
+        inbox: The commands that wait for a turn. Call `plan` after an addition to this attribute or
+            to one of the next two.
+        touched: The shards whose replicas may have work for a turn.
+        extra_writes: Functions that add rows that belong to no shard to the next batch.
+        over: The refusal of all commands after a stop or a failure; None before.
+        space: The space on this node's disk at the last measurement.
+        opening_time: The total time spent on opening shards, which would take another node as long.
+        entry_count: The number of entries made so far.
+        decision_count: The number of commands decided so far.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class TurnState:
         self._flights: deque[Flight] = deque()
         """Batches that were written and are not yet durable, oldest first."""
         self._durable_at = clock.elapsed()
-        """When the last sync ended."""
+        """The instant at which the last sync ended."""
         self.over: Refused | None = None
         self._flight_bytes = 0
         self.space = DiskSpace.AMPLE
@@ -88,7 +90,10 @@ class TurnState:
 
     @contextmanager
     def stepping(self, step: Callable[[], None]) -> Generator[None]:
-        """Run *step* once, soon, after each `plan`, while the body runs; a `plan` before counts."""
+        """Run *step* soon after each `plan` while the body runs.
+
+        A `plan` before the body counts too; several before a step run it only once.
+        """
         self._step = step
         if self._is_planned:
             self._schedule(step)
@@ -113,7 +118,7 @@ class TurnState:
             self.guarded(step)
 
     def guarded(self, step: Callable[[], None]) -> None:
-        """Run a step; an error there ends this node, not one request."""
+        """Run a step; an error in the step ends this node, not only one request."""
         try:
             step()
         except Exception as error:
@@ -123,7 +128,7 @@ class TurnState:
 
     @contextmanager
     def taking(self) -> Generator[Taken]:
-        """Take the commands of a turn, which is over after the body; `fail` refuses them."""
+        """Take the commands of a turn, whose body follows; `fail` in the body refuses them."""
         self._taken = self.inbox.take()
         yield self._taken
         self._taken = {}
@@ -134,12 +139,12 @@ class TurnState:
         return touched
 
     def take_extra_writes(self) -> list[Callable[[Batch], None]]:
-        """Remove and return the functions that add rows of no shard."""
+        """Remove and return the functions that add rows that belong to no shard."""
         extra_writes, self.extra_writes = self.extra_writes, []
         return extra_writes
 
     def count_decisions(self, decisions: int, entries: int) -> None:
-        """Count the decisions of a shard in a turn, and the entries made of them."""
+        """Count the decisions of a shard in a turn, and the entries made from them."""
         self.decision_count += decisions
         self.entry_count += entries
 
@@ -155,21 +160,21 @@ class TurnState:
 
     @property
     def is_writing(self) -> bool:
-        """Whether something was written that is not durable yet."""
+        """Whether there are writes that are not durable yet."""
         return bool(self._flights)
 
     @property
     def flight_bytes(self) -> int:
-        """Bytes written and not yet durable."""
+        """The number of bytes that were written and are not yet durable."""
         return self._flight_bytes
 
     def wrote(self, ticket: Ticket, size: int, numbers: tuple[tuple[Shard, int], ...]) -> None:
-        """Add a batch with *size* bytes of replicas, and its number at each of them."""
+        """Add a batch; see `Flight`."""
         self._flights.append(Flight(ticket, self._clock.elapsed(), size, numbers))
         self._flight_bytes += size
 
     def made_durable(self, ticket: Ticket) -> None:
-        """Report to the replicas the batches up to *ticket*, which are durable now."""
+        """Report to the replicas that the batches up to *ticket* are durable now."""
         self._durable_at = self._clock.elapsed()
         while self._flights and self._flights[0].ticket <= ticket:
             flight = self._flights.popleft()
@@ -182,35 +187,37 @@ class TurnState:
 
     @property
     def sync_time(self) -> Duration:
-        """How long the sync that runs now has taken so far; 0 if none runs."""
+        """The duration so far of the running sync; 0 if none runs."""
         if not self._flights:
             return Duration(0)
-        # It began when the one before it ended, or when there was something to sync.
+        # The sync began when the one before it ended, or when there was something to sync.
         began_at = max(self._flights[0].written_at, self._durable_at)
         return Duration(self._clock.elapsed() - began_at)
 
     @property
     def has_unreleased(self) -> bool:
-        """Whether anything was decided that is neither released nor given up."""
+        """Whether there are entries decided here that are neither released nor given up."""
         return any(shard.unreleased is not None for shard in self._shards)
 
     async def all_committed(self) -> None:
-        """Return when everything decided so far is committed; as `committed`."""
+        """Wait until everything decided so far is committed; see `committed`."""
         await self.committed(self._shards)
 
     async def committed(self, shards: Iterable[Shard]) -> None:
-        """Return when everything that *shards* have decided so far is committed and applied.
+        """Wait until all decisions of *shards* so far are committed and applied.
 
         Raises:
-            Refused: It never will be, or that is not known.
-            NotCommitted: It is not after `COMMIT_WAIT_MAX`.
-            NotPrimary: Likewise, and this node has no authority for one of them.
+            Refused: The decisions can no longer be committed, or it is not known whether they are.
+            NotCommitted: A decision is not committed after `COMMIT_WAIT_MAX`.
+            NotPrimary: A decision is not committed after `COMMIT_WAIT_MAX`, and this node has no
+                authority for one of *shards*.
         """
         if self.over is not None:
-            # One refusal is raised many times, and would gather the frames of all of them.
+            # The same object is raised many times, and would collect the frames of each raise.
             raise self.over.with_traceback(None)
         waits: list[asyncio.Future[None]] = []
-        # All at once: a shard that closes during the wait for another refuses its readers, too.
+        # All waits are registered at once: a shard that closes while another is waited for refuses
+        # its readers, too.
         for shard in shards:
             if (entry := shard.unreleased) is not None:
                 done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -224,11 +231,11 @@ class TurnState:
     def end_long_waits(self) -> None:
         """Refuse requests that wait for entries older than `COMMIT_WAIT_MAX` (R12).
 
-        The entries, their effects and the answers to the node's own commands wait on.
+        The entries, their effects and the answers to the node's own commands continue to wait.
         """
         now = self._clock.elapsed()
         if self.sync_time >= COMMIT_WAIT_MAX:
-            # Where too much is not durable, nothing is decided.
+            # While too many bytes are not durable, nothing is decided.
             give([(caller, _stuck()) for caller in self.inbox.drop_requests()])
         for shard in self._shards:
             for entry in shard.unreleased_until(Instant(now - COMMIT_WAIT_MAX)):
@@ -250,10 +257,10 @@ class TurnState:
         )
 
     def fail(self, error: Exception) -> None:
-        """Refuse everything that waits, and end the node with *error*.
+        """Refuse all waiting commands and reads, and end the node with *error*.
 
-        Nothing is decided after it, even if the store accepted writes: memory may be ahead of the
-        journal, and one more entry would leave a gap.
+        Nothing is decided after the error, even if the store would accept writes: the memory may be
+        ahead of the journal, and another entry would leave a gap.
         """
         refusal = Refused(
             Kind.UNAVAILABLE,
@@ -293,7 +300,7 @@ def give(answers: list[tuple[OnAnswer, Answer]]) -> None:
 
 
 def resolve(waiter: "asyncio.Future[T]", value: T) -> None:
-    """Give a waiter its value, unless it was cancelled meanwhile."""
+    """Give a waiter its value, unless it was cancelled."""
     if not waiter.done():
         waiter.set_result(value)
 

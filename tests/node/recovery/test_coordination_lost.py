@@ -112,7 +112,7 @@ def test_nothing_acknowledged_is_lost_when_all_nodes_start_after_a_loss(
         assert "rota cluster recover-coordination" in (nodes[A].running.context.unready() or "")
         alarms = [each for each in caplog.records if each.levelno == logging.ERROR]
         assert [each.message for each in alarms] == ["coordinator lost its state"] * 3
-        count = f"{len(nodes.wanted)} shards cannot change hands"
+        count = f"{len(nodes.wanted)} shards cannot get another primary"
         assert all(count in vars(each)["reason"] for each in alarms)
 
         nodes.recover()
