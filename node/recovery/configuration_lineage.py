@@ -1,8 +1,9 @@
-"""Lineage of configurations: which one's copies have every entry that may be acknowledged.
+"""Lineage of configurations: the one whose copies have every entry that may be acknowledged.
 
 The configurations of a shard form one line while the coordinator keeps its state. If the
-coordinator is set back to configuration 8, and the nodes that saw 9 are absent, the others continue
-from 8: there is a second 9, perhaps a 10, and a second line of entries. Epochs of two lines are not
+coordinator is set back to configuration 8, and the nodes that saw 9 are absent, the other nodes
+continue from 8: there is a second 9, perhaps a 10, and a second line of entries. Epochs of two
+lines are not
 comparable, and entries acknowledged in one line are missing in the other. Entries are comparable:
 each contains the hash of the entry before it, so two journals with one entry in common have all
 earlier entries in common.
@@ -51,7 +52,7 @@ class EntryOf(NamedTuple):
 
 
 class Hashes:
-    """Known hashes of entries, and the entries whose hashes are wanted.
+    """Known hashes of entries, and the entries whose hashes are still needed.
 
     Args:
         known: The hashes that nodes have sent so far.
@@ -70,7 +71,7 @@ class Hashes:
         """Return the hashes of *entries*.
 
         Raises:
-            Unknown: Some are unknown; they are added to `wanted`.
+            Unknown: Some hashes are unknown; their entries are added to `wanted`.
         """
         unknown = [each for each in entries if each not in self._known]
         if unknown:
@@ -110,9 +111,9 @@ class ConfigurationLineage:
     def sound(self, known: Iterable[Configuration]) -> Configuration | None:
         """Return the sound configuration with the highest epoch; None if that is not certain.
 
-        A configuration without an existing copy may have any acknowledged entries; configurations
-        below its epoch are not considered. Sound configurations with the same epoch have the same
-        acknowledged entries, so that any of them can be returned.
+        The lost copies of a configuration without an existing copy may have had any acknowledged
+        entries, so configurations below its epoch are not considered. Sound configurations with the
+        same epoch have the same acknowledged entries, so any of them can be returned.
         """
         by_epoch: dict[int, set[Configuration]] = {}
         for each in known:
@@ -158,7 +159,7 @@ class ConfigurationLineage:
             return True
         if its.committed > own.tip[1]:
             return False
-        # With fewer copies nothing is committed: the shard was founded a second time, for example.
+        # With fewer copies nothing is committed, for example in a shard founded a second time.
         counts = (
             its.seen is not None
             and its.seen.allocation_of(other) == its.allocation
@@ -175,7 +176,7 @@ class ConfigurationLineage:
     def _is_followed(self, other: NodeId, configuration: Configuration) -> bool:
         """Return True if *configuration* follows the newest one that a node has seen.
 
-        It does if a copy on another node counts in both, even if that copy is lost by now.
+        It follows if a copy on another node counts in both, even if that copy is lost by now.
         """
         seen = self._held[other].seen
         beside = {copy for copy in (seen.sync if seen else ()) if copy.node_id != other}
@@ -192,9 +193,12 @@ class ConfigurationLineage:
         )
 
     def _is_lacked(self, node_id: NodeId, other: NodeId, index: Index) -> bool:
-        """Return True if a copy beside *other* in its node's configuration lacks its entry *index*.
+        """Return True if a copy in the configuration of *other* lacks the entry *index* of *other*.
 
-        *node_id* is a node whose copy lacks the entry.
+        Args:
+            node_id: A node whose copy lacks the entry.
+            other: The node with the entry.
+            index: The index of the entry.
         """
         beside = [copy.node_id for copy in self.holders(self._held[other].seen)]
         return any(

@@ -1,4 +1,4 @@
-"""Inventories: the copies of shards on a node, as it reports them for a recovery."""
+"""Inventories: the copies of shards on a node, as the node reports them for a recovery."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,16 +14,17 @@ class HeldCopy:
     """The copy of a shard on a node.
 
     Attributes:
-        seen: The newest configuration that the node has seen at the coordinator; None without one.
+        seen: The newest configuration that the node has seen at the coordinator; None if it has
+            seen none.
         promised: The highest epoch that the node promised to obey.
-        allocation: The id of the node's copy, if it is complete; else None.
+        allocation: The id of the node's copy if it is complete; otherwise None.
         before: The index of the entry before the oldest one in the copy's journal; 0 if the journal
             has all entries.
         committed: The index up to which the copy's entries are known to be committed, at least
             *before*. Later entries may be acknowledged too, especially after a restart.
         tip: The epoch and index of the copy's last entry.
-        tip_hash: The hash of that entry.
-        tip_at: The shard time of that entry.
+        tip_hash: The hash of the last entry.
+        tip_at: The shard time of the last entry.
     """
 
     seen: Configuration | None = None

@@ -1,12 +1,12 @@
 """Plan of a recovery: the configurations to write after the coordinator lost its state.
 
 A committed entry is durable on every copy of its configuration, and a copy stores a configuration
-durably before it accepts an entry under it. The newest configuration that any of its nodes has seen
-therefore names the copies with every acknowledged write. A recovery writes that configuration
-again, under an epoch of a new generation, with those of its copies that still exist (PROTOCOL R31).
-If some nodes continued with an older configuration that the coordinator still had, entries are
-compared instead of epochs: see `rota.node.recovery.configuration_lineage`. A shard of which no node
-has anything was never founded, or all its nodes are lost; it is founded.
+durably before it accepts an entry under it. The newest configuration that any of a shard's nodes
+has seen therefore names the copies with every acknowledged write. A recovery writes that
+configuration again, under an epoch of a new generation, with those of its copies that still exist
+(PROTOCOL R31). If some nodes continued with an older configuration that the coordinator still had,
+entries are compared instead of epochs: see `rota.node.recovery.configuration_lineage`. A shard of
+which no node has any data was never founded, or all its nodes are lost; it is founded.
 
 This module is pure; `rota.node.recovery.procedure` sends the requests and writes.
 """
@@ -48,9 +48,9 @@ class Finding(Enum):
     FORKED = "forked"
     """Nodes continued in two different ways, and neither has every acknowledged write."""
     UNSURE = "unsure"
-    """So many nodes are missing that they alone may know a newer configuration."""
+    """Enough nodes are missing that only they may have a newer configuration."""
     NEW = "founded"
-    """No node has anything of the shard, which is to be founded."""
+    """No node has any data of the shard, which is to be founded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,11 @@ class ShardPlan:
     """The plan for one shard.
 
     Attributes:
+        shard: The shard.
+        finding: The finding about the shard.
         expected: The coordinator's present configuration; None if it has none.
-        newest: The newest known configuration. If the shard has forked, the one whose copies have
-            every acknowledged write, if there is one.
+        newest: The newest known configuration; if the shard has forked, the one whose copies have
+            every acknowledged write, if there is such a configuration. None if none is known.
         holders: The existing copies of *newest*, ordered by node.
         fresh: The configuration to write; None if the shard stays closed or is to be founded.
     """
@@ -146,7 +148,7 @@ def plan_of(
 
 
 def _wiped(found: Iterable[ShardPlan], inventories: Mapping[NodeId, Inventory]) -> set[NodeId]:
-    """Return the nodes that responded and lack a copy that counted; they may lack others too."""
+    """Return the nodes that responded but lack a copy that counted; they may lack others too."""
     named = {
         (plan.shard, copy.node_id, copy.allocation)
         for plan in found
@@ -214,7 +216,7 @@ def _found(
 
 
 def _is_nothing(held: HeldCopy) -> bool:
-    """Return True if a node has nothing of a shard, except a first copy that never counted."""
+    """Return True if a node has no data of a shard, except a first copy that never counted."""
     return held.seen is None and held.promised == 0 and held.tip == NOTHING_HELD.tip
 
 
@@ -224,7 +226,7 @@ def _doubt(
     held: Mapping[NodeId, HeldCopy],
     lineage: ConfigurationLineage,
 ) -> Finding | None:
-    """Return a finding that closes the shard without a comparison of entries; None without one."""
+    """Return the finding that needs no comparison of entries; None if a comparison is needed."""
     highest = max((max(each.promised, each.tip[0]) for each in held.values()), default=Epoch(0))
     if newest is None or highest > newest.epoch:
         return Finding.UNKNOWN_CONFIGURATION
@@ -243,15 +245,15 @@ def _finding(
 
     Args:
         sound: The configuration with every acknowledged write; None if there is none.
-        holders: Its copies that exist.
-        blind: Nodes that are lost, or that responded without a configuration of the shard: every
-            node stores each configuration that it sees, so these are new or lost their data.
+        holders: The existing copies of *sound*.
+        blind: Nodes that are lost, or that responded without a configuration of the shard. Every
+            node stores each configuration that it sees, so the latter are new or lost their data.
         least: The number of copies that a commit needs.
     """
     if sound is None:
         return Finding.FORKED
-    # A configuration that no node here has seen, and under which entries were committed, has at
-    # least *least* copies, each on a node that is missing or that lost its data.
+    # If entries were committed under a configuration that no node here has seen, it has at least
+    # *least* copies, each on a node that is missing or that lost its data.
     here = {copy.node_id for copy in holders}
     unseeing = {*blind, *(each for each in sound.members if each not in here)} - here
     return Finding.UNSURE if len(unseeing) >= least else Finding.RECOVERABLE
@@ -277,8 +279,8 @@ def _filled(plan: ShardPlan, inventories: Mapping[NodeId, Inventory], epoch: Epo
 def _highest_generation(
     view: View, inventories: Mapping[NodeId, Inventory], found: Iterable[ShardPlan]
 ) -> int:
-    """Return the highest generation of an epoch that was assigned, or may have been."""
-    # A promise without a configuration may be forged, and near the highest epoch.
+    """Return the highest generation of an epoch that was assigned or may have been assigned."""
+    # A promise without a configuration may be forged, with an epoch near the highest one.
     unknown = {each.shard for each in found if each.finding is Finding.UNKNOWN_CONFIGURATION}
     epochs = [each.epoch for each in view.configurations.values()]
     for inventory in inventories.values():
@@ -311,14 +313,14 @@ def plan_from(
         source: The node with the copy.
         view: The state of the coordinator, read before the inventories.
         inventories: The inventory of each node that responded.
-        hashes: Hashes of entries. The plan is valid only if it wants no further hashes.
+        hashes: Hashes of entries. The plan is invalid if `Hashes.wanted` is not empty afterwards.
         without: Nodes that are lost and need not respond.
         least: The number of copies that a commit needs (``min_sync``).
 
     Raises:
-        Refused: A copy that counts exists, or is on a node that did not respond; the node has no
-            complete copy; the coordinator lost its state and was not recovered; or no epoch is
-            left.
+        Refused: A copy that counts exists, or a node that may have one did not respond; *source*
+            has no complete copy; the coordinator lost its state and was not recovered; or no epoch
+            is left.
     """
     lost = max((each.lost for each in inventories.values() if each.lost is not None), default=-1)
     if view.cluster is None or view.cluster.generation <= lost:
@@ -402,12 +404,12 @@ def _check_answers(
 
 
 def _check_answered(view: View, inventories: Mapping[NodeId, Inventory]) -> None:
-    """Check that no node that is alive and did not respond may have detected a loss.
+    """Check that all live nodes responded, since one that did not may have detected a loss.
 
-    Such a node may have no link to the others because these founded another cluster.
+    Such a node may have no links to the other nodes because these founded another cluster.
 
     Raises:
-        Refused: One may have.
+        Refused: A live node did not respond.
     """
     silent = sorted(view.lives.keys() - inventories.keys())
     if not silent:
@@ -428,7 +430,11 @@ def _check_answered(view: View, inventories: Mapping[NodeId, Inventory]) -> None
 def _check_aware(
     inventories: Mapping[NodeId, Inventory], lost: int, pending: Collection[ShardId]
 ) -> None:
-    """Check that no node can still use a configuration of a lost generation."""
+    """Check that no node can still use a configuration of a lost generation.
+
+    Raises:
+        Refused: A node with a configuration of one of *pending* has not detected the loss.
+    """
     unaware = sorted(
         node_id
         for node_id, each in inventories.items()
@@ -438,16 +444,16 @@ def _check_aware(
         raise Refused(
             Kind.UNAVAILABLE,
             "nodes_unaware",
-            f"{_listed(unaware)} has not detected yet that etcd lost its state. Try again in a "
-            "second. If the node still does not detect it, stop the node, run the command with "
-            "--without, and start the node after the recovery",
+            f"{_listed(unaware)} has not yet detected that etcd lost its state. Try again in a "
+            "second. If the node still does not detect the loss, stop the node, run the command "
+            "with --without, and start the node after the recovery",
             retry_after_s=1,
         )
 
 
 def _sound(lost: int | None) -> Refused:
     none = "no node has detected a loss of state in etcd"
-    done = none if lost is None else "all that etcd lost is recovered"
+    done = none if lost is None else "everything that etcd lost is recovered"
     return Refused(
         Kind.CONFLICT,
         "coordination_sound",
@@ -469,7 +475,7 @@ def _alive(plan: ShardPlan) -> Refused:
         "copies_alive",
         f"shard {plan.shard} has a copy that counts, with every acknowledged write, on "
         f"{_listed([copy.node_id for copy in plan.holders])}, so no write needs to be given up. "
-        "The shard opens as soon as there are enough nodes for min_sync copies",
+        "The shard opens as soon as enough nodes run for min_sync copies",
     )
 
 
@@ -485,8 +491,8 @@ def _exhausted(generation: int) -> Refused:
     return Refused(
         Kind.CONFLICT,
         "epochs_exhausted",
-        f"no epoch is left for generation {generation}: a node promised an epoch near the highest "
-        "one. Replace the data directory of that node, whose copy does not count",
+        f"no epoch is left for generation {generation}, because a node promised an epoch near the "
+        "highest one. Replace the data directory of that node, whose copy does not count",
     )
 
 

@@ -1,8 +1,9 @@
 """Procedure of a recovery: inventories, plan, record, write, record.
 
 The order matters. The coordinator is read before the inventories, and every write is conditional on
-what was read: after any change in between the write is refused, and the recovery must be run again.
-If a shard may have forked, nodes are also asked for hashes of entries. The record of the cluster is
+the state that was read: after any change in between, the write is refused, and the recovery must be
+run again. If a shard may have forked, nodes are also asked for hashes of entries. The record of the
+cluster is
 written first, so that only one of two concurrent recoveries writes configurations. A recovery that
 was interrupted can be run again, and skips the shards that it has recovered.
 
@@ -62,14 +63,14 @@ RECORD_FILE = "RECOVERIES"
 """The file in the data directory with a record of each recovery, in lines of JSON."""
 RECOVERED, CHANGED = "recovered", "changed"
 ROUNDS_MAX = 100
-"""Rounds of requests for hashes; two journals are compared by bisection."""
+"""The most rounds of requests for hashes; two journals are compared by bisection."""
 SWAPS_AT_ONCE = 256
-"""Swaps that are made without a pause, under one session."""
+"""The number of swaps requested at once, under one session."""
 HELD_AT_ONCE = 256
-"""Shards that are inventoried without a pause, some 8 µs each."""
+"""The number of shards that are inventoried without a pause; each takes about 8 µs."""
 HASHES_AT_ONCE = 128
-"""Hashes of one request, whose request line has at most 8 KiB. They are read without a pause, each
-perhaps from the disk, some 10 µs."""
+"""The most hashes of one request, whose request line has at most 8 KiB. They are read without a
+pause; each takes about 10 µs if it is read from the disk."""
 
 ReadHashes = Callable[[NodeId, Sequence[EntryOf]], Awaitable[Sequence[bytes | None] | None]]
 """Returns the hashes of a node's entries, None for missing entries; or None if the node does not
@@ -91,7 +92,7 @@ class Recovery(NamedTuple):
         inventories: The inventory of each node that responded.
         session: Returns this node's session; `NO_SESSION` while it has none.
         read_hashes: Requests hashes of entries from a node.
-        found: Founds shards of which no node has anything, on this node.
+        found: Founds shards of which no node has any data, on this node.
         without: Nodes that are lost and need not respond.
         is_dry: Whether to change nothing.
     """
@@ -119,8 +120,8 @@ async def inventory_of(
     shards: Shards, node_id: NodeId, continuity: CoordinatorContinuity
 ) -> InventoryView:
     """Return the inventory of this node."""
-    # Read first: if a loss is detected during the inventory, shards read before may still have a
-    # configuration of the lost generation, and the node must not count as aware of the loss.
+    # `lost` is read first: if a loss is detected during the inventory, shards read before may still
+    # have a configuration of the lost generation, and the node must not count as aware of the loss.
     lost = continuity.lost
     held: list[HeldView] = []
     for start in range(0, len(shards), HELD_AT_ONCE):
@@ -132,7 +133,7 @@ async def inventory_of(
 
 
 def _held_view(shard: Shard) -> HeldView | None:
-    """Return this node's copy of a shard; None if it has nothing."""
+    """Return this node's copy of a shard; None if it has no data of the shard."""
     replica = shard.replica
     copy, tip, seen = replica.copy, replica.copy.tip, replica.seen
     if seen is None and copy.allocation is None and not replica.epoch and not tip.index:
@@ -178,7 +179,7 @@ def _configuration_view(configuration: Configuration) -> ConfigurationView:
 
 
 def inventory_in(view: InventoryView) -> Inventory:
-    """Return the inventory in a document."""
+    """Return the inventory that a document contains."""
     held = {ShardId(each.shard): _held(each) for each in view.shards}
     return Inventory(lost=view.lost, shards=held)
 
@@ -218,9 +219,10 @@ async def _planned(
     Nodes that do not respond with hashes count as if they had not responded at all.
 
     Raises:
-        Refused: As *make*; or journals changed during the recovery.
+        Refused: *make* refused the recovery, or journals changed during the recovery.
     """
-    # In threads: it takes some 10 µs for each shard of each node, and later 20 µs for each shard.
+    # Threads, since this takes about 10 µs for each shard of each node, and *make* about 20 µs for
+    # each shard.
     inventories = await asyncio.to_thread(
         lambda: {node_id: inventory_in(each) for node_id, each in recovery.inventories.items()}
     )
@@ -267,9 +269,10 @@ async def recover_cluster(recovery: Recovery, *, accepts_loss: bool) -> Recovery
         accepts_loss: Whether to recover shards that may lack acknowledged writes.
 
     Raises:
-        Refused: As `plan_of`; or the coordinator changed during the recovery, or has another
-            cluster.
-        CoordinatorError: The coordinator failed, or its response is unknown.
+        Refused: `plan_of` refused the recovery; the coordinator changed during the recovery or has
+            another cluster; or this node has no session.
+        CoordinatorError: The coordinator failed, or the outcome is unknown.
+        OSError: The plan cannot be recorded; nothing was changed.
     """
     _check_cluster(recovery)
     plan = await _planned(
@@ -330,10 +333,16 @@ def _missing(plan: ShardPlan) -> list[str]:
 async def recover_shard(recovery: Recovery, shard: ShardId, source: NodeId) -> ShardLossView:
     """Make one node's copy of a shard the only one that counts.
 
+    Args:
+        recovery: The inputs.
+        shard: The shard.
+        source: The node with the copy.
+
     Raises:
-        Refused: As `plan_from`; or the coordinator changed during the recovery, or has another
-            cluster.
-        CoordinatorError: The coordinator failed, or its response is unknown.
+        Refused: `plan_from` refused the recovery; the coordinator changed during the recovery or
+            has another cluster; or this node has no session.
+        CoordinatorError: The coordinator failed, or the outcome is unknown.
+        OSError: The plan cannot be recorded; nothing was changed.
     """
     _check_cluster(recovery)
     plan = await _planned(
@@ -375,9 +384,10 @@ async def recover_shard(recovery: Recovery, shard: ShardId, source: NodeId) -> S
 def _check_cluster(recovery: Recovery) -> None:
     there = recovery.view.cluster
     if there is not None and there.id != recovery.cluster.id:
-        # Nodes of different clusters have no links, so the nodes that responded are of this one.
+        # Nodes of different clusters have no links, so the nodes that responded are of this
+        # cluster.
         others = sorted(recovery.view.lives.keys() - recovery.inventories.keys())
-        which = f"{', '.join(others)}, which did not respond" if others else "it has ended since"
+        which = f"{', '.join(others)}, which did not respond" if others else "it has stopped since"
         raise Refused(
             Kind.CONFLICT,
             "other_cluster",
@@ -390,7 +400,7 @@ def _check_cluster(recovery: Recovery) -> None:
 
 
 async def _write(recovery: Recovery, plan: RecoveryPlan) -> set[ShardId]:
-    """Write a plan, and return the shards that were not written because they had changed."""
+    """Write a plan; return the shards not written because their configurations had changed."""
     if recovery.session() == NO_SESSION:
         raise Refused(
             Kind.UNAVAILABLE,
@@ -405,7 +415,7 @@ async def _write(recovery: Recovery, plan: RecoveryPlan) -> set[ShardId]:
     planned = [each for each in plan.shards if each.fresh]
     changed: set[ShardId] = set()
     for start in range(0, len(planned), SWAPS_AT_ONCE):
-        # Under the present session: the one at the start of the recovery may have ended.
+        # The present session is used, since that at the start of the recovery may have ended.
         swaps = _swaps(planned[start : start + SWAPS_AT_ONCE], recovery.node_id, recovery.session())
         answers = await recovery.coordinator.swap(swaps)
         changed |= {
@@ -444,7 +454,7 @@ def _overtaken(what: str) -> Refused:
 
 @dataclass(slots=True)
 class _Outcome:
-    """The result of a recovery; until the end, its plan."""
+    """The result of a recovery; until the recovery ends, its plan."""
 
     view: RecoveryView | ShardLossView
 
@@ -491,7 +501,7 @@ async def _record(recovery: Recovery, step: str, facts: _Facts) -> None:
 
 
 def _append(file: Path, head: dict[str, str], facts: _Facts) -> None:
-    """Append a complete line to *file* and sync it; a line that a crash cut off is terminated."""
+    """Append a complete line to *file* and sync it; first end a line that a crash cut off."""
     fields: dict[str, object] = msgspec.to_builtins(facts)
     line = msgspec.json.encode({**head, **fields}) + b"\n"
     descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)

@@ -1,7 +1,8 @@
 """Repair of a shard whose copies promised an epoch that the coordinator never assigned.
 
 Such a promise fences every primary permanently (PROTOCOL R2). Before R41, a forged message or
-damage could cause it. Promises are never lowered. Instead, the coordinator's epoch is raised above
+damage could cause such a promise. Promises are never lowered. Instead, the coordinator's epoch is
+raised above
 the highest promise by compare-and-set, and the rest of the configuration is unchanged, so that each
 copy accepts it (docs/decisions/0017).
 
@@ -22,7 +23,7 @@ from rota.node.shards.shard import Shard
 from rota.wire.documents import PromiseView, RepairView
 
 EPOCH_MAX = 1 << 62
-"""The limit on promised epochs; above it none is left for the changes after a repair."""
+"""The limit of promised epochs; above it, no epochs are left for the changes after a repair."""
 
 
 def promise_of(shard: Shard, node_id: NodeId) -> PromiseView:
@@ -60,8 +61,8 @@ def repaired(
         raise Refused(
             Kind.UNAVAILABLE,
             "copies_unreached",
-            f"not every node with a copy of shard {shard} that counts responded; start these "
-            f"first: {', '.join(unasked)}",
+            f"not every node with a copy of shard {shard} that counts responded; first start "
+            f"{', '.join(unasked)}",
             retry_after_s=1,
         )
     ahead = sorted(each.node_id for each in promises.values() if _knows_more(each, current.epoch))
@@ -69,9 +70,9 @@ def repaired(
         raise Refused(
             Kind.CONFLICT,
             "coordinator_behind",
-            f"etcd has epoch {current.epoch} of shard {shard}, and {', '.join(ahead)} a later one; "
-            "etcd may have been restored from a backup. Its configuration may name copies that "
-            "lack acknowledged entries, and a repair could lose them. Change nothing, and see "
+            f"etcd has epoch {current.epoch} of shard {shard}, but {', '.join(ahead)} reported a "
+            "later one; etcd may have been restored from a backup. Its configuration may name copies "
+            "that lack acknowledged entries, and a repair could lose them. Change nothing, and see "
             "docs/how-to/operate.md, etcd lost its state",
         )
     promised = max((each.promised for each in promises.values()), default=0)
@@ -112,8 +113,9 @@ async def repair(
         is_dry: Whether to change nothing.
 
     Raises:
-        Refused: As `repaired`; or the configuration was changed by another request.
-        CoordinatorError: The coordinator failed, or its response is unknown.
+        Refused: `repaired` refused the repair; another request changed the configuration; or this
+            node has no session.
+        CoordinatorError: The coordinator failed, or the outcome is unknown.
     """
     view = await coordinator.view()
     current = view.configurations.get(shard)

@@ -148,7 +148,7 @@ def test_what_was_acknowledged_is_there_after_etcd_was_restored_and_recovered(
     cluster.wait_until(lambda: types_in_etcd(cluster) == ["late"], "the type was not written back")
     with (
         Client(first.url) as client,
-        pytest.raises(Conflict, match="all that etcd lost is recovered"),
+        pytest.raises(Conflict, match="everything that etcd lost is recovered"),
     ):
         client.recover_coordination()
 
