@@ -1,12 +1,13 @@
 """Leases of this node's attempts, and the end of attempts without a lease (PROTOCOL R37).
 
-An attempt belongs to its shard, whichever node is that shard's primary now. While this node is the
-primary it grants the lease itself; otherwise it requests one from the primary, repeatedly. Attempts
-whose session and lease have both ended are killed: their shard may start them elsewhere soon after.
+An attempt belongs to its shard, whichever node is the shard's primary now. While this node is the
+primary, it grants the lease itself; otherwise it requests a lease from the primary, repeatedly.
+Attempts whose session and lease have both ended are killed, because their shard may start them
+elsewhere soon after.
 
-The warden kills them: it has the deadline of each group of attempts, those of one shard and
-session, and ends them then, whether this process works, hangs, is stopped or has ended. Attempts
-that run in this process are killed by it, and end with it.
+The warden kills these attempts: it has a deadline for each group of attempts (those of one shard
+and session), and kills the group at the deadline, whether this process works, hangs, is stopped or
+has ended. Attempts that run in this process are killed by this process, and end with it.
 """
 
 from collections import defaultdict
@@ -28,7 +29,8 @@ from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock
 
 QUESTIONS_MAX = 256
-"""Requests for one shard whose responses are still accepted; beyond that, of every second one."""
+"""The most requests for one shard whose responses are still accepted; from then on, only every
+second one is kept."""
 
 
 class AttemptLeases:
@@ -39,13 +41,16 @@ class AttemptLeases:
         book: The leases of these attempts.
         shards: The shards of this node.
         network: The network to the other nodes.
-        liveness: The session of this node.
+        liveness: Has the session of this node.
         timing: The timeouts of the cluster.
         clock: The clock that measures leases.
         incarnation: The incarnation of this node.
-        new_until: End of the time in which a warden of an earlier data directory of this node may
-            still run attempts, by `clock.elapsed`.
+        new_until: The end of the time in which a warden of an earlier data directory of this node
+            may still run attempts, by `clock.elapsed`.
         allow: Called with the deadline of each group of attempts.
+
+    Attributes:
+        asked_at: The elapsed time of the newest request; no two requests have the same time.
     """
 
     def __init__(
@@ -73,17 +78,16 @@ class AttemptLeases:
         self._new_until = new_until
         self._allow = allow
         self.asked_at = clock.elapsed()
-        """When the newest request was sent; no two are sent at the same instant."""
         self._questions: dict[ShardId, dict[Instant, NodeId]] = defaultdict(dict)
-        """The node to which each request for a lease was sent, by its instant; oldest first."""
+        """For each shard, the receiver of each request for a lease by its time, oldest first."""
 
     @property
     def question_count(self) -> int:
-        """Requests whose responses would be accepted."""
+        """The number of requests whose responses would be accepted."""
         return sum(map(len, self._questions.values()))
 
     def tick(self) -> None:
-        """Request leases, and end attempts without one; costs O(attempts on this node)."""
+        """Request leases, and kill attempts without a lease, in O(attempts on this node)."""
         now = self._clock.elapsed()
         orders = self._by_shard()
         self._book.note_session()
@@ -100,10 +104,10 @@ class AttemptLeases:
                     self._attempts.fence(order.key)
 
     def given(self, shard: Shard, sender: NodeId, lease: GiveLease) -> bool:
-        """Take the primary's response to a request of this node.
+        """Handle the primary's response to a request of this node.
 
         Returns:
-            False if no such request was sent to that node: then the response gives no lease, and
+            False if no such request was sent to *sender*; then the response gives no lease and
             stops no attempt.
         """
         if self._questions.get(shard.id, {}).get(lease.sent_at) != sender:
@@ -114,7 +118,7 @@ class AttemptLeases:
         return True
 
     def asked(self, shard: Shard) -> None:
-        """Send the primary the list of the attempts here, even if it is empty."""
+        """Send the primary the list of the attempts on this node, even if it is empty."""
         self._ask(shard, self._keys_by_shard().get(shard.id, []))
 
     def _ask(self, shard: Shard, keys: list[AttemptKey]) -> None:
@@ -144,8 +148,9 @@ class AttemptLeases:
     def _thinned(self, questions: dict[Instant, NodeId]) -> dict[Instant, NodeId]:
         """Return at most half of *questions*, evenly spread over those that can still give a lease.
 
-        If the oldest were dropped, more requests than the limit within one round trip would leave
-        none whose response counts; if the newest were, none would count after a link lost them all.
+        If the oldest requests were dropped, then with more requests than the limit within one round
+        trip no response would count. If the newest were dropped, no response would count after a
+        link lost all earlier requests.
         """
         since = self._clock.elapsed() - self._timing.attempt_lease
         useful = [(at, node_id) for at, node_id in questions.items() if at >= since]
@@ -160,7 +165,7 @@ class AttemptLeases:
         return orders
 
     def _keys_by_shard(self) -> dict[ShardId, list[AttemptKey]]:
-        """Return the attempts that run here, or that begin once they are confirmed."""
+        """Return, by shard, the attempts that run here or that begin when they are confirmed."""
         keys: dict[ShardId, list[AttemptKey]] = defaultdict(list)
         for key in chain(self._attempts.orders, self._attempts.offered):
             if is_of_fallback(key):
@@ -174,4 +179,4 @@ class AttemptLeases:
         self._book.keep(used, orders)
         since = self._clock.elapsed() - self._timing.attempt_lease
         for shard in [each for each, asked in self._questions.items() if max(asked) < since]:
-            del self._questions[shard]  # A response to them would give no lease any more.
+            del self._questions[shard]  # Responses to these requests would give no lease any more.

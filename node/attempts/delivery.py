@@ -1,11 +1,12 @@
 """Repeated transmission of commands to a shard, until they are committed or refused for good.
 
 Outcomes of attempts and outbox items are delivered this way. If the shard is open here, it gets the
-commands at once; otherwise they are sent to the newest known primary, and again at every tick, to
-the primary known by then. Commands may thus be decided twice: the second time they change nothing.
+commands at once; otherwise they are sent to the shard's primary in the view of this node, and sent
+again at every tick to the primary at that time. Commands may thus be decided twice; the second time
+they change nothing.
 
-The number of deliveries under way is bounded: one for each running attempt, and one for each two
-shards that send each other outbox items.
+The number of deliveries under way is limited: at most two for each running attempt, and one for
+each pair of a shard with outbox items and a receiving shard.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Answer, Shard
 
 OnDelivered = Callable[[str], None]
-"""Called with the reason why the commands were refused for good, or an empty text."""
+"""Called with the reason why the commands were refused for good; empty if they were committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,9 @@ class Route:
     """The shard that decides delivered commands.
 
     Attributes:
-        shards: Those of this node among which *shard* is.
-        commands: In the form for *shard*.
+        shards: The shards of this node to which *shard* belongs.
+        shard: The shard that decides the commands.
+        commands: The commands in the form for *shard*.
     """
 
     shards: Shards
@@ -39,7 +41,7 @@ class Route:
 
 
 RouteOutcome = Callable[[Shard, tuple[DeliveredCommand, ...]], Route | None]
-"""Returns the route of commands for a shard that another decides; None if the shard decides."""
+"""Returns the route of commands that another shard decides; None if the given shard decides."""
 
 
 @dataclass(slots=True)
@@ -47,7 +49,10 @@ class _Pending:
     """Commands under way.
 
     Attributes:
-        is_submitted: Whether they are submitted to the shard on this node, without a reply yet.
+        number: The number of the delivery.
+        route: The shard that decides the commands, and the commands.
+        on_delivered: Called when the commands are committed or refused for good.
+        is_submitted: Whether the commands wait for a reply of the shard on this node.
     """
 
     number: int
@@ -56,11 +61,11 @@ class _Pending:
     is_submitted: bool = False
 
     def begin_submission(self) -> None:
-        """Note that the commands are submitted to the shard on this node."""
+        """Record that the commands were submitted to the shard on this node."""
         self.is_submitted = True
 
     def end_submission(self) -> None:
-        """Note the reply of the shard on this node."""
+        """Record that the shard on this node replied."""
         self.is_submitted = False
 
 
@@ -69,11 +74,11 @@ class Delivery:
 
     Args:
         shards: The shards of this node.
-        network: To the other nodes.
+        network: The network to the other nodes.
         node_id: This node.
         route_outcome: Called once for each delivery, before its commands are submitted or sent.
-        first_number: Of a delivery; random, so that a receipt for an earlier process of this node
-            confirms no delivery of this one.
+        first_number: The number of the first delivery; random, so that a receipt for an earlier
+            process of this node confirms no delivery of this process.
     """
 
     def __init__(
@@ -92,7 +97,8 @@ class Delivery:
         self._numbers = count(first_number)
         self._pending: dict[int, _Pending] = {}
         self._deciding: set[tuple[NodeId, int]] = set()
-        """Sender and number of deliveries that are being decided here; repetitions are ignored."""
+        """The sender and number of each delivery that is being decided here; repetitions of these
+        deliveries are ignored."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -112,7 +118,7 @@ class Delivery:
         return pending.number
 
     def cancel(self, number: int) -> None:
-        """Stop a delivery; its commands may have been decided, or still be."""
+        """Stop a delivery; its commands may have been decided, or may still be decided."""
         self._pending.pop(number, None)
 
     def tick(self) -> None:
@@ -145,13 +151,13 @@ class Delivery:
     # -- between nodes --------------------------------------------------------------------------
 
     def confirm(self, shard: Shard, receipt: DeliveryReceipt) -> None:
-        """End a delivery of this node, which the primary of *shard* has confirmed."""
+        """End the delivery of this node to *shard* that *receipt* confirms."""
         pending = self._pending.get(receipt.number)
         if pending is not None and pending.route.shard is shard:
             self._end(receipt.number, receipt.refusal)
 
     def accept(self, shard: Shard, sender: NodeId, message: Deliver) -> None:
-        """Submit commands from another node; ignored unless this node is primary."""
+        """Submit commands from another node; ignore them if *shard* is not open here."""
         mark = sender, message.number
         if shard.is_open and mark not in self._deciding:
             self._deciding.add(mark)
@@ -168,7 +174,7 @@ class Delivery:
 
 
 def _is_to_be_repeated(answer: Answer) -> bool:
-    """Return True if nothing was decided, or if that is unknown: this node ceased to be primary."""
+    """Return True if the commands were not decided, or if it is unknown whether they were."""
     return isinstance(answer, Refused) and answer.kind is Kind.UNAVAILABLE
 
 

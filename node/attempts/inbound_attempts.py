@@ -1,17 +1,18 @@
 """Attempts sent to this node by the primaries of their shards.
 
 An attempt does not begin when it arrives: the message may be late or a repetition, and the attempt
-may have ended or been declared lost long ago. It takes a slot, and this node requests a lease that
-names it from the shard's present primary; it begins with the response to a request that was sent
-after it arrived. A primary thus has a record of each attempt before it begins, and may declare an
-attempt lost that no request has named, and start it elsewhere: the response to a later request
-stops it. An attempt whose start is recorded under another session of this node is refused: it may
-have been declared lost together with the process of that session.
+may have ended or been declared lost long ago. The attempt takes a slot, and this node requests a
+lease that names the attempt from the shard's present primary. The attempt begins with the response
+to a request that was sent after its arrival. Thus a request has named each attempt to the primary
+before it begins, and the primary may declare lost an attempt that no request has named, and start
+it elsewhere: the response to a later request stops the attempt. An attempt whose start is recorded
+under another session of this node is ignored, because it may have been declared lost together with
+the process of that session.
 
-    primary                         runs attempts
-      Dispatch  ----------------------->      a slot is taken
+    primary                         node of the attempt
+      Dispatch  ----------------------->      the attempt takes a slot
                 <----------------------- AskLease    naming the attempt
-      GiveLease ----------------------->      it begins; or is dropped, if the response stops it
+      GiveLease ----------------------->      the attempt begins; or is dropped, if it is to stop
 """
 
 import asyncio
@@ -37,8 +38,9 @@ class _Offer:
     """An attempt that waits to be confirmed.
 
     Attributes:
-        came_at: When it arrived, by this node's clock.
-        came_after: When the newest request for leases was sent before it arrived.
+        order: The order to run the attempt.
+        came_at: The elapsed time at which the attempt arrived.
+        came_after: The time of the newest request for leases sent before the attempt arrived.
     """
 
     order: Order
@@ -49,7 +51,7 @@ class _Offer:
 class InboundAttempts:
     """The attempts that were sent to this node and have not begun.
 
-    Each has a slot, so there are at most as many as this node has slots.
+    Each of them has a slot, so there are at most as many as this node has slots.
 
     Args:
         attempts: The attempts of this node.
@@ -58,7 +60,7 @@ class InboundAttempts:
         shards: The shards of this node.
         membership: Has the present session of this node.
         timing: The timeouts of the cluster.
-        clock: Measures leases.
+        clock: The clock that measures leases.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class InboundAttempts:
             return
         if dispatch.order.session != self._membership.session:
             return
-        # If this node is the primary itself, an earlier primary sent it.
+        # If this node is the primary itself, an earlier primary sent the attempt.
         if shard.is_open or not self._lending.claim(sender):
             return
         self._offers[key] = _Offer(dispatch.order, self._clock.elapsed(), self._leases.asked_at)
@@ -99,7 +101,7 @@ class InboundAttempts:
         self._to_ask[shard] = None
 
     def _ask_for_all(self) -> None:
-        """Request one lease for all attempts that came in one frame."""
+        """Request one lease for each shard, for all its attempts that came in one frame."""
         to_ask, self._to_ask = self._to_ask, {}
         for shard in to_ask:
             self._leases.asked(shard)
@@ -121,7 +123,7 @@ class InboundAttempts:
             self._drop(key)
 
     def tick(self) -> None:
-        """Drop attempts that were not confirmed for the time of a lease."""
+        """Drop attempts that were not confirmed within the duration of a lease."""
         now = self._clock.elapsed()
         for key, offer in list(self._offers.items()):
             if now - offer.came_at > self._timing.attempt_lease:

@@ -1,7 +1,7 @@
-"""Leases of this node's attempts: when each group of attempts has to end (PROTOCOL R37).
+"""Leases of this node's attempts, which give each group of attempts a deadline (PROTOCOL R37).
 
 The attempts of one shard that were started under one session are a group, with one deadline. While
-this node is the shard's primary it grants the lease itself.
+this node is the shard's primary, it grants the lease itself.
 """
 
 from collections.abc import Collection
@@ -25,9 +25,9 @@ class LeaseBook:
 
     Args:
         shards: The shards of this node.
-        liveness: The session of this node.
+        liveness: Has the session of this node.
         timing: The timeouts of the cluster.
-        clock: Measures leases.
+        clock: The clock that measures leases.
     """
 
     def __init__(self, shards: Shards, liveness: Liveness, *, timing: Timing, clock: Clock) -> None:
@@ -48,38 +48,41 @@ class LeaseBook:
         return self.right(shard.id, order)
 
     def right(self, shard: ShardId, order: Order) -> Right:
-        """Return the group and the deadline of an attempt of *shard*, by the leases so far."""
+        """Return the group and the deadline of an attempt of *shard*, from the present leases."""
         return Right(f"{shard}/{order.session}", self.deadline(shard, order.session))
 
     def fallback_right(self) -> Right:
-        """Return those of attempts of fallback shards: a lease from now while this process runs."""
+        """Return the group and the deadline of attempts of fallback shards.
+
+        While this process runs, these attempts always have a lease that begins now.
+        """
         return Right("sides", lease_end(self._timing, self._clock.elapsed()))
 
     def grant(self, shard: Shard, now: Instant) -> bool:
-        """Grant the attempts of a shard a lease, if this node has the authority.
+        """Grant a lease to the attempts of a shard, if this node has authority for the shard.
 
         Returns:
-            False if another node has to grant it.
+            False if another node has to grant the lease.
         """
         if not shard.is_open or not shard.replica.has_authority(now):
             return False
-        # A node that takes over counts the lease from its takeover, which is after this.
+        # A node that takes over counts leases from its takeover, which is later than now.
         self._leased_until[shard.id] = lease_end(self._timing, now)
         return True
 
     def extend(self, shard: ShardId, sent_at: Instant) -> None:
-        """Take a lease that a primary granted in response to a request sent at *sent_at*."""
+        """Record a lease that a primary granted in response to a request sent at *sent_at*."""
         until = lease_end(self._timing, sent_at)
         self._leased_until[shard] = max(until, self._leased_until.get(shard, NEVER))
 
     def deadline(self, shard: ShardId, session: Session) -> Instant:
-        """Return when the attempts of *shard* have to end that were started under *session*."""
+        """Return the deadline of the attempts of *shard* that were started under *session*."""
         return deadline(
             self._session_ends.get(session, NEVER), self._leased_until.get(shard, NEVER)
         )
 
     def note_session(self) -> None:
-        """Note when the present session ends."""
+        """Record the end of the present session."""
         # The end of an earlier session stays as it was at its last renewal. The session of a single
         # node has no end, so it gives no deadline.
         if self._liveness.session != NO_SESSION and self._liveness.session_end != LATEST_INSTANT:

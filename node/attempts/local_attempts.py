@@ -1,9 +1,9 @@
 """The attempts of this node: the executors that run them, and their outcomes.
 
-An outcome is kept here until the attempt's shard has recorded it, whichever node is its primary by
-then, so it is not lost by a full inbox or a takeover (PROTOCOL R40). Attempts of the warden, and
-their outcomes, outlive this process: the next process adopts them. Attempts of executors in this
-process end with it, and are lost.
+An outcome is kept here until the attempt's shard has recorded it, whichever node is then the
+shard's primary, so a full inbox or a takeover does not lose the outcome (PROTOCOL R40). Attempts of
+the warden and their outcomes outlive this process; the next process adopts them. Attempts of
+executors in this process end with it, and are lost.
 """
 
 import logging
@@ -31,7 +31,7 @@ from rota.node.system.clock import Clock
 
 log = logging.getLogger(__name__)
 
-FENCED = "killed, because this node was cut off from the primary of its shard"
+FENCED = "killed, because this node was cut off from the primary of the attempt's shard"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,7 @@ class LocalAttempts:
         clock: Gives the times of attempts that never ran.
         slot_table: The slots of this node.
         lending: Assigns free slots to waiting tasks.
-        make_executors: Returns the executors; they report to its arguments.
+        make_executors: Returns the executors, which report to its arguments.
     """
 
     def __init__(
@@ -85,9 +85,10 @@ class LocalAttempts:
         self._is_closing = False
         self._stopped_executors: frozenset[str] = frozenset()
         self.offered: set[AttemptKey] = set()
-        """Sent here, and waiting to be confirmed (`rota.node.attempts.inbound_attempts`)."""
+        """The attempts that were sent here and wait to be confirmed
+        (`rota.node.attempts.inbound_attempts`)."""
         self.unsandboxed_count = 0
-        """Attempts launched with all the rights of this node's user."""
+        """The number of attempts launched with all rights of this node's user."""
         self.ended_count: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self.executors = make_executors(self.ended, self.reported)
         self._by_name = {**self.executors.hosted, **self.executors.own}
@@ -110,18 +111,18 @@ class LocalAttempts:
 
     @property
     def running(self) -> int:
-        """Attempts that have not been recorded as ended."""
+        """The number of attempts that have not been recorded as ended."""
         return len(self._running)
 
     @property
     def own_count(self) -> int:
-        """Those of them that end with this process."""
+        """The number of `running` attempts that end with this process."""
         return sum(
             order.work.executor not in self.executors.hosted for order in self._running.values()
         )
 
     def launch(self, order: Order) -> None:
-        """Run an attempt, unless it is here already (R35)."""
+        """Run an attempt, unless it is already on this node (R35)."""
         if order.key in self._running:
             return
         self._running[order.key] = order
@@ -135,7 +136,7 @@ class LocalAttempts:
 
     def _count_unsandboxed(self, order: Order) -> None:
         self.unsandboxed_count += 1
-        if self.unsandboxed_count == 1:  # One line: the metric counts the rest.
+        if self.unsandboxed_count == 1:  # Logged once; the metric counts the rest.
             user = "root" if os.geteuid() == 0 else "the node's user"
             log.warning(
                 "tasks run without a sandbox",
@@ -149,7 +150,7 @@ class LocalAttempts:
 
     @property
     def orders(self) -> Mapping[AttemptKey, Order]:
-        """The attempts that run here, or whose outcome is not known to be recorded."""
+        """The attempts that run here, or whose outcome is not yet confirmed as recorded."""
         return self._running
 
     def stop(self, key: AttemptKey) -> None:
@@ -159,9 +160,10 @@ class LocalAttempts:
             executor.stop(key)
 
     def fence(self, key: AttemptKey) -> None:
-        """Kill an attempt whose deadline has passed; its outcome is no success any more (R37).
+        """Kill an attempt whose deadline has passed; its outcome can no longer be success (R37).
 
-        The warden kills its own attempts, whatever the state of this process.
+        Attempts of the warden are left to it, since it kills them whatever the state of this
+        process.
         """
         executor = self._executor_of(key)
         if executor is None or key in self._unrecorded or key in self._fenced:
@@ -177,16 +179,16 @@ class LocalAttempts:
         return self._by_name.get(order.work.executor) if order else None
 
     def wait_for_slot(self, shard: Shard, waiting: WaitForSlot) -> None:
-        """Queue a ready task: it is started when a slot is free."""
+        """Queue a ready task, which is started when a slot is free."""
         self.slot_table.wait(shard, waiting)
         self._lending.fill()
 
     def forget_wait(self, execution_id: ExecutionId, task: str) -> None:
-        """Remove a task that is over from the queue, which would grow behind long attempts."""
+        """Remove an ended task from the queue, which otherwise would grow behind long attempts."""
         self.slot_table.forget(StartTask(execution_id=execution_id, task=task))
 
     def closed(self, shard: Shard) -> None:
-        """Start no more tasks of a shard; its attempts run on, and keep their slots."""
+        """Start no more tasks of a shard; its attempts continue, and keep their slots."""
         self.slot_table.forget_all(shard)
 
     def ended(self, key: AttemptKey, ending: Ending) -> None:
@@ -204,7 +206,7 @@ class LocalAttempts:
         self._unrecorded[key] = ending
         self.ended_count[ending.outcome] += 1
         self.slot_table.freed()
-        self._lending.fill()  # First, so that the next task is started in the outcome's turn.
+        self._lending.fill()  # Before the delivery, so that both are decided in one turn.
         shard = self._shards.of_id(key.execution_id)
         commands: list[DeliveredCommand] = []
         if unsent := self._progress.ended(key):
@@ -227,7 +229,7 @@ class LocalAttempts:
         return self._unrecorded.get(key)
 
     async def output(self, key: AttemptKey) -> Output | None:
-        """Return the output of an attempt, as far as this node keeps it outside its record."""
+        """Return the output of an attempt that an executor of this node keeps, or None."""
         for executor in self._by_name.values():
             output = await executor.output(key)
             if output is not None:
@@ -235,7 +237,7 @@ class LocalAttempts:
         return None
 
     def close(self, *, ends_hosted: bool = False) -> None:
-        """Start no more attempts; of those that this node stops, report no outcome.
+        """Start no more attempts, and report no outcome of attempts that this node stops.
 
         Args:
             ends_hosted: Whether this node stops the attempts of its warden, too. If not, an attempt
@@ -252,7 +254,7 @@ class LocalAttempts:
             log.warning("outcome refused", extra={"attempt": str(key), "reason": refusal})
 
     def _release(self, order: Order) -> None:
-        """Let the warden delete an attempt, unless an executor in this process ran it."""
+        """Have the warden delete an attempt, unless an executor in this process ran it."""
         name = order.work.executor
         if name in self.executors.hosted or name not in self._by_name:
             self.executors.forget(order.key)

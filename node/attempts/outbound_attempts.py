@@ -1,23 +1,25 @@
 """The attempts of the shards opened here that run on other nodes.
 
-An earlier primary started them, or this one sent them because it had no free slot. They stay where
-they are. Their nodes request leases; the responses name the attempts to be stopped, and an attempt
-that a request does not name does not run there. An attempt is lost (PROTOCOL R36), and its task
-starts again, when
+An earlier primary started these attempts, or this node sent them because it had no free slot. They
+stay on their nodes. Their nodes request leases; the responses name the attempts to be stopped, and
+an attempt that a request does not name does not run on that node. An attempt is lost (PROTOCOL
+R36), and its task starts again, when
 
-    a  its node reports that it does not run it: the node ceased to be primary between the commit of
-       the start and the launch, or its warden does not hold it. A warden that ends kills all that
-       it holds (`rota.executor.warden`), and the attempts in a node's process end with that. A node
-       with a new data directory, and so with a warden of its own, reports nothing about earlier
-       sessions until their leases are over;
-    b  its session has ended, and the times of all leases that it can have are over
+    a  its node reports that the attempt does not run there: the node lost the role of primary
+       between the commit of the start and the launch, or its warden does not hold the attempt. A
+       warden that ends kills all attempts that it holds (`rota.executor.warden`), and the attempts
+       in a node's process end with that process. A node with a new data directory, and so with a
+       new warden, reports nothing about earlier sessions until their leases have ended;
+    b  its session has ended, and all leases that the attempt can have are over
        (`rota.core.replication.authority.lease_deadlines`);
-    c  it was sent and its node has not named it: it begins only when this node has granted a lease
-       that names it (`rota.node.attempts.inbound_attempts`), which it never does after the loss;
-    d  the process that was to run it has ended, and its warden, which reports that, does not hold
-       it (`rota.node.peers.death_proof`).
+    c  the attempt was sent, and its node has not named it: the attempt begins only when this node
+       has granted a lease that names it (`rota.node.attempts.inbound_attempts`), which this node
+       never does after the loss;
+    d  the process that was to run the attempt has ended, and the warden, which reports that, does
+       not hold the attempt (`rota.node.peers.death_proof`).
 
-A new session of a node proves none of these: its process may be the same, after a disconnection.
+A new session of a node proves none of these conditions: the process of the node may be the same,
+after a disconnection.
 """
 
 import logging
@@ -45,10 +47,10 @@ from rota.node.system.clock import Clock
 log = logging.getLogger(__name__)
 
 SENT_MAX = Duration(2 * SECOND)
-"""For how long an attempt is sent to a node that does not name it, before another node gets it."""
+"""The time for which an attempt is sent to a node that does not name it; then it counts as lost."""
 
 LIVES_MAX = 64
-"""Ended lives that are kept: a shard whose primary was in one may be opened seconds later."""
+"""The number of ended lives that are kept for shards that this node opens later."""
 
 Life = tuple[NodeId, Session]
 _Running = dict[AttemptKey, Attempt]
@@ -56,16 +58,23 @@ _Running = dict[AttemptKey, Attempt]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request of a node: its data directory and incarnation, and the time by its clock."""
+    """A request of a node.
+
+    Attributes:
+        store_id: The id of the node's data directory.
+        incarnation: The incarnation of the node.
+        sent_at: The time of the request by the node's clock.
+    """
 
     store_id: str
     incarnation: int
     sent_at: Instant
 
     def is_after(self, other: "_Asked | None") -> bool:
-        """Return True unless the node sent *other* later, or at the same time.
+        """Return True unless the node sent *other* later or at the same time.
 
-        Incarnations are numbered in the data directory; in a new one they begin at its wall clock.
+        Incarnations are numbered in the data directory; in a new directory, the numbers begin at
+        the time of the node's wall clock.
         """
         if other is None or other.store_id != self.store_id:
             return True
@@ -74,7 +83,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """An attempt that was sent, and that its node has not named."""
+    """An attempt that was sent and that its node has not named yet."""
 
     order: Order
     since: Instant
@@ -85,12 +94,13 @@ class _Away:
     """The attempts of one shard that run on other nodes.
 
     Attributes:
-        opened_at: When this node became primary.
-        epoch: A node that has seen this one or a later one starts no attempt of its own any more.
+        opened_at: The elapsed time at which this node opened the shard.
+        epoch: The epoch at that time. A node that has seen this or a later epoch starts no further
+            attempts as an earlier primary.
         running: The attempts that are recorded as started on other nodes.
-        sent: Those of them that were sent and are not named yet.
-        to_stop: Those of them that are to be stopped.
-        given_at: When each node was last granted a lease.
+        sent: The running attempts that were sent and are not named yet.
+        to_stop: The running attempts that are to be stopped.
+        given_at: The elapsed time at which each node was last granted a lease.
         newest_asked: The newest request of each node.
     """
 
@@ -103,7 +113,7 @@ class _Away:
     newest_asked: dict[NodeId, _Asked] = field(default_factory=dict[NodeId, _Asked])
 
     def settled_on(self, node_id: NodeId) -> _Running:
-        """Return the attempts that run on a node, or wait there to be confirmed."""
+        """Return the attempts that run on a node or wait there to be confirmed."""
         return {
             key: attempt
             for key, attempt in self.running.items()
@@ -111,7 +121,7 @@ class _Away:
         }
 
     def lives(self) -> list[Life]:
-        """Return the lives in which they were started, each once and in order."""
+        """Return the lives in which the attempts were started, each once and in order."""
         return sorted({_life(attempt) for attempt in self.running.values()})
 
     def drop(self, keys: Iterable[AttemptKey]) -> None:
@@ -129,12 +139,12 @@ class OutboundAttempts:
         attempts: The attempts of this node.
         shards: The shards of this node.
         network: The network to the other nodes.
-        liveness: The session of this node.
+        liveness: Has the session of this node, and the view of which sessions have ended.
         timing: The timeouts of the cluster.
         clock: The clock that measures leases.
         store_of: Returns the id of a node's data directory, from its member record.
-        new_until: End of the time in which a warden of an earlier data directory of this node may
-            still run attempts, by `clock.elapsed`.
+        new_until: The end of the time in which a warden of an earlier data directory of this node
+            may still run attempts, by `clock.elapsed`.
     """
 
     def __init__(
@@ -159,13 +169,13 @@ class OutboundAttempts:
         self._new_until = new_until
         self._away: dict[Shard, _Away] = {}
         self._left: dict[Life, Left] = {}
-        """The attempts that wardens hold of ended lives; of the last `LIVES_MAX` of these."""
+        """The attempts that wardens hold of the last `LIVES_MAX` ended lives."""
         self._gone_since: dict[Life, Instant] = {}
 
     # -- shards come and go ---------------------------------------------------------------------
 
     def opened(self, shard: Shard) -> None:
-        """Track the attempts of a shard; those on record here that do not run here are lost."""
+        """Track the attempts of a shard; record as lost those of this node that do not run."""
         here: dict[Session, _Running] = defaultdict(dict)
         running: _Running = {}
         for key, attempt in _running(shard.state):
@@ -183,7 +193,7 @@ class OutboundAttempts:
         self._away.pop(shard, None)
 
     def saw_death(self, node_id: NodeId, session: Session, left: Left) -> None:
-        """Record which attempts of an ended life are held, also for shards opened later."""
+        """Record which attempts of an ended life its warden holds, also for shards opened later."""
         while len(self._left) >= LIVES_MAX:
             del self._left[next(iter(self._left))]
         self._left[node_id, session] = left
@@ -193,7 +203,7 @@ class OutboundAttempts:
                 self._lose_unbegun(shard)
 
     def _lose_unbegun(self, shard: Shard) -> None:
-        """Record as lost the attempts that were started in an ended life and are not held."""
+        """Record as lost the attempts of ended lives that the wardens do not hold."""
         running = self._away[shard].running
         unbegun = {
             key: attempt
@@ -209,7 +219,7 @@ class OutboundAttempts:
     def _lose_absent(self, shard: Shard, session: Session, mine: _Running) -> None:
         absent = _absent(mine, self._attempts.orders)
         if session != self._liveness.session and len(absent) == len(mine):
-            # All attempts of an earlier process of this node, which has ended.
+            # These are all attempts of the session of an earlier process, which has ended.
             command = LoseSession(node_id=self._liveness.node_id, session=session)
             self._shards.submit(shard, command)
         else:
@@ -220,7 +230,7 @@ class OutboundAttempts:
     def launch(self, shard: Shard, order: Order, node_id: NodeId) -> None:
         """Send an attempt to another node."""
         attempt = _attempt(shard.state, order.key)
-        if attempt is not None:  # Otherwise it was lost meanwhile.
+        if attempt is not None:  # Otherwise the attempt has ended or was lost.
             away = self._away[shard]
             away.running[order.key] = attempt
             away.sent[order.key] = _Sent(order, self._clock.elapsed())
@@ -229,7 +239,7 @@ class OutboundAttempts:
     # -- what comes in --------------------------------------------------------------------------
 
     def stop(self, shard: Shard, key: AttemptKey) -> None:
-        """Stop an attempt on its node: each response to the node names it until it has ended."""
+        """Stop an attempt on its node; each response to the node names it until it has ended."""
         away = self._away[shard]
         attempt = away.running.get(key)
         if attempt is not None:
@@ -244,7 +254,7 @@ class OutboundAttempts:
         away.given_at[sender] = now
         for key in ask.attempts:
             away.sent.pop(key, None)
-        # An older request may be from before the arrival of an attempt that a newer one has named.
+        # An older request may lack an attempt that arrived later and that a newer request names.
         asked = _Asked(self._store_of(sender), ask.incarnation, ask.sent_at)
         if asked.is_after(away.newest_asked.get(sender)) and ask.epoch >= away.epoch:
             away.newest_asked[sender] = asked
@@ -252,8 +262,8 @@ class OutboundAttempts:
             if ask.only_of is not None:
                 settled = {key: one for key, one in settled.items() if one.session == ask.only_of}
             self._lose(shard, _absent(settled, frozenset(ask.attempts)))
-        # An attempt that is not on record as running was lost, or has ended and its node has no
-        # receipt for the outcome yet; to stop it does no harm.
+        # An attempt that is not recorded as running was lost, or has ended but its node has no
+        # receipt for the outcome yet; stopping it is harmless.
         kept = away.running.keys() - away.to_stop
         stop = tuple(
             key for key in ask.attempts if key not in kept or _attempt(shard.state, key) is None
@@ -263,7 +273,7 @@ class OutboundAttempts:
     # -- time -----------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Query nodes that sent no request, and record attempts that cannot run as lost."""
+        """Query nodes that sent no recent request; record attempts that cannot run as lost."""
         now = self._clock.elapsed()
         for shard, away in self._away.items():
             away.drop([key for key in away.running if _attempt(shard.state, key) is None])
@@ -277,7 +287,7 @@ class OutboundAttempts:
                 self._check_lives(shard, away, now)
 
     def _send_again(self, shard: Shard, away: _Away, now: Instant) -> None:
-        """Send the attempts again that are not named yet, or record them as lost."""
+        """Send attempts that are not named yet again, or record them as lost."""
         refused: _Running = {}
         for key, sent in away.sent.items():
             attempt = away.running[key]
@@ -302,12 +312,12 @@ class OutboundAttempts:
                 away.drop([key for key, one in away.running.items() if _life(one) == life])
                 self._shards.submit(shard, LoseSession(node_id=node_id, session=session))
             elif node_id == self._liveness.node_id:
-                continue  # Of an earlier data directory of this node, which cannot be queried.
+                continue  # An earlier data directory of this node cannot be queried.
             elif now - given_at > self._timing.attempt_lease // 4:
                 self._network.send(node_id, shard.id, AskList())
 
     def _lose(self, shard: Shard, absent: _Running) -> None:
-        """Record attempts as lost that their node does not run, or has not accepted."""
+        """Record attempts that their node does not run or has not accepted as lost."""
         now = shard.time(self._clock)
         self._away[shard].drop(key for key in absent if key in self._away[shard].running)
         for key, attempt in absent.items():
@@ -315,7 +325,7 @@ class OutboundAttempts:
                 outcome=Outcome.LOST,
                 started_at=attempt.placed_at,
                 finished_at=now,
-                reason=f"node {attempt.node_id} does not run it",
+                reason=f"node {attempt.node_id} does not run the attempt",
             )
             command = FinishAttempt(attempt=key, token=attempt.token, ending=ending)
             self._shards.submit(shard, command)
@@ -338,7 +348,7 @@ def _running(state: State) -> Iterator[tuple[AttemptKey, Attempt]]:
 
 
 def _attempt(state: State, key: AttemptKey) -> Attempt | None:
-    """Return an attempt, if it is recorded as running."""
+    """Return an attempt if it is recorded as running; otherwise None."""
     task = state.tasks.get(key.execution_id, {}).get(key.task)
     if task is None or task.status is not TaskStatus.RUNNING:
         return None

@@ -1,8 +1,8 @@
-"""Delivery of outbox items from this node's shards to others, in the order of their journal.
+"""Delivery of outbox items from this node's shards to other shards, in the order of their journal.
 
-Between two shards one batch is under way at a time, and items written meanwhile are the next batch.
-Thus no item overtakes another, however often a batch is repeated, and a busy pair of shards needs
-one commit for each batch, not for each item.
+From one shard to another, one batch is under way at a time; items written during its delivery form
+the next batch. Thus no item overtakes another, however often a batch is repeated, and a busy pair
+of shards needs one commit for each batch, not for each item.
 """
 
 from collections import deque
@@ -16,10 +16,10 @@ from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 
 BATCH_MAX = 256
-"""Items of one batch: the receiver decides them in one turn."""
+"""The most items of one batch, which the receiver decides in one turn."""
 
 Route = tuple[ShardId, ShardId]
-"""From a shard to another, or to itself."""
+"""The sending shard and the receiving shard, which may be the same."""
 
 
 @dataclass(slots=True)
@@ -28,8 +28,8 @@ class _Lane:
 
     Attributes:
         batch: The items under way.
-        number: Of their delivery.
-        waiting: The items after them.
+        number: The number of the delivery of the batch.
+        waiting: The items after the batch.
     """
 
     batch: tuple[OutboxItem, ...] = ()
@@ -37,13 +37,13 @@ class _Lane:
     waiting: deque[OutboxItem] = field(default_factory=deque[OutboxItem])
 
     def next_batch(self) -> tuple[OutboxItem, ...]:
-        """Return the first waiting items, which are then the batch under way."""
+        """Make the first waiting items the batch under way, and return them."""
         count = min(BATCH_MAX, len(self.waiting))
         self.batch = tuple(self.waiting.popleft() for _ in range(count))
         return self.batch
 
     def sent(self, number: int) -> None:
-        """Note the number of the batch's delivery."""
+        """Record the number of the batch's delivery."""
         self.number = number
 
 
@@ -52,7 +52,7 @@ class OutboxRelay:
 
     Args:
         shards: The shards of this node.
-        delivery: Delivers a batch.
+        delivery: Delivers batches.
     """
 
     def __init__(self, shards: Shards, delivery: Delivery) -> None:
@@ -61,7 +61,7 @@ class OutboxRelay:
         self._lanes: dict[Route, _Lane] = {}
 
     def send(self, sender: Shard, item: OutboxItem) -> None:
-        """Deliver an item of *sender*, which removes it when the receiver has committed it."""
+        """Deliver an item of *sender*; *sender* removes it after the receiver has committed it."""
         namespace, _, name = item.to.rpartition("/")
         route = sender.id, self._shards.of_name(namespace, name).id
         lane = self._lanes.get(route)
@@ -72,7 +72,7 @@ class OutboxRelay:
         self._deliver(route, lane)
 
     def closed(self, sender: Shard) -> None:
-        """Deliver nothing more for *sender*: its next primary reads the items in the outbox."""
+        """Deliver nothing more for *sender*; its next primary reads the items in its outbox."""
         for route in [route for route in self._lanes if route[0] == sender.id]:
             self._delivery.cancel(self._lanes.pop(route).number)
 

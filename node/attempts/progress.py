@@ -1,7 +1,8 @@
 """Progress reports of running attempts, merged and sent to their shards at a limited rate.
 
-An attempt may report its progress a thousand times a second. Its shard gets at most one report in
-`PACE`, and none before it has confirmed the one before; reports made meanwhile are merged into one.
+An attempt may report its progress a thousand times per second. Its shard gets at most one report
+per `PACE`, and none before it has confirmed the previous one; all reports made in between are
+merged into one.
 """
 
 from dataclasses import dataclass
@@ -22,9 +23,10 @@ class _Progress:
     """The reports of one attempt.
 
     Attributes:
-        unsent: What is reported since the newest report was sent.
-        sent_at: When that was.
-        is_under_way: Whether it is not confirmed yet.
+        order: The order of the attempt.
+        unsent: The merged reports since the newest report was sent; None if there are none.
+        sent_at: The elapsed time at which the newest report was sent.
+        is_under_way: Whether the newest report is not confirmed yet.
     """
 
     order: Order
@@ -33,11 +35,11 @@ class _Progress:
     is_under_way: bool = False
 
     def add(self, report: Report) -> None:
-        """Merge *report* into what is to be sent."""
+        """Merge *report* into the unsent report."""
         self.unsent = merged(self.unsent, report)
 
     def take(self, now: Instant) -> Report | None:
-        """Return the report to be sent at *now*, which is then under way; None if none is."""
+        """Return the report to be sent at *now*, which is then under way; None if none is due."""
         report = self.unsent
         if report is None or self.is_under_way or now - self.sent_at < PACE:
             return None
@@ -46,7 +48,7 @@ class _Progress:
 
     def delivered(self, refusal: str) -> None:
         """Allow the next report."""
-        del refusal  # The attempt has ended meanwhile, which is reported separately.
+        del refusal  # A report is refused if its attempt has ended, which is reported separately.
         self.is_under_way = False
 
 
@@ -56,7 +58,7 @@ class ProgressRelay:
     Args:
         shards: The shards of this node.
         delivery: Delivers reports to the shards of the attempts.
-        clock: Limits the rate.
+        clock: The clock by which the rate is limited.
     """
 
     def __init__(self, shards: Shards, delivery: Delivery, clock: Clock) -> None:
@@ -72,7 +74,7 @@ class ProgressRelay:
         self._send(progress)
 
     def ended(self, key: AttemptKey) -> Report | None:
-        """Remove an attempt, and return what is not yet sent to its shard."""
+        """Remove an attempt, and return its unsent report; None if there is none."""
         progress = self._progress.pop(key, None)
         return progress.unsent if progress else None
 

@@ -1,18 +1,19 @@
 """Assignment of free slots to waiting tasks: local slots first, then slots lent by other nodes.
 
-A task starts on its shard's primary while that node has free slots. A primary without one requests
-slots from other nodes, those with the most free slots first. A node lends slots for which none of
-its own tasks wait, also those that become free while a request waits. A slot is thus reserved for
-one node at a time, and no task is sent to a node where it would wait again.
+A task starts on its shard's primary while that node has free slots. A primary without a free slot
+requests slots from other nodes, beginning with those that have the most free slots. A node lends
+slots for which none of its own tasks wait, including slots that become free while a request waits.
+A slot is thus reserved for one node at a time, and no task is sent to a node where it would wait
+again.
 
     borrower                        lender
-      AskSlots  ----------------------->      the number of tasks that wait and may run there
+      AskSlots  ----------------------->      the number of waiting tasks that may run there
                 <----------------------- LendSlots   as soon as slots are free
       Dispatch  ----------------------->      see `rota.node.attempts.inbound_attempts`
       ReturnSlots --------------------->      the number of lent slots that are not needed
 
-Any of these may be lost: the borrower repeats its request, and the lender takes slots back that are
-not used for `LOAN`. A node has at most one request at a time open at each other node.
+Any of these messages may be lost: the borrower repeats its request, and the lender takes back slots
+that are not used for `LOAN`. A node has at most one open request at each other node.
 """
 
 import asyncio
@@ -36,18 +37,18 @@ from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock
 
 ASKED_MAX = 64
-"""Slots in one request: about as many tasks as can be started until the response."""
+"""The most slots in one request: about as many as tasks can be started until the response."""
 ASKED_AT_ONCE = 3
-"""Nodes that get a request for the same tasks, if the first has too few slots."""
+"""The most nodes that get a request for the same tasks, if the first nodes have too few slots."""
 AGAIN = Duration(500 * MILLISECOND)
-"""Time after which a request without a response is repeated."""
+"""The time after which a request without a response is repeated."""
 LOAN = Duration(2 * SECOND)
-"""Time for which lent slots are reserved."""
+"""The time for which lent slots are reserved."""
 
 
 @dataclass(slots=True)
 class _Question:
-    """A request of this node to another."""
+    """A request of this node to another node."""
 
     number: int
     asked_at: Instant
@@ -55,7 +56,7 @@ class _Question:
 
 @dataclass(slots=True)
 class _Request:
-    """A request of another node to this one."""
+    """A request of another node to this node."""
 
     store_id: str
     incarnation: int
@@ -65,42 +66,42 @@ class _Request:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Position among the requests of that node with that data directory."""
+        """The position among the requests of the node with the same data directory."""
         return self.incarnation, self.number
 
 
 @dataclass(slots=True)
 class _Loan:
-    """Slots lent to another node, and not yet used."""
+    """Slots that are lent to another node and are not used yet."""
 
     count: int
     until: Instant
 
     def add(self, count: int, until: Instant) -> None:
-        """Lend *count* more; all are reserved for the borrower until then."""
+        """Lend *count* more slots; all slots of the loan are reserved until *until*."""
         self.count += count
         self.until = until
 
     def take_back(self, wanted: int) -> int:
-        """End the loan of up to *wanted* slots; return their number."""
+        """End the loan of at most *wanted* slots; return their number."""
         taken = min(self.count, wanted)
         self.count -= taken
         return taken
 
 
 class SlotLending:
-    """Assigns free slots to waiting tasks, borrows slots and lends them.
+    """Assignment, borrowing and lending of slots on this node.
 
     Args:
         slot_table: The slots of this node.
         shards: The shards of this node.
-        membership: Has the other nodes.
-        network: To the other nodes.
+        membership: Has the members of the cluster.
+        network: The network to the other nodes.
         free_of: Returns the number of free slots that a node reported last.
-        clock: Measures requests and loans.
-        incarnation: Of this node.
-        first_number: Of a request; random, so that a response to an earlier process of this node
-            matches no request of this one.
+        clock: The clock that measures requests and loans.
+        incarnation: The incarnation of this node.
+        first_number: The number of the first request; random, so that a response to an earlier
+            process of this node matches no request of this process.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class SlotLending:
         self._numbers = count(first_number)
         self._questions: dict[NodeId, _Question] = {}
         self._is_asking = False
-        """Whether requests are sent, and none is due before a response or the next tick."""
+        """Whether requests were sent, so that none is due before a response or the next tick."""
         self._requests: dict[NodeId, _Request] = {}
         self._answered: dict[NodeId, _Request] = {}
         """The newest request of each node that was granted."""
@@ -133,7 +134,7 @@ class SlotLending:
         self._is_planned = False
 
     def fill(self) -> None:
-        """Assign free slots soon: once for all slots that are freed in one turn of the loop."""
+        """Assign free slots soon, once for all slots freed in one iteration of the event loop."""
         if not self._is_planned:
             self._is_planned = True
             asyncio.get_running_loop().call_soon(self._fill)
@@ -155,7 +156,7 @@ class SlotLending:
             self._slot_table.freed(self._loans.pop(borrower).count)
         for borrower in list(self._requests):
             if now - self._requests[borrower].received_at > 2 * AGAIN:
-                del self._requests[borrower]  # The borrower repeats it while it needs slots.
+                del self._requests[borrower]  # A borrower that needs slots repeats its request.
         known = self._membership.members
         self._answered = {each: at for each, at in self._answered.items() if each in known}
         self._questions = {each: one for each, one in self._questions.items() if each in known}
@@ -203,13 +204,13 @@ class SlotLending:
         if is_expected:
             del self._questions[lender]
             self._is_asking = False
-        # Slots of a repeated response, or of one to a request that was replaced, are returned.
+        # Slots of a repeated response, or of a response to a replaced request, are returned.
         usable = answer.count if is_expected else 0
         self._use(lender, answer.session, usable, answer.count)
         self.fill()
 
     def unneeded(self, slot: FreeSlots) -> None:
-        """Start another task in a borrowed slot whose task does not need it any more."""
+        """Use a borrowed slot that its task did not need for another task, or return it."""
         self._use(slot.node_id, slot.session, 1, 1)
 
     def _use(self, lender: NodeId, session: Session, usable: int, lent: int) -> None:
@@ -226,12 +227,13 @@ class SlotLending:
     # -- to lend --------------------------------------------------------------------------------
 
     def asked(self, borrower: NodeId, question: AskSlots) -> None:
-        """Lend another node slots, now or as soon as some are free."""
+        """Lend slots to another node, now or as soon as slots are free."""
         now = self._clock.elapsed()
         store_id = self._membership.store_of(borrower)
         request = _Request(store_id, question.incarnation, question.number, question.count, now)
         answered = self._answered.get(borrower)
-        # Incarnations are numbered in the data directory; a new one begins at its wall clock.
+        # Incarnations are numbered in the data directory; in a new directory, the numbers begin at
+        # the time of the node's wall clock.
         if answered is None or answered.store_id != store_id or request.order > answered.order:
             self._requests[borrower] = request
             self._lend()

@@ -1,7 +1,7 @@
-"""The slots of a node, and the queues of tasks that wait for one.
+"""The slots of a node, and the queues of tasks that wait for a slot.
 
-A ready task without a free slot waits, ordered by rank, for the first suitable slot: one of this
-node, or one that another node lends (`rota.node.attempts.slot_lending`).
+A ready task without a free slot waits, in the order of rank, for the first suitable slot of this
+node or of another node that lends one (`rota.node.attempts.slot_lending`).
 """
 
 import heapq
@@ -19,9 +19,10 @@ from rota.core.vocabulary.effects import WaitForSlot
 from rota.node.shards.shard import Shard
 
 PRIORITY_STEP = Duration(10 * SECOND)
-"""The value of one step of a job's priority: a task is started as if it waited so much longer.
+"""The value of one step of a job's priority: a task is ranked as if it had waited for this much
+longer.
 
-The head start is bounded: priorities are between -100 and 100, so a task that has waited for
+The head start is limited: priorities are between -100 and 100, so a task that has waited for
 2,000 s longer than all others is next, and no task starves.
 """
 
@@ -33,14 +34,17 @@ class WaitQueue:
     """The commands that wait for a slot, in their order.
 
     Args:
-        numbers: Gives each command a number; the queues whose commands are compared share it, so
-            that no two commands are equal.
+        numbers: Gives each command a number; the queues whose commands are compared share this
+            iterator, so that no two commands are equal.
+
+    Attributes:
+        order: A heap of commands. Some of them may no longer wait; commands that were discarded are
+            at most as many as those that wait.
     """
 
     def __init__(self, numbers: Iterator[int]) -> None:
         self._shards: dict[StartTask, Shard] = {}
         self.order: list[QueuedStart] = []
-        """A heap. Some commands in it no longer wait, at most as many as those that do."""
         self._numbers = numbers
 
     def __len__(self) -> int:
@@ -53,7 +57,11 @@ class WaitQueue:
             heapq.heappush(self.order, (rank, next(self._numbers), command))
 
     def first(self) -> QueuedStart | None:
-        """Return the command of the lowest rank, of equals the first added; None if none waits."""
+        """Return the command of the lowest rank, and of equal ranks the first one that was added.
+
+        Returns:
+            None if no command waits.
+        """
         while self.order and self.order[0][2] not in self._shards:
             heapq.heappop(self.order)
         return self.order[0] if self.order else None
@@ -63,7 +71,7 @@ class WaitQueue:
         return self._shards[command]
 
     def pop(self) -> tuple[Shard, StartTask]:
-        """Remove and return the `first`; the queue must not be empty."""
+        """Remove and return the `first` command; the queue must not be empty."""
         assert self.first() is not None, "the queue is empty"
         _, _, command = heapq.heappop(self.order)
         return self._shards.pop(command), command
@@ -75,7 +83,7 @@ class WaitQueue:
             heapq.heapify(self.order)
 
     def in_order(self) -> Iterator[StartTask]:
-        """Yield the commands that wait, in their order; costs O(n log n)."""
+        """Yield the commands that wait, in their order; takes O(n log n)."""
         return (command for _, _, command in sorted(self.order) if command in self._shards)
 
     def forget(self, shard: Shard) -> None:
@@ -90,8 +98,8 @@ class FirstWait(NamedTuple):
     Attributes:
         selector: The labels.
         task_count: The number of these tasks.
-        shard: The shard of the first.
-        command: Its command.
+        shard: The shard of the first task.
+        command: The command of the first task.
     """
 
     selector: Selector
@@ -101,15 +109,15 @@ class FirstWait(NamedTuple):
 
 
 class SlotTable:
-    """The slots of this node, and the tasks that wait for one.
+    """The slots of this node, and the tasks that wait for a slot.
 
-    A command that starts attempts gets the free slots when it is decided, and takes those that it
-    uses at once; they are free again when the attempts have ended. While tasks wait that may run
-    here, only they get slots, so no other task overtakes them.
+    A command that starts attempts gets the free slots when it is decided, and takes the slots that
+    it uses at once; they are free again when the attempts have ended. While tasks that may run here
+    wait, only these tasks get slots, so no other task overtakes them.
 
     Args:
-        slots: Attempts that may run at the same time.
-        liveness: The session of this node.
+        slots: The number of attempts that may run at the same time.
+        liveness: Has the session of this node.
         labels: The labels of this node.
     """
 
@@ -119,21 +127,21 @@ class SlotTable:
         self._liveness = liveness
         self._labels = labels
         self._assigned = 0
-        """Slots that are assigned to commands which are not decided yet."""
+        """The number of slots that are assigned to commands that are not decided yet."""
         self._borrowed: dict[StartTask, FreeSlots] = {}
-        """The commands under way that start on another node, with the slot there."""
+        """The commands under way whose tasks start on another node, with the slot on that node."""
         self._numbers = count()
         self._waiting: dict[Selector, WaitQueue] = {}
-        """By the labels that they require of a node; few jobs require any."""
+        """The queues, by the labels that their tasks require of a node; few jobs require any."""
 
     @property
     def free(self) -> int:
-        """Slots that are neither used nor assigned; below 0 after `close`."""
+        """The number of slots that are neither used nor assigned; may be negative after `close`."""
         return self.slots - self.used - self._assigned
 
     @property
     def waiting(self) -> int:
-        """Tasks that wait for a slot."""
+        """The number of tasks that wait for a slot."""
         return sum(map(len, self._waiting.values()))
 
     @property
@@ -142,10 +150,10 @@ class SlotTable:
         return {selector: len(queue) for selector, queue in self._waiting.items()}
 
     def places_of(self, execution_id: ExecutionId) -> dict[str, int]:
-        """Return, for each waiting task of an execution, how many tasks are before it.
+        """Return, for each waiting task of an execution, the number of tasks before it.
 
-        Only tasks that require the same labels of a node count. Sorts the waiting tasks: 3 ms for
-        10,000 of them.
+        Only tasks that require the same labels of a node count. The method sorts the waiting tasks,
+        which takes 3 ms for 10,000 tasks.
         """
         return {
             command.task: place
@@ -164,7 +172,12 @@ class SlotTable:
         ]
 
     def lendable(self) -> int:
-        """Return the number of slots that no waiting task can use; 0 if this node is to leave."""
+        """Return the number of free slots that no waiting task can use.
+
+        Returns:
+            0 if this node is leaving, if its disk is nearly full, or if tasks wait that may run
+            here.
+        """
         may_lend = not self._liveness.is_leaving and self._liveness.has_space
         return max(0, self.free) if may_lend and not self._own_queues() else 0
 
@@ -174,11 +187,11 @@ class SlotTable:
         return borrowed or self._own_slots(self._free_for(command))
 
     def own_slots(self) -> FreeSlots:
-        """Return the slots for tasks that do not wait: none while tasks wait that may run here."""
+        """Return the slots for tasks that do not wait; none while tasks wait that may run here."""
         return self._own_slots(0 if self._own_queues() else max(0, self.free))
 
     def take(self, count: int) -> None:
-        """Take *count* slots: of `own_slots`, for a loan, or for attempts that run already."""
+        """Take *count* slots for new attempts, for a loan, or for attempts that already run."""
         self.used += count
 
     def _own_slots(self, free: int) -> FreeSlots:
@@ -198,7 +211,7 @@ class SlotTable:
         """Take the slots of *started* attempts.
 
         Returns:
-            The borrowed slot that *command* did not need.
+            The borrowed slot of *command* if it was not needed; otherwise None.
         """
         if isinstance(command, StartTask):
             borrowed = self._borrowed.pop(command, None)
@@ -209,7 +222,7 @@ class SlotTable:
         return None
 
     def close(self) -> None:
-        """Offer no slot any more: the node stops."""
+        """Offer no more slots, because the node stops."""
         self.slots = 0
 
     def freed(self, count: int = 1) -> None:
@@ -217,14 +230,14 @@ class SlotTable:
         self.used -= count
 
     def wait(self, shard: Shard, waiting: WaitForSlot) -> None:
-        """Queue a ready task: it is started when a slot is free and it is first in the queue."""
+        """Queue a ready task, which is started when it is the first and a slot is free."""
         command = StartTask(execution_id=waiting.execution_id, task=waiting.task)
         rank = later(waiting.since, Duration(-waiting.priority * PRIORITY_STEP))
         queue = self._waiting.setdefault(waiting.selector, WaitQueue(self._numbers))
         queue.put(shard, command, rank)
 
     def forget(self, command: StartTask) -> None:
-        """Remove a command from its queue: its task no longer waits."""
+        """Remove a command from its queue, because its task no longer waits."""
         for queue in self._waiting.values():
             queue.discard(command)
         self._drop_empty()
@@ -247,9 +260,9 @@ class SlotTable:
         """Assign slots that another node lends; return the commands that get one.
 
         Args:
-            node_id: The node.
-            session: Its present session.
-            labels: Its labels.
+            node_id: The other node.
+            session: The present session of the other node.
+            labels: The labels of the other node.
             count: The number of lent slots.
         """
         assigned = self._pop(count, labels)
