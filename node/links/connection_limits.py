@@ -1,9 +1,10 @@
-"""Limits on connections to the peer port that have not yet proven to be a member's.
+"""Limits on connections to the peer port that have not yet been proven to be those of members.
 
-Every connection is counted from the moment it is made, whatever it is for: their number, for each
-address and in all; what each may send, those of an address, and all of them together; and the time
-until it is admitted or over. One that exceeds a limit is aborted, which costs its other end only
-that connection. An admitted one is a link's, and is neither counted nor looked at any more.
+Every connection is subject to these limits from its beginning, whatever its purpose. There are
+limits of the number of connections, per address and in total; of the received bytes, per
+connection, per address and in total; and of the time until a connection is admitted or ends. A
+connection that exceeds a limit is aborted; its other end loses nothing else. An admitted connection
+is that of a link, and is no longer counted or limited.
 """
 
 import asyncio
@@ -12,27 +13,31 @@ from collections.abc import Callable
 from typing import cast
 
 STRANGERS_MAX = 1_024
-"""In all."""
+"""The most connections in total."""
 STRANGERS_PER_ADDRESS_MAX = 64
-"""A handshake takes milliseconds; so many at once are of nodes behind one address, or an attack."""
+"""The most connections of one address. A handshake takes milliseconds, so more connections at once
+mean many nodes behind one address, or an attack."""
 BYTES_MAX = 1 << 20
-"""From one: a death with all that a warden may report; `Door.narrow` allows others less."""
+"""The most bytes of one connection: a proof of death with all attempts that a warden may report;
+`Door.narrow` lowers the limit for other requests."""
 BYTES_PER_ADDRESS_MAX = 4 << 20
-"""From one address: four deaths of the largest size; usual ones have some 10 kB."""
+"""The most bytes of one address: four proofs of death of the largest size; usual ones have about
+10 kB."""
 BYTES_IN_ALL_MAX = 16 << 20
-"""From all together; one address can use up a quarter."""
+"""The most bytes in total; one address can use a quarter of them."""
 STRANGER_S = 8.0
-"""From the connection to its admission or its end; a handshake of two slow words is shorter."""
+"""The longest time until a connection is admitted or ends; a handshake with two slow messages is
+shorter."""
 
 Refused = Callable[[str, str], None]
-"""Called with the limit that was reached, one of `LIMITS`, and the address."""
+"""Called with the limit that was exceeded, one of `LIMITS`, and the address."""
 LIMITS = ("connections", "bytes", "time")
 Serve = Callable[[], asyncio.Protocol]
-"""Makes the protocol of the server for a connection that is not refused at once."""
+"""Makes the server's protocol for a connection that is not refused at once."""
 
 
 class Door:
-    """Accepts connections for a server within the limits of this module.
+    """The entrance of a server, which accepts connections within the limits of this module.
 
     Args:
         refused: Called for each connection that is aborted.
@@ -46,21 +51,21 @@ class Door:
         self._received = 0
 
     def protocol(self, serve: Serve) -> asyncio.Protocol:
-        """Return the protocol of a new connection; *serve* makes that of the server itself."""
+        """Return the protocol of a new connection; *serve* makes the protocol of the server."""
         return _Stranger(self, serve)
 
     @property
     def stranger_count(self) -> int:
-        """Connections that are not admitted yet."""
+        """The number of connections that are not admitted yet."""
         return len(self._strangers)
 
     def narrow(self, transport: asyncio.BaseTransport | None, byte_count: int) -> None:
-        """Let a connection that is not admitted yet send only *byte_count* bytes more."""
+        """Limit a connection that is not admitted yet to *byte_count* further bytes."""
         if transport is not None and (stranger := self._strangers.get(transport)):
             stranger.bytes_max = min(stranger.bytes_max, stranger.received + byte_count)
 
     def admit(self, transport: asyncio.BaseTransport | None) -> None:
-        """Stop counting and limiting a connection: its other end is a member."""
+        """Stop counting and limiting a connection, whose other end is a member."""
         if transport is not None and (stranger := self._strangers.get(transport)):
             self.leave(stranger)
             if stranger.server is not None:
@@ -69,7 +74,7 @@ class Door:
     # -- for the connections --------------------------------------------------------------------
 
     def enter(self, stranger: "_Stranger") -> bool:
-        """Count a new connection, or return False: there are too many."""
+        """Count a new connection; return False if there are too many connections."""
         is_full = len(self._strangers) >= STRANGERS_MAX
         if is_full or self._addresses[stranger.address] >= STRANGERS_PER_ADDRESS_MAX:
             self._refused("connections", stranger.address)
@@ -79,7 +84,7 @@ class Door:
         return True
 
     def receive(self, stranger: "_Stranger", byte_count: int) -> bool:
-        """Count bytes of a connection, or return False: they are too many."""
+        """Count received bytes of a connection; return False if they exceed a limit."""
         stranger.received += byte_count
         self._received_from[stranger.address] += byte_count
         self._received += byte_count
@@ -99,7 +104,7 @@ class Door:
         stranger.transport.abort()
 
     def leave(self, stranger: "_Stranger") -> None:
-        """Stop counting a connection that is over, or admitted."""
+        """Stop counting a connection that has ended or is admitted."""
         if self._strangers.pop(stranger.transport, None) is None:
             return
         stranger.timer.cancel()
@@ -111,12 +116,15 @@ class Door:
 
 
 class _Stranger(asyncio.Protocol):
-    """A connection that is not admitted yet: passes everything on to the server, and counts it.
+    """A connection that is not admitted yet; its events are counted and passed to the server.
 
     Attributes:
-        server: The protocol of the server; there is none for a connection that is refused at once.
-        received: Bytes so far.
-        bytes_max: Bytes in all.
+        transport: The transport of the connection.
+        timer: The timer of the time limit.
+        server: The protocol of the server; None for a connection that is refused at once.
+        address: The address of the other end.
+        received: The number of bytes received so far.
+        bytes_max: The most bytes that may be received.
     """
 
     transport: asyncio.Transport
@@ -131,7 +139,7 @@ class _Stranger(asyncio.Protocol):
         self.bytes_max = BYTES_MAX
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A cast, because asyncio's type is that of any protocol, and this is a connection's.
+        # A cast, because asyncio declares the transport of any protocol, and this one is a stream.
         self.transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""

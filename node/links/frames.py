@@ -1,12 +1,13 @@
-"""What goes over a link: frames of msgpack, one to a WebSocket message.
+"""Frames of a link, encoded with msgpack, one in each WebSocket message.
 
-    [0, [[shard, message], ...]]   a batch: all that one turn of the loop sends
-    [1, lane, is_last, bytes]      a chunk of a message that is too long for that
+    [0, [[shard, message], ...]]   a batch of waiting messages
+    [1, lane, is_last, bytes]      a chunk of a message that is sent in parts
     [2, sent_at]                   a ping
-    [3, sent_at]                   its answer
+    [3, sent_at]                   a pong, the answer to a ping
 
-What is decoded is checked to its last field: types, forms of ids and names, ranges of numbers. So a
-frame is either sound or garbage, and garbage ends its link before any of it is acted on.
+Every field of a frame is checked during decoding: types, forms of ids and names, ranges of numbers.
+A frame is therefore either valid or garbage, and garbage ends its link before any part of the frame
+is used.
 """
 
 from enum import IntEnum
@@ -20,29 +21,31 @@ from rota.core.model.ids import ShardId
 from rota.node.peers.messages import NODE_KINDS, Sent
 
 FRAME_BYTES_MAX = 1 << 20
-"""Limit of a frame: four shards' entries of a busy turn; decoding it does not delay the loop."""
+"""The largest frame: enough for the entries of four shards in a busy turn, and small enough to be
+decoded without a delay of the event loop."""
 CHUNK_BYTES = 64 << 10
-"""Part of a snapshot between other messages: half a millisecond at 1 Gbit/s."""
+"""The largest chunk of a snapshot, sent between other messages: half a millisecond at 1 Gbit/s."""
 MESSAGE_BYTES_MAX = 128 << 20
-"""Limit of a message in chunks: an entry holds at most the decisions of one turn."""
+"""The largest message in chunks; an entry holds at most the decisions of one turn."""
 OVERHEAD_BYTES = 64
 """Upper bound of the bytes of a frame besides its content."""
 BATCH_MAX = 4_096
-"""Messages in one frame: 20 ms of work for the receiver."""
+"""The most messages in one frame, which take the receiver 20 ms."""
 PARTIAL_BYTES_MAX = 256 << 20
-"""Of messages in chunks that are not complete, over all links of a node."""
+"""The most bytes of incomplete messages in chunks, over all links of a node."""
 
 Item = tuple[CheckedShard | None, Sent]
-"""A message in its envelope: the shard that it is about, or none if it is one of `NODE_KINDS`."""
+"""A message in its envelope: the shard that it is about; None for a message of `NODE_KINDS`."""
 
 
 class Lane(IntEnum):
-    """What keeps its order; one lane may overtake the other."""
+    """A sequence of messages that keeps its order; messages of one lane may overtake the other."""
 
     ORDERED = 0
-    """Everything but snapshots."""
+    """All messages except parts of snapshots."""
     BULK = 1
-    """Parts of snapshots, each understood by itself: beats and entries do not wait for them."""
+    """Parts of snapshots, which are independent of other messages; beats and entries do not wait
+    for them."""
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True, tag=0):
@@ -52,7 +55,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag=0):
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """A piece of the message that its lane is busy with."""
+    """A piece of the message that is being sent in a lane."""
 
     lane: Lane
     is_last: bool
@@ -60,13 +63,21 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Asks for a sign of life; *sent_at* by the sender's clock."""
+    """A request for a sign of life.
+
+    Attributes:
+        sent_at: The time of the request by the sender's clock.
+    """
 
     sent_at: CheckedInstant
 
 
 class Pong(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """The answer, with what the ping said."""
+    """The answer to a ping.
+
+    Attributes:
+        sent_at: The same as in the ping.
+    """
 
     sent_at: CheckedInstant
 
@@ -79,7 +90,7 @@ _items: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(Item)
 
 
 class Garbage(Exception):
-    """What came over a link is not what a node of this cluster sends."""
+    """Data received over a link are not what a node of this cluster sends."""
 
 
 def encode(frame: Chunk | Ping | Pong) -> bytes:
@@ -88,21 +99,21 @@ def encode(frame: Chunk | Ping | Pong) -> bytes:
 
 
 def encode_item(shard: ShardId | None, message: Sent) -> bytes:
-    """Return the bytes of a message, as they stand in a batch."""
+    """Return the bytes of a message in the form of an item of a batch."""
     return _encoder.encode((shard, message))
 
 
 def batch_of(items: list[bytes]) -> bytes:
-    """Return the frame of messages that are encoded already, fewer than 2^16."""
-    # Header of a batch, then of a list of so many: joined, so that nothing is encoded twice.
+    """Return the frame of a batch of encoded messages, which must be fewer than 2^16."""
+    # The headers of a batch and of its list are written here, so that nothing is encoded twice.
     return b"".join((b"\x92\x00\xdc", len(items).to_bytes(2, "big"), *items))
 
 
 def decode(frame: bytes) -> Frame:
-    """Return what a frame says.
+    """Return the decoded frame.
 
     Raises:
-        Garbage: It is none.
+        Garbage: The bytes are not a valid frame.
     """
     try:
         return _frames.decode(frame)
@@ -111,10 +122,10 @@ def decode(frame: bytes) -> Frame:
 
 
 def decode_item(item: bytes | bytearray) -> Item:
-    """Return the message that came in chunks.
+    """Return the message that was received in chunks.
 
     Raises:
-        Garbage: It is none.
+        Garbage: The bytes are not a valid message.
     """
     try:
         return _items.decode(item)
@@ -123,10 +134,10 @@ def decode_item(item: bytes | bytearray) -> Item:
 
 
 def check_envelope(shard: ShardId | None, message: Sent) -> None:
-    """Check that a message is about a shard, or about none, as its kind demands.
+    """Check that a message names a shard if and only if its kind requires one.
 
     Raises:
-        Garbage: It is not.
+        Garbage: The message lacks a required shard, or names one that its kind does not have.
     """
     if (shard is None) != (type(message) in NODE_KINDS):
         about = "no shard" if shard is None else f"shard {shard}"
@@ -134,10 +145,10 @@ def check_envelope(shard: ShardId | None, message: Sent) -> None:
 
 
 class Partials:
-    """The bytes of incomplete messages, over all links of a node.
+    """The count of bytes of incomplete messages, over all links of a node.
 
     Attributes:
-        size: Their number.
+        size: The number of bytes.
     """
 
     def __init__(self) -> None:
@@ -147,7 +158,7 @@ class Partials:
         """Count *size* more bytes.
 
         Raises:
-            Garbage: There is no room for them.
+            Garbage: The number of bytes would exceed the limit.
         """
         if self.size + size > PARTIAL_BYTES_MAX:
             raise Garbage(
@@ -157,10 +168,10 @@ class Partials:
 
 
 class Joining:
-    """Joins the chunks of one link's messages.
+    """The joining of the chunks of one link's messages.
 
     Args:
-        partials: Of all links.
+        partials: The count of bytes of incomplete messages, over all links.
     """
 
     def __init__(self, partials: Partials) -> None:
@@ -168,10 +179,11 @@ class Joining:
         self._begun = {lane: bytearray() for lane in Lane}
 
     def add(self, chunk: Chunk) -> Item | None:
-        """Return the message that *chunk* completes, if it does.
+        """Add a chunk; return the message that it completes, or None.
 
         Raises:
-            Garbage: It would be too long, or is none, or there is no room for it.
+            Garbage: The message is too long or invalid, or the incomplete messages of all links
+                would have too many bytes.
         """
         begun = self._begun[chunk.lane]
         if len(begun) + len(chunk.piece) > MESSAGE_BYTES_MAX:
@@ -184,7 +196,7 @@ class Joining:
         return decode_item(begun)
 
     def close(self) -> None:
-        """Drop what is incomplete: the link has ended."""
+        """Drop incomplete messages, because the link has ended."""
         for lane in Lane:
             self._drop(lane)
 

@@ -1,8 +1,9 @@
-"""Handshake over a connection, from each of its ends (`rota.node.links.handshake_messages`).
+"""Handshake over a connection, at both of its ends (`rota.node.links.handshake_messages`).
 
-The dialler proves itself first, so the answerer's proof goes to members only. Each word has its own
-time limit. If one end fails between two words, the other loses at most this time: there is no link
-before the last word, and the dialler tries again.
+The messages of a handshake are called words. The dialler proves its identity first, so the
+answerer's proof is sent to members only. Each word has its own time limit. If one end fails between
+two words, the other end loses at most this time: there is no link before the last word, and the
+dialler tries again.
 """
 
 import asyncio
@@ -41,18 +42,18 @@ from rota.node.links.identity_proof import (
 W = TypeVar("W", Hello, HelloResponse, Proof)
 
 WORD_S = 3.0
-"""For each word of the other end."""
+"""The time limit of each word of the other end."""
 
 
 class Socket(Protocol):
-    """The part of a WebSocket that both of its ends have."""
+    """The methods of a WebSocket that both of its ends have."""
 
     def receive(self, timeout: float | None = None) -> Awaitable[aiohttp.WSMessage]:
         """Return the next message."""
         ...
 
     def send_bytes(self, data: bytes) -> Awaitable[None]:
-        """Send a message; waits while the other end does not take what was sent before."""
+        """Send a message; wait while the other end does not receive earlier messages."""
         ...
 
     def close(self, *, code: int = 1000, message: bytes = b"") -> Awaitable[bool]:
@@ -61,11 +62,12 @@ class Socket(Protocol):
 
 
 class Peer(NamedTuple):
-    """The node at the other end, proven.
+    """The node at the other end, whose identity is proven.
 
     Attributes:
-        life: Of its process.
-        version: Of the wire protocol on this link.
+        node_id: The node.
+        life: The life of the node's process.
+        version: The version of the wire protocol on this link.
     """
 
     node_id: NodeId
@@ -74,11 +76,11 @@ class Peer(NamedTuple):
 
 
 async def dial(socket: Socket, ours: PeerCredentials, member: Member, nonce: bytes) -> Peer:
-    """Agree with *member*, at whose address *socket* was opened.
+    """Complete the handshake as the dialler of *member*, at whose address *socket* was opened.
 
     Raises:
-        NotWelcome: One of the two refuses. The caller closes the connection: after its proof the
-            answerer takes the link to exist, and reads no refusal.
+        NotWelcome: One of the two nodes refuses the link. The caller closes the connection; after
+            its proof, the answerer regards the link as established and reads no refusal.
     """
     hello = encode(
         Hello(
@@ -101,8 +103,8 @@ async def dial(socket: Socket, ours: PeerCredentials, member: Member, nonce: byt
     _, proof = await _receive(socket, Proof)
     if not is_proven(proof.mac, member, ours.cluster, role=ANSWERS, words=words):
         raise NotProven(
-            f"the process at the address of {member.node_id} has not proven to be that node: it is "
-            "another process, or it has just started and its new record has not arrived yet"
+            f"the process at the address of {member.node_id} has not proven that it is that node: "
+            "it is another process, or it has just started and its new record has not arrived yet"
         )
     version = common_version(SPOKEN, answer.versions)
     return Peer(member.node_id, answer.life, version)
@@ -114,30 +116,30 @@ async def answer(
     member_of: Callable[[NodeId], Member | None],
     nonce: bytes,
 ) -> Peer:
-    """Agree with the node that opened *socket*.
+    """Complete the handshake with the node that opened *socket*.
 
     Args:
         socket: The connection.
-        ours: This process.
-        member_of: Returns the record of a node; None if there is none, or this node may not have
+        ours: The identity of this process.
+        member_of: Returns the record of a node; None if there is none, or if this node may not have
             links yet.
-        nonce: Random.
+        nonce: Random bytes for this connection.
 
     Raises:
-        NotWelcome: One of the two refuses.
+        NotWelcome: One of the two nodes refuses the link.
     """
     greeted, theirs = await _receive(socket, Hello)
     answer = encode(HelloResponse(versions=SPOKEN, life=ours.life, nonce=nonce))
     await _send(socket, answer)
     words = FirstWords(greeted, answer)
     _, proof = await _receive(socket, Proof)
-    member = member_of(theirs.node_id)  # Only now: it may have arrived meanwhile.
+    member = member_of(theirs.node_id)  # Read late, since it may have arrived in between.
     if member is None:
-        raise NotProven(f"{theirs.node_id!r} has no record here that is current")
+        raise NotProven(f"this node has no current record of {theirs.node_id!r}")
     if not is_proven(proof.mac, member, ours.cluster, role=DIALS, words=words):
         raise NotProven(
-            f"{theirs.node_id!r} has not proven to be the process and the data directory of its "
-            "record: it is another one, of another cluster perhaps, or has just started"
+            f"{theirs.node_id!r} has not proven that it has the process and the data directory of "
+            "its record: it is another node, perhaps of another cluster, or has just started"
         )
     _check_wanted(ours, theirs)
     version = common_version(SPOKEN, theirs.versions)
@@ -146,41 +148,41 @@ async def answer(
 
 
 async def refuse(socket: Socket, error: NotWelcome) -> None:
-    """Send the reason for the other end."""
+    """Send the reason of a refusal to the other end."""
     await _send(socket, encode(Refusal(reason=error.sent_reason)))
 
 
 def _check_wanted(ours: PeerCredentials, theirs: Hello) -> None:
     if theirs.wants != ours.node_id:
         raise NotWelcome(
-            f"{theirs.node_id} looks for {theirs.wants}, and this is {ours.node_id}: the address "
-            f"in the record of {theirs.wants} is not its own"
+            f"{theirs.node_id} wants {theirs.wants}, but this is {ours.node_id}: the address in "
+            f"the record of {theirs.wants} is not its own; check its peer_advertise"
         )
     if not dials(theirs.node_id, ours.node_id):
         raise NotWelcome(f"{ours.node_id} dials {theirs.node_id}, never the reverse")
 
 
 async def _receive(socket: Socket, kind: type[W]) -> tuple[bytes, W]:
-    """Return the next word of the other end, as it came and decoded.
+    """Return the next word of the other end, as bytes and decoded.
 
     Raises:
-        NotWelcome: It refuses.
+        NotWelcome: The other end refuses the link.
         NoCommonVersion: The word is of a version that this node does not support.
-        NotProven: It sends nothing, or something else.
+        NotProven: The other end sends nothing in time, or something else.
     """
     try:
         async with asyncio.timeout(WORD_S):
             came = await socket.receive()
     except TimeoutError as error:
-        raise NotProven(f"nothing came for {WORD_S} s") from error
+        raise NotProven(f"nothing was received for {WORD_S} s") from error
     if came.type is not aiohttp.WSMsgType.BINARY:
-        raise NotProven("it closed the connection before it had proven who it is")
-    data = bytes(cast("bytes", came.data))  # what a binary message holds
+        raise NotProven("the other end closed the connection before it had proven its identity")
+    data = bytes(cast("bytes", came.data))  # A binary message contains bytes.
     if kind is not Proof:
         check_versions(data)
     word = decode(data)
     if not isinstance(word, kind):
-        raise NotProven(f"it sent {type(word).__name__} in the place of {kind.__name__}")
+        raise NotProven(f"the other end sent {type(word).__name__} instead of {kind.__name__}")
     return data, word
 
 

@@ -6,13 +6,13 @@
       Proof   ------------------------->          checked against the dialler's record
               <------------------------- Proof    checked against the answerer's record
 
-Either may send a `Refusal` in place of its next word. To an end that has not proven who it is, a
-refusal names no cluster, no data directory and no node.
+Either end may send a `Refusal` in place of its next word. A refusal to an end that has not proven
+its identity names no cluster, no data directory and no node.
 
-A version is a number of the wire protocol. Every release supports its own and the one before, and
-each link uses the highest that both support, so N and N + 1 run in one cluster. What a version
-adds is sent only over links of that version. Fields may be added to any message: a receiver
-ignores those that it does not know.
+A version is a number of the wire protocol. Every release supports its own version and the version
+before, and each link uses the highest version that both nodes support, so nodes of the versions N
+and N + 1 run in one cluster. The additions of a version are sent only over links of that version or
+a later one. Fields may be added to any message: a receiver ignores fields that it does not have.
 
 Each end reads the versions in the first word of the other before the rest of the word, whose form
 may be that of another version. The field `versions` is therefore the same in every version.
@@ -27,7 +27,7 @@ from rota.core.model.ids import NodeId
 from rota.node.links.identity_proof import NONCE_BYTES
 
 WORD_BYTES_MAX = 1_024
-"""Of any word of the handshake; a `Hello` of two ids as long as they may be has 500 bytes."""
+"""The largest word of the handshake; a `Hello` with two ids of maximum length has 500 bytes."""
 ID_LENGTH_MAX = 128
 REASON_LENGTH_MAX = 500
 
@@ -37,24 +37,26 @@ _Nonce = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_
 
 
 class Versions(NamedTuple):
-    """The versions of the wire protocol that a node supports, both included."""
+    """The versions of the wire protocol that a node supports, from the oldest to the newest."""
 
     oldest: _Version
     newest: _Version
 
 
 SPOKEN = Versions(oldest=3, newest=3)
-"""Version 1 had first words without a proof; version 2 a shard in the envelope of every message."""
+"""The versions that this node supports. In version 1, first words had no proof; in version 2, the
+envelope of every message named a shard."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """First word of the dialler.
 
     Attributes:
+        versions: The versions that the dialler supports.
         node_id: The dialler.
         wants: The node that it dialled.
-        life: Of its process (`rota.node.peers.death_proof`).
-        nonce: Random, for this connection.
+        life: The life of the dialler's process (`rota.node.peers.death_proof`).
+        nonce: Random bytes for this connection.
     """
 
     versions: Versions
@@ -88,7 +90,7 @@ Word = Hello | HelloResponse | Proof | Refusal
 
 
 class NotWelcome(Exception):
-    """There is no link; ``str`` gives the reason, for this node's log.
+    """The link is refused by one of the two ends; ``str`` is the reason for this node's log.
 
     Attributes:
         sent_reason: The reason that is sent to the other end.
@@ -106,10 +108,10 @@ class NoCommonVersion(NotWelcome):
     def __init__(self, ours: Versions, theirs: Versions) -> None:
         advice = "upgrade one release at a time"
         super().__init__(
-            f"it supports versions {theirs.oldest} to {theirs.newest} of the wire protocol, and "
-            f"this node {ours.oldest} to {ours.newest}: {advice}",
-            f"it supports versions {ours.oldest} to {ours.newest} of the wire protocol, and the "
-            f"refused node {theirs.oldest} to {theirs.newest}: {advice}",
+            f"the other node supports versions {theirs.oldest} to {theirs.newest} of the wire "
+            f"protocol, and this node {ours.oldest} to {ours.newest}: {advice}",
+            f"the refusing node supports versions {ours.oldest} to {ours.newest} of the wire "
+            f"protocol, and the refused node {theirs.oldest} to {theirs.newest}: {advice}",
         )
 
 
@@ -119,8 +121,8 @@ class NotProven(NotWelcome):
     def __init__(self, reason: str) -> None:
         super().__init__(
             reason,
-            "not accepted: only members with a current record at the coordinator are. A node that "
-            "has just started dials again until its record has arrived",
+            "the connection is not accepted: the node needs a current record at the coordinator. A "
+            "node that has just started dials again until its record has arrived",
         )
 
 
@@ -140,30 +142,30 @@ def encode(word: Word) -> bytes:
 
 
 def decode(word: bytes) -> Hello | HelloResponse | Proof:
-    """Return what the other end sent.
+    """Return the word that the other end sent.
 
     Raises:
-        NotWelcome: It refuses.
-        NotProven: It is no node.
+        NotWelcome: The other end refuses the link.
+        NotProven: The bytes are not a word of the handshake.
     """
     if len(word) > WORD_BYTES_MAX:
         raise NotProven(f"a word of the handshake has {len(word)} bytes")
     try:
         found = _decoder.decode(word)
     except UNDECODABLE as error:
-        raise NotProven(f"it does not speak the protocol of nodes ({error})") from error
+        raise NotProven(f"the other end does not use the protocol of nodes ({error})") from error
     if isinstance(found, Refusal):
-        raise NotWelcome(f"it refuses: {found.reason}")
+        raise NotWelcome(f"the other end refuses: {found.reason}")
     return found
 
 
 def check_versions(word: bytes) -> None:
     """Check the versions in the first word of the other end, whatever the rest of the word is.
 
-    A word without versions passes: it is a refusal, or `decode` refuses it.
+    A word without versions is accepted here: it is a refusal, or `decode` rejects it.
 
     Raises:
-        NoCommonVersion: This node supports none of them.
+        NoCommonVersion: This node supports none of the versions.
     """
     if len(word) > WORD_BYTES_MAX:
         return
@@ -191,5 +193,5 @@ def common_version(ours: Versions, theirs: Versions) -> int:
 
 
 def dials(node_id: NodeId, other: NodeId) -> bool:
-    """Return True if *node_id* is the one of the two that dials: so they never both do."""
+    """Return True if *node_id* dials *other*; of two nodes, only one dials the other."""
     return node_id < other

@@ -1,4 +1,4 @@
-"""Member records of the other nodes, as far as links use them."""
+"""Member records of the other nodes, for the use of links."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ class KnownPeer:
     """Another member.
 
     Attributes:
-        member: Its record.
-        has_news: Set when its record has changed since it was last dialled.
+        member: The record of the member.
+        has_news: Set when the record has changed since the member was last dialled.
     """
 
     member: Member
@@ -36,7 +36,7 @@ class KnownPeers:
     Attributes:
         by_id: The other members by their ids.
         has_changed: Set when a member was added or removed.
-        is_on_record: Set once a view had this process's own record.
+        is_on_record: Set once the members included the record of this process.
     """
 
     def __init__(self, ours: PeerCredentials) -> None:
@@ -64,6 +64,6 @@ class KnownPeers:
                 peer.change(member)
 
     def member_of(self, node_id: NodeId) -> Member | None:
-        """Return the record of a node that may have a link now, if there is one."""
+        """Return the record of a node that may have a link now; None if there is none."""
         peer = self.by_id.get(node_id)
         return peer.member if peer and self.is_on_record.is_set() else None

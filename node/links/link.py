@@ -1,8 +1,8 @@
 """Connection to one peer, from the handshake to its end.
 
-Three tasks run side by side, and all end with the first: one reads frames, one writes the messages
-that wait in the outbox, one sends pings. Messages under way at the end are lost and never sent
-again, so none arrives twice.
+Three asyncio tasks run concurrently: one reads frames, one writes the messages in the send queue,
+and one sends pings. When one of them ends, all end. Messages under way at the end of a link are
+lost and never sent again, so no message arrives twice.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ from rota.node.system.sampled_log import SampledLog
 
 PING_S = 1.0
 SILENT_S = 4.0
-"""A link is replaced after so long without a frame of the peer: TCP would retry for minutes, and
-after a partition continue only at the end of its own, ever longer, pause."""
+"""The time without a frame of the peer after which a link is replaced. TCP would retry for minutes,
+and would continue after a partition only at the end of its own pause, which grows."""
 CLOSE_S = 0.5
-"""Time limit of an orderly end."""
+"""The time limit of an orderly end."""
 SOCKET_BYTES_MAX = FRAME_BYTES_MAX + 1_024
 """The largest WebSocket message that is accepted."""
 
@@ -50,12 +50,12 @@ class Link:
 
     Args:
         socket: The connection.
-        peer: The node at its other end.
-        shard_count: Of the cluster.
-        partials: Of all links of this node.
-        garbage_log: Gets a line if the link ends because of what the peer sent.
-        clock: Measures round trips.
-        metrics: Where it is counted.
+        peer: The node at the other end of the connection.
+        shard_count: The number of shards of the cluster.
+        partials: The count of bytes of incomplete messages, over all links of this node.
+        garbage_log: Gets a line if the link ends because the peer sent garbage.
+        clock: The clock that measures round trips.
+        metrics: Count the frames, and measure the round trips.
     """
 
     def __init__(
@@ -82,22 +82,22 @@ class Link:
 
     @property
     def waiting(self) -> int:
-        """Bytes of messages that wait to be sent."""
+        """The number of bytes of messages that wait to be sent."""
         return self._outbox.size
 
     def send(self, shard: ShardId | None, message: Sent) -> bool:
-        """Have a message sent with all others of this turn; False: there is no room for it."""
+        """Queue a message to be sent; return False if the queue has no room for it."""
         return self._outbox.put(shard, message)
 
     def give_up(self) -> None:
-        """End it soon: another connection has taken its place, or the peer is gone."""
+        """End the link soon, because it was replaced, the peer is gone, or this node stops."""
         self._is_given_up.set()
 
     async def run(self, deliver: OnMessage) -> str:
-        """Speak until the connection ends, and return why it did.
+        """Exchange messages until the connection ends; return the reason of its end.
 
         Args:
-            deliver: Called with each message that comes.
+            deliver: Called with each received message.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -108,7 +108,7 @@ class Link:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in tasks:
                     task.cancel()
-        finally:  # Also when we stop.
+        finally:  # Also if this method is cancelled.
             self._joining.close()
             with suppress(TimeoutError, OSError, aiohttp.ClientError):
                 async with asyncio.timeout(CLOSE_S):
@@ -129,15 +129,15 @@ class Link:
             except Garbage as garbage:
                 self._metrics.garbage()
                 self._garbage_log.write(peer=self.peer.node_id, reason=str(garbage))
-                return f"the peer sends garbage: {garbage}"
+                return f"the peer sent garbage: {garbage}"
             for shard, message in items:
                 deliver(shard, self.peer.node_id, message)
 
     def _understand(self, frame: Frame) -> list[Item]:
-        """Return the messages that *frame* brings; answer it, if it is none of ours to deliver.
+        """Return the messages that *frame* completes; answer a ping, and measure a pong.
 
         Raises:
-            Garbage: It is not what a node of this cluster sends.
+            Garbage: The frame is not one that a node of this cluster sends.
         """
         match frame:
             case Batch(items=items):
@@ -165,7 +165,7 @@ class Link:
             await self._outbox.wait()
             while frame := self._outbox.next_frame():
                 try:
-                    # While the peer does not take it this waits, and the outbox fills and drops.
+                    # This waits while the peer does not receive; then the queue fills, and drops.
                     await self._socket.send_bytes(frame)
                 except (ConnectionError, aiohttp.ClientError) as error:
                     return f"the connection broke: {error}"
@@ -176,7 +176,7 @@ class Link:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PING_S):
                     await self._is_given_up.wait()
-                    return "it was given up"
+                    return "this node gave up the link"
             now = self._clock.elapsed()
             if now - self._heard_at > SILENT_S * SECOND:
                 return f"nothing was received for {SILENT_S} s"
@@ -187,5 +187,5 @@ def _why_ended(came: aiohttp.WSMessage) -> str:
     if came.type is aiohttp.WSMsgType.ERROR:
         return f"the connection broke: {came.data}"
     if came.type is aiohttp.WSMsgType.TEXT:
-        return "the peer sends garbage: text"
-    return "the peer closed it"
+        return "the peer sent garbage: text"
+    return "the peer closed the connection"

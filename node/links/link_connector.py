@@ -31,23 +31,27 @@ log = logging.getLogger(__name__)
 
 CONNECT_S = 3.0
 HANDSHAKE_BYTES_MAX = 4 << 10
-"""Limit after the request: two words with their framing."""
+"""The most bytes after the request: two words with their framing."""
 NODE_ID_SHOWN_MAX = 64
-"""Characters of a node's id in the log while the id is unproven."""
+"""The most characters of an unproven node id in the log."""
 PAUSE_S = 0.05
 PAUSE_S_MAX = 1.0
-"""Longest pause before a node is dialled again; a change of its record ends the pause at once."""
+"""The longest pause before a node is dialled again; a change of its record ends the pause at
+once."""
 SHORT_PAUSES = 16
-"""Number of pauses of the shortest length: nodes that were all restarted are soon linked."""
+"""The number of pauses of the shortest length, so that nodes that all restarted are soon linked."""
 STEADY_S = 5.0
-"""After a link that lasted so long the pauses begin again with the shortest."""
+"""The duration of a link after which the pauses begin again with the shortest one."""
 
 
 class LinkReceiver(Protocol):
-    """Receiver of what links deliver (`rota.node.runtime.message_router.MessageRouter`)."""
+    """Receiver of the messages and events of links.
+
+    The implementation is `rota.node.runtime.message_router.MessageRouter`.
+    """
 
     def receive(self, number: ShardId | None, sender: NodeId, message: Sent, /) -> None:
-        """Handle a message of another node, about a shard or about none."""
+        """Handle a message of another node, about the shard *number* or about no shard."""
         ...
 
     def linked(self, node_id: NodeId, /) -> None:
@@ -62,13 +66,13 @@ class LinkReceiver(Protocol):
         Args:
             node_id: The node.
             session: The last session of the process.
-            left: The attempts that its warden still holds; None if unknown.
+            left: The attempts that the node's warden still holds; None if unknown.
         """
         ...
 
 
 class LinkConnector:
-    """Dials and accepts links.
+    """The part of a node that dials and accepts links.
 
     Args:
         ours: The identity of this process.
@@ -129,7 +133,7 @@ class LinkConnector:
 
     async def _keep_dialling(self, peer: KnownPeer) -> None:
         failures, logged = 0, ""
-        # Before that the others lack the key by which this process proves itself.
+        # Before that, the other nodes lack the key with which this process proves its identity.
         await self._known.is_on_record.wait()
         while True:
             peer.has_news.clear()
@@ -139,8 +143,8 @@ class LinkConnector:
                 logged = ""
             except (NotWelcome, aiohttp.ClientError, OSError, UnicodeError) as error:
                 # UnicodeError: the other node advertises an address that is not a valid name.
-                why = str(error) or f"it does not answer within {CONNECT_S} s"
-                if why != logged:  # While a node is down, the reason repeats every second.
+                why = str(error) or f"the node did not answer within {CONNECT_S} s"
+                if why != logged:  # While a node is down, the same error occurs every second.
                     where = {"peer": member.node_id, "address": member.peer_address}
                     log.warning("peer not reached", extra={**where, "reason": why})
                 logged = why
@@ -155,8 +159,8 @@ class LinkConnector:
         """Connect to a peer and complete the handshake.
 
         Raises:
-            NotWelcome: One of the two refuses.
-            ClientError, OSError: There is no connection to it.
+            NotWelcome: One of the two nodes refuses the link.
+            ClientError, OSError: The peer cannot be reached.
         """
         async with asyncio.timeout(CONNECT_S):
             socket = await self._session.ws_connect(
@@ -164,7 +168,7 @@ class LinkConnector:
             )
         try:
             return _Agreed(socket, await dial(socket, self._ours, member, self._nonce()))
-        except BaseException:  # Also when this node stops: nothing else has the socket yet.
+        except BaseException:  # Also if this is cancelled, since no other code has the socket yet.
             await _hang_up(socket)
             raise
 
@@ -183,10 +187,10 @@ class LinkConnector:
                 self._port.admit(request)
                 await self._speak(socket, peer)
         except (aiohttp.ClientError, ConnectionError) as error:
-            # It gave up waiting for this node, which was paused, and dials again.
+            # The peer gave up waiting for this node, which was paused, and dials again.
             log.info("peer hung up", extra={"address": request.remote, "reason": str(error)})
             if not socket.prepared:
-                # Not received; but returning an unprepared socket is an error.
+                # The peer does not receive this, but returning an unprepared socket is an error.
                 return web.Response(status=400)
         return socket
 
@@ -206,14 +210,14 @@ class LinkConnector:
     # -- proofs of death ------------------------------------------------------------------------
 
     async def accept_death(self, request: web.Request) -> web.Response:
-        """Accept that a process has ended if the request has the secret of the process (note 2)."""
+        """Accept the proof that a process has ended, if it has the process's secret (note 2)."""
         try:
             news, left = death_proof.decode(await request.read())
         except UNDECODABLE as error:
             return web.Response(status=400, text=f"not a proof of death: {error}\n")
         is_ours, life = news.cluster == self._ours.cluster, death_proof.life_of(news.secret)
         if not is_ours or not self._table.has_had(news.node_id, life):
-            # This process had no link to that one, so it has promised it nothing.
+            # This process had no link to that process, so it has made no promises to it.
             peer = ascii(news.node_id[:NODE_ID_SHOWN_MAX])
             self._port.refused("unproven", request.remote, f"the death of {peer} is not proven")
             return web.Response(status=403, text="that process had no link to this one\n")
@@ -242,12 +246,12 @@ def pause_s(failures: int, draw: int) -> float:
     """Return the pause before a peer is dialled again, in seconds.
 
     Args:
-        failures: Consecutive failures to dial it.
-        draw: 64 random bits.
+        failures: The number of consecutive failures to dial the peer.
+        draw: A random number of 64 bits.
     """
     doublings = min(max(0, failures - SHORT_PAUSES), 10)
     longest = min(PAUSE_S * (1 << doublings), PAUSE_S_MAX)
-    # Up to half of it random, so that the others do not all dial a restarted node at once.
+    # Up to half of the pause is random, so that not all nodes dial a restarted node at once.
     return longest * (1 - draw / (1 << 65))
 
 

@@ -1,8 +1,8 @@
-"""Links of a node to all others: dialled, accepted, and replaced.
+"""Links of a node to all other nodes: dialled, accepted, and replaced.
 
-Of two nodes the one with the lower id dials, so a pair never has two links with equal rights. A
-node that dials again has lost its link, whatever the state of the other end. Addresses are those in
-the member records at the coordinator.
+Of two nodes, the one with the lower id dials, so a pair never has two links that compete. If a node
+dials again, it has lost its link, so the new link replaces the old one even if the other end still
+regards that one as intact. Addresses are those in the member records at the coordinator.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Links:
 
     @property
     def stranger_count(self) -> int:
-        """Connections to the peer port that are not links (yet)."""
+        """The number of connections to the peer port that are not links, or not yet."""
         return self._port.stranger_count
 
     def watched(self, node_id: NodeId, on_lost: Callable[[], None]) -> AbstractContextManager[None]:
@@ -80,7 +80,7 @@ class Links:
         return self._table.watched(node_id, on_lost)
 
     def send(self, receiver: NodeId, shard: ShardId | None, message: Sent) -> None:
-        """Send a message with the others of this turn; drop it without a link or without room."""
+        """Queue a message to be sent; drop it if there is no link, or no room in the queue."""
         link = self._table.of(receiver)
         if link is None:
             self._metrics.dropped("no_link")
@@ -95,17 +95,17 @@ class Links:
 
     @asynccontextmanager
     async def running(self, host: str, port: int, receiver: LinkReceiver) -> AsyncGenerator[int]:
-        """Listen on an address and keep links while the body runs; gives the port.
+        """Listen on an address and keep links while the body runs; yield the port.
 
         There are no links before the first `set_members`, so *receiver* is not called before it.
 
         Args:
             host: The address to listen on.
-            port: The port to listen on; 0: any free one.
+            port: The port to listen on; 0 for any free port.
             receiver: Handles the messages, new links and proofs of death.
 
         Raises:
-            OSError: The address cannot be listened on.
+            OSError: The node cannot listen on the address.
         """
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0), auto_decompress=False
@@ -147,7 +147,7 @@ class Links:
         )
 
     async def _report(self) -> None:
-        """Report lines about garbage that were left out of the log, until cancelled."""
+        """Log the number of omitted lines about garbage periodically, until cancelled."""
         while True:
             await asyncio.sleep(REPORT_S)
             self._garbage_log.report()

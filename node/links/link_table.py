@@ -1,4 +1,4 @@
-"""Table of the links of a node, and of the processes that had one."""
+"""Table of the links of a node, and of the processes that had a link to it."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator
@@ -8,7 +8,7 @@ from rota.core.model.ids import NodeId
 from rota.node.links.link import Link
 
 LIVES_MAX = 4
-"""Recorded processes of one node; promises to earlier ones ended long ago."""
+"""The most recorded processes of one node; promises to earlier processes ended long ago."""
 
 
 class LinkTable:
@@ -26,15 +26,15 @@ class LinkTable:
 
     @property
     def waiting(self) -> int:
-        """Bytes of messages that wait to be sent."""
+        """The number of bytes of messages that wait to be sent."""
         return sum(link.waiting for link in self._links.values())
 
     def of(self, node_id: NodeId) -> Link | None:
-        """Return the link to a node, if there is one."""
+        """Return the link to a node; None if there is none."""
         return self._links.get(node_id)
 
     def has_had(self, node_id: NodeId, life: str) -> bool:
-        """Return True if one of the last processes of a node that had a link was *life*."""
+        """Return True if *life* is that of one of a node's last processes that had a link."""
         return life in self._lives.get(node_id, ())
 
     def add(self, node_id: NodeId, link: Link, life: str) -> None:

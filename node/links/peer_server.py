@@ -1,8 +1,9 @@
-"""The HTTP server on the peer port: which requests are considered at all, and how many.
+"""The HTTP server on the peer port, and the refusal of requests that no node or warden sends.
 
-Nodes and wardens send two kinds of request here, without a browser and without compression. What
-looks like a browser's is refused before its body, or an upgrade, is looked at: a web page must not
-reach this port. What is refused is counted, and logged within a limit.
+Nodes and wardens send two kinds of requests here, neither by a browser nor with compression. A
+request that looks like one of a browser is refused before its body or an upgrade is processed,
+since a web page must not be able to use this port. Refusals are counted, and logged at a limited
+rate.
 """
 
 import asyncio
@@ -24,11 +25,11 @@ log = logging.getLogger(__name__)
 
 PATH = "/peer"
 BROWSERS_OWN = "sec-fetch-"
-"""Every current browser sends such headers, and no page can prevent or forge them."""
+"""The beginning of headers that every current browser sends and no page can suppress or forge."""
 SERVER = {"Server": "rota"}
-"""In every answer: without it aiohttp sends its version, and that of Python."""
+"""A header of every response; otherwise aiohttp sends its own version and that of Python."""
 REPORT_S = 10.0
-"""How often lines left out of the log are reported."""
+"""The period of reports of the number of log lines that were omitted."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -38,8 +39,8 @@ class PeerPort:
     """The server on the peer port.
 
     Args:
-        clock: Limits the log.
-        metrics: Counts refusals.
+        clock: The clock by which the number of log lines is limited.
+        metrics: Count refusals.
     """
 
     def __init__(self, *, clock: Clock, metrics: LinkMetrics) -> None:
@@ -51,22 +52,23 @@ class PeerPort:
     async def listening(
         self, host: str, port: int, accept: Handler, accept_death: Handler
     ) -> AsyncGenerator[int]:
-        """Listen on an address; gives the port, which matters where it was 0.
+        """Listen on an address while the body runs; yield the port.
 
         Args:
             host: The address to listen on.
-            port: The port to listen on; 0: any free one.
+            port: The port to listen on; 0 for any free port.
             accept: Handles a request for a link.
             accept_death: Handles the proof that a process has ended.
 
         Raises:
-            OSError: The address cannot be listened on.
+            OSError: The node cannot listen on the address.
         """
         app = web.Application(middlewares=[self._guard], client_max_size=death_proof.BYTES_MAX)
         app.router.add_get(PATH, accept)
         app.router.add_post(death_proof.PATH, accept_death)
         app.on_response_prepare.append(_add_headers)
-        # A client that hangs up cancels nothing: each link notices its end by itself, and logs it.
+        # A client that hangs up cancels no handler: each link detects its end by itself, and logs
+        # it.
         runner = web.AppRunner(app, shutdown_timeout=CLOSE_S)
         await runner.setup()
         try:
@@ -84,30 +86,31 @@ class PeerPort:
 
     @property
     def stranger_count(self) -> int:
-        """Connections that are no links, or not yet."""
+        """The number of connections that are not links, or not yet."""
         return self._door.stranger_count
 
     async def report(self) -> None:
-        """Report lines left out of the log, until cancelled."""
+        """Log the number of omitted lines periodically, until cancelled."""
         while True:
             await asyncio.sleep(REPORT_S)
             self._log.report()
 
     def narrow(self, request: web.Request, byte_count: int) -> None:
-        """Let the other end send only *byte_count* bytes more before it is admitted."""
+        """Limit the other end to *byte_count* further bytes until it is admitted."""
         self._door.narrow(request.transport, byte_count)
 
     def admit(self, request: web.Request) -> None:
-        """Lift the limits on a connection: its other end is a member."""
+        """Lift the limits on a connection, whose other end is a member."""
         self._door.admit(request.transport)
 
     def refused(self, kind: str, address: str | None, reason: str) -> None:
-        """Count and log something that was refused."""
+        """Count and log a refusal."""
         self._metrics.refused(kind)
         self._log.write(address=address or "", reason=reason)
 
     def _limited(self, limit: str, address: str) -> None:
-        self.refused(limit, address, f"a connection that is no link yet reached a limit: {limit}")
+        reason = f"a connection that is not a link yet exceeded the limit of {limit}"
+        self.refused(limit, address, reason)
 
     def _without_expectations(self, handle: Handle) -> Handle:
         """Return a handler that refuses requests with an unknown ``Expect`` header.
@@ -118,8 +121,8 @@ class PeerPort:
         """
 
         async def refuse(request: web.BaseRequest) -> web.StreamResponse:
-            self.refused("malformed", request.remote, "its expectation is unknown")
-            return _refusal(417, "the only expectation that is known is 100-continue")
+            self.refused("malformed", request.remote, "the request has an unknown Expect header")
+            return _refusal(417, "the only supported value of Expect is 100-continue")
 
         def chosen(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
             expected = request.headers.get("Expect")
@@ -131,20 +134,21 @@ class PeerPort:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if any(name.lower().startswith((BROWSERS_OWN, "origin")) for name in request.headers):
-            self.refused("browser", request.remote, "a browser sent it")
+            self.refused("browser", request.remote, "a browser sent the request")
             return _refusal(403, "this port is for nodes, not for browsers")
         if "Content-Encoding" in request.headers:
-            self.refused("encoding", request.remote, "its body is compressed")
-            return _refusal(415, "compressed bodies are not accepted")
+            self.refused("encoding", request.remote, "the body of the request is compressed")
+            return _refusal(415, "compressed bodies are not accepted; send the body uncompressed")
         try:
             return await handler(request)
         except ConnectionError as error:
-            self._log.write(address=request.remote or "", reason=f"it broke off: {error}")
+            reason = f"the connection broke: {error}"
+            self._log.write(address=request.remote or "", reason=reason)
             raise
 
 
 class _Connection(web.RequestHandler):
-    """aiohttp's connection, with answers of this port to what is no request."""
+    """aiohttp's connection, with the responses of this port to invalid requests."""
 
     __slots__ = ("_refused",)
 
@@ -152,7 +156,7 @@ class _Connection(web.RequestHandler):
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]  # none; aiohttp accepts that
+            access_log=None,  # type: ignore[arg-type]  # aiohttp accepts None
             auto_decompress=False,
             logger=log,
         )
@@ -165,12 +169,12 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Return the answer to what is no request, or to one whose handler failed."""
+        """Return the response to an invalid request, or to one whose handler failed."""
         if isinstance(exc, ConnectionError):
             raise exc  # The other end has gone, which is no failure of this node.
         if status < 500:
-            self._refused("malformed", request.remote, (message or "no HTTP").partition("\n")[0])
-            return _refusal(status, "this is no HTTP request that can be read")
+            self._refused("malformed", request.remote, (message or "not HTTP").partition("\n")[0])
+            return _refusal(status, "the request is not valid HTTP")
         answer = super().handle_error(request, status, exc, message)
         answer.headers.update(SERVER)
         return answer

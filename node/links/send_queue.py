@@ -1,8 +1,8 @@
-"""What waits to be sent to one peer: bounded, and put into frames only when a frame can go.
+"""Queue of messages to one peer, with a limited size; frames are made only when one can be sent.
 
-Whatever is put in while the connection is busy goes with the next frame, so that the fuller it is,
-the more each frame carries. What finds no room is dropped: the protocol sends it again when it is
-still wanted, and by then most of it is not.
+Messages that are added while the connection is busy are sent with the next frame, so frames carry
+more messages if more messages wait. Messages without room are dropped: the protocol sends them
+again if they are still needed, and most of them no longer are.
 """
 
 import asyncio
@@ -25,17 +25,18 @@ from rota.node.links.frames import (
 from rota.node.peers.messages import Sent
 
 BYTES_MAX = 32 << 20
-"""What may wait; three seconds of a full 100 Mbit/s link, after which it is broken anyway."""
+"""The most bytes that may wait: three seconds of a full 100 Mbit/s link; a link that is blocked for
+longer soon counts as broken."""
 COUNT_MAX = 20_000
-"""Messages that may wait: with 16,384 shards, a beat for each."""
+"""The most messages that may wait: enough for a beat of each of 16,384 shards."""
 
 
 class SendQueue:
     """The messages that wait for one connection.
 
     Attributes:
-        count: How many wait.
-        size: Bytes that wait.
+        count: The number of messages that wait.
+        size: The number of bytes that wait.
     """
 
     def __init__(self) -> None:
@@ -43,15 +44,15 @@ class SendQueue:
         self.size = 0
         self._lanes: dict[Lane, deque[bytes]] = {lane: deque() for lane in Lane}
         self._sent_of: dict[Lane, int] = dict.fromkeys(Lane, 0)
-        """Bytes of a lane's first message that have gone in chunks already."""
+        """The number of bytes of each lane's first message that were already sent in chunks."""
         self._signs: deque[bytes] = deque()
         self._is_bulks_turn = False
         self._has_some = asyncio.Event()
 
     def put(self, shard: ShardId | None, message: Sent) -> bool:
-        """Have a message sent, or return False: there is no room for it."""
+        """Add a message; return False if there is no room for it."""
         item = encode_item(shard, message)
-        # Any one message finds room where nothing else waits.
+        # If no message waits, there is room for any one message.
         is_full = self.count >= COUNT_MAX or (self.count and self.size + len(item) > BYTES_MAX)
         if is_full or len(item) > MESSAGE_BYTES_MAX:
             return False
@@ -63,18 +64,19 @@ class SendQueue:
         return True
 
     def put_sign(self, frame: bytes) -> None:
-        """Have a ping or its answer sent, before all else."""
+        """Add a ping or a pong, which is sent before all messages."""
         self._signs.append(frame)
         self._has_some.set()
 
     async def wait(self) -> None:
-        """Return when there is something to send."""
+        """Return when there is a frame to send."""
         await self._has_some.wait()
 
     def next_frame(self) -> bytes | None:
-        """Take what one frame carries; None if nothing waits.
+        """Remove and return the content of the next frame; None if nothing waits.
 
-        Bulk has every other frame, if there is any, so that neither lane waits for the other's end.
+        If both lanes have messages, they take turns, so that neither lane waits for the end of the
+        other.
         """
         if self._signs:
             return self._signs.popleft()

@@ -111,7 +111,7 @@ def test_the_reason_of_a_refusal_is_cut_to_what_the_other_end_reads() -> None:
 
     word = handshake_messages.encode(handshake_messages.Refusal(reason=refusal.sent_reason))
 
-    with pytest.raises(NotWelcome, match="it refuses: xxx"):
+    with pytest.raises(NotWelcome, match="the other end refuses: xxx"):
         handshake_messages.decode(word)
 
 
@@ -184,7 +184,7 @@ def with_key(end: End, key: bytes) -> End:
     return end
 
 
-UNPROVEN = "'a' has not proven to be"
+UNPROVEN = "'a' has not proven that it has"
 STRANGERS = {
     "with all ids but a wrong key": Stranger(
         lambda: with_key(End(A), b"guessed".ljust(32)), UNPROVEN
@@ -192,8 +192,8 @@ STRANGERS = {
     "with an empty key": Stranger(lambda: with_key(End(A), b""), UNPROVEN),
     "of another cluster": Stranger(lambda: End(A, cluster="other"), UNPROVEN),
     "with another data directory": Stranger(lambda: End(A, store_id="a new one"), UNPROVEN),
-    "without a record": Stranger(lambda: End(NodeId("0")), "'0' has no record"),
-    "that calls itself like the node": Stranger(lambda: End(B), "'b' has no record"),
+    "without a record": Stranger(lambda: End(NodeId("0")), "no current record of '0'"),
+    "that calls itself like the node": Stranger(lambda: End(B), "no current record of 'b'"),
 }
 
 
@@ -265,7 +265,7 @@ class Odd:
 
 
 ODD = {
-    "looks for another node": Odd(lambda: a_hello(wants=C), "a looks for c, and this is b"),
+    "looks for another node": Odd(lambda: a_hello(wants=C), "a wants c, but this is b"),
     "is to be dialled": Odd(lambda: a_hello(node_id=C), "b dials c, never the reverse"),
 }
 
@@ -320,11 +320,11 @@ async def test_a_first_word_of_another_version_is_refused_for_the_version(
 
     with pytest.raises(NotWelcome) as refusal:
         handshake_messages.decode(answered)
-    assert f"it supports versions {ours} of" in str(refusal.value)
+    assert f"the refusing node supports versions {ours} of" in str(refusal.value)
     assert f"the refused node {theirs}: upgrade" in str(refusal.value)
     assert end.count("rota_peer_refused_total", reason="disagreed") == 1
     [logged] = [each for each in caplog.records if each.message == "peer refused"]
-    assert f"it supports versions {theirs} of" in vars(logged)["reason"]
+    assert f"the other node supports versions {theirs} of" in vars(logged)["reason"]
 
 
 async def test_a_dialler_refuses_an_answer_of_another_version_and_sends_the_reason(
@@ -353,7 +353,7 @@ async def test_a_dialler_refuses_an_answer_of_another_version_and_sends_the_reas
     with pytest.raises(NotWelcome, match="the refused node 1 to 1: upgrade one release at a time"):
         handshake_messages.decode(came[0])
     logged = next(each for each in caplog.records if each.message == "peer not reached")
-    assert "it supports versions 1 to 1 of the wire protocol" in vars(logged)["reason"]
+    assert "the other node supports versions 1 to 1 of the wire protocol" in vars(logged)["reason"]
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ async def test_an_impostor_at_a_members_address_gets_no_link(
         assert one.links.peers == ()
         assert one.linked_nodes == []
     [logged] = [each for each in caplog.records if each.message == "peer not reached"]
-    assert "has not proven to be that node" in vars(logged)["reason"]
+    assert "has not proven that it is that node" in vars(logged)["reason"]
 
 
 async def test_a_dialler_shows_an_impostor_no_more_than_the_two_node_ids() -> None:
@@ -450,7 +450,7 @@ async def test_the_operator_learns_whose_address_it_is(caplog: pytest.LogCapture
         await until(lambda: "peer not reached" in caplog.messages)
 
     [logged] = [each for each in caplog.records if each.message == "peer not reached"]
-    assert "a looks for b, and this is c" in vars(logged)["reason"]
+    assert "a wants b, but this is c" in vars(logged)["reason"]
 
 
 # -- records and lives -----------------------------------------------------------------------------

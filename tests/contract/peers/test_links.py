@@ -419,7 +419,7 @@ async def test_a_member_that_dialled_is_hung_up_on_when_it_is_none_any_more(
         await hung_up(socket)
     await until(lambda: end.links.peers == ())
 
-    assert "it was given up" in why_gone(caplog)
+    assert "this node gave up the link" in why_gone(caplog)
 
 
 async def test_a_record_of_an_earlier_life_is_not_the_own(end: End) -> None:
