@@ -42,7 +42,7 @@ class FallbackEffects:
         attempts: The attempts of this node.
         slot_table: The slots of this node.
         timers: The timers of this node.
-        clock: Of this node.
+        clock: The clock of this node.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class FallbackEffects:
         self._clock = clock
 
     def opened(self, fallback: Shard) -> None:
-        """Begin to act for a fallback shard; running attempts that are not here are lost."""
+        """Begin to act for a fallback shard; record attempts that do not run here as lost."""
         self._timers.forget(fallback.id)
         for execution_id, tasks in fallback.state.tasks.items():
             for task in tasks.values():
@@ -81,13 +81,13 @@ class FallbackEffects:
             outcome=Outcome.LOST,
             started_at=attempt.placed_at,
             finished_at=fallback.time(self._clock),
-            reason=f"node {self._node_id} ended while it ran",
+            reason=f"node {self._node_id} ended during the attempt",
         )
         command = FinishAttempt(attempt=key, token=attempt.token, ending=ending)
         self._fallback_shards.submit(fallback, command)
 
     def unreadable(self, fallback: Shard) -> None:
-        """Do nothing: the log has the reason."""
+        """Do nothing, since the reason is already logged."""
 
     def closed(self, fallback: Shard) -> None:
         """Stop acting for a fallback shard."""
@@ -99,7 +99,7 @@ class FallbackEffects:
         self._slot_table.freed(count)
 
     def slots_for(self, command: Command) -> FreeSlots:
-        """Return where *command* may start attempts, and how many."""
+        """Return the slots in which *command* may start attempts, which are those of this node."""
         del command
         return self._slot_table.own_slots()
 
@@ -109,7 +109,7 @@ class FallbackEffects:
         self._slot_table.take(started)
 
     def committed(self, took: Duration) -> None:
-        """Do nothing: the commit time of shards is measured without fallback shards."""
+        """Do nothing, since commit times are measured without fallback shards."""
 
     def perform(self, fallback: Shard, effect: Effect) -> None:
         """Carry out an effect."""
@@ -128,6 +128,4 @@ class FallbackEffects:
             case Publish(status=status) if status in FINAL_EXECUTION_STATES:
                 self._stand_ins.execution_ended(fallback)
             case Publish() | PublishJob() | PublishFires() | Deliver():
-                pass  # The shard publishes it after reconciliation.
-            case SendWebhook() | PublishHook():
-                pass  # Jobs have no hooks here (`rota.core.decide.fallback.follow_job`).
+                pass  # The shard publishes these after reconciliation.

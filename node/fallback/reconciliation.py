@@ -1,8 +1,9 @@
 """Transfer of fallback shards to their shards: claims first, then a record of each execution.
 
-One batch at a time is delivered to the primary; when it is committed there, the fallback shard
-deletes it. The rows of a fallback shard are thus those that are still to be transferred; no other
-state is needed, and a crash loses nothing. An empty fallback shard is wiped.
+One batch at a time is delivered to the primary; when the primary has committed the batch, the
+fallback shard deletes its records. The history of a fallback shard thus contains the records that
+are still to be transferred; no other state is needed, and a crash loses nothing. An empty fallback
+shard is wiped.
 """
 
 import logging
@@ -33,11 +34,11 @@ from rota.storage.history import History
 log = logging.getLogger(__name__)
 
 BATCH_MAX = 64
-"""Claims or records of one batch: some 100 KB, unless tasks have large results."""
+"""The most claims or records in one batch: about 100 KB, unless tasks have large results."""
 BATCH_BYTES_MAX = 4 << 20
-"""Limit of the users' data in one batch; a single record may have more."""
+"""The limit of the users' data in one batch; a single record may have more."""
 PIECES_MAX = 4 * EXECUTIONS_MAX
-"""Rows of a fallback shard's history that are read at once: its executions and its ledger."""
+"""The most rows of a fallback shard's history (executions and ledger) that are read at once."""
 
 
 @dataclass(slots=True)
@@ -66,16 +67,16 @@ class _Transfer:
             self.unclaimed = self.unclaimed[count:]
 
     def begin_batch(self) -> None:
-        """Note that a batch is being delivered."""
+        """Record that a batch is being delivered."""
         self.is_under_way = True
 
     def end_batch(self) -> None:
-        """Note that it is confirmed."""
+        """Record that the batch is confirmed."""
         self.is_under_way = False
 
 
 class Reconciliation:
-    """Transfers the fallback shards of this node to their shards.
+    """The transfer of the fallback shards of this node to their shards.
 
     Args:
         node_id: This node.
@@ -94,11 +95,11 @@ class Reconciliation:
         self._transfers: dict[ShardId, _Transfer] = {}
 
     def restart(self, fallback: Shard) -> None:
-        """Deliver all claims again: the fallback shard makes more decisions."""
+        """Deliver all claims again, because the fallback shard makes further decisions."""
         self._transfers.setdefault(fallback.id, _Transfer()).restart()
 
     def ended_count(self, fallback: Shard) -> int:
-        """Return the number of executions that have ended and are not transferred."""
+        """Return the number of executions that have ended and are not transferred yet."""
         return len(self._ended(fallback)[0])
 
     def transfer(self, shard: Shard, fallback: Shard) -> None:
@@ -113,7 +114,7 @@ class Reconciliation:
             self._deliver(shard, transfer, batch, lambda: transfer.claimed(len(batch)))
             return
         pasts, others = self._ended(fallback)
-        # Records that cannot be read must not block the others.
+        # Records that cannot be read must not block the other records.
         lost = tuple(
             pasts.pop(each) for each in list(pasts) if not self._is_readable(fallback, each)
         )
@@ -130,7 +131,7 @@ class Reconciliation:
                 shard, transfer, records, lambda: self._fallback_shards.submit(fallback, forget)
             )
         elif others:
-            # Fire times at which nothing ran: they are in the claims.
+            # The other rows are fire times, which the claims contain.
             self._fallback_shards.submit(fallback, Forget(pasts=others))
         elif not fallback.state.executions:
             del self._transfers[fallback.id]
@@ -146,7 +147,8 @@ class Reconciliation:
         transfer.begin_batch()
 
         def delivered(refusal: str) -> None:
-            del refusal  # Both commands are never refused for good: they change nothing instead.
+            # The two kinds of commands are never refused for good; they change nothing instead.
+            del refusal
             transfer.end_batch()
             on_delivered()
 
@@ -189,7 +191,7 @@ class Reconciliation:
         return True
 
     def _batch(self, fallback: Shard, ids: list[ExecutionId]) -> tuple[ReconcileExecution, ...]:
-        """Return the records of the first of *ids*, in their order; at least one."""
+        """Return the records of the first of *ids*, in the order of *ids*; at least one."""
         allocation = fallback.replica.copy.allocation
         assert allocation is not None, fallback.id
         batch: list[ReconcileExecution] = []

@@ -1,12 +1,12 @@
 """Stand-ins: fire times of available jobs while no primary can commit.
 
-The explanation is docs/explanation/available.md. With every tick, for every shard:
+The explanation is docs/explanation/available.md. At every tick, for every shard:
 
     no contact with a primary that can commit
         (`rota.core.replication.authority.fallback_eligibility`)
         this node stands in: a fallback shard begins, follows the available jobs and fires them
-    contact again
-        the fallback shard fires no more, and the primary gets its executions
+    contact with a primary again
+        the fallback shard stops firing, and its executions are transferred to the primary
         (`rota.node.fallback.reconciliation`)
 """
 
@@ -44,7 +44,7 @@ from rota.node.system.clock import Clock
 log = logging.getLogger(__name__)
 
 CLAIMED_WITHIN = Duration(5 * SECOND)
-"""Time after the opening of a shard in which stand-ins may claim their fires."""
+"""The time after the opening of a shard in which stand-ins can claim their fires."""
 
 
 class StandIns:
@@ -55,11 +55,11 @@ class StandIns:
         fallback_shards: The fallback shards of this node.
         reconciliation: Transfers the executions of fallback shards to their shards.
         slot_table: The slots of this node.
-        network: To the other nodes.
+        network: The network to the other nodes.
         node_id: This node.
         timing: The timeouts of the cluster.
-        after: Time without contact with a primary after which a node stands in.
-        clock: Of this node.
+        after: The time without contact with a primary after which a node stands in.
+        clock: The clock of this node.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class StandIns:
         }
         self._opened_at: dict[ShardId, Instant] = {}
         self._ended_count: dict[ShardId, int] = {}
-        """Executions of each open fallback shard that have ended and are not yet reconciled."""
+        """The number of ended executions of each open fallback shard that are not reconciled."""
         self._waiting: dict[tuple[Shard, StartTask], None] = {}
-        """Tasks of fallback shards that wait for a slot, in their order."""
+        """Tasks of fallback shards that wait for a slot, in the order of their arrival."""
 
     @property
     def standing_count(self) -> int:
-        """Shards for whose primary this node stands in."""
+        """The number of shards for whose primary this node stands in."""
         return sum(standing.is_standing for standing in self._standings.values())
 
     # -- whether to stand in --------------------------------------------------------------------
@@ -116,7 +116,7 @@ class StandIns:
             if standing.is_standing and not was_standing:
                 self._begin(shard)
             elif was_standing and not standing.is_standing:
-                log.info("standing in no more", extra={"shard": shard.id})
+                log.info("stand-in ended", extra={"shard": shard.id})
             if is_served or not shard.replica.counts:
                 # A node whose copy does not count gets no messages of the primary, but has its id.
                 self._transfer(shard)
@@ -133,10 +133,10 @@ class StandIns:
                 self._network.send(node_id, shard.id, message)
 
     def announced(self, shard: Shard, sender: NodeId, message: StandIn) -> None:
-        """Record the announcement of another copy, and answer if there is contact with a primary.
+        """Record another copy's announcement; answer if this node has contact with a primary.
 
-        A copy that does not count any more, and has not noticed, gets the answer; its announcement
-        is not recorded.
+        A copy that no longer counts and has not detected that gets an answer too, but its
+        announcement is not recorded.
         """
         now, newest = self._clock.elapsed(), shard.replica.newest
         if newest is not None and sender in newest.members:
@@ -152,14 +152,17 @@ class StandIns:
     # -- on the primary -------------------------------------------------------------------------
 
     def shard_opened(self, shard: Shard) -> None:
-        """Note when this node became primary of a shard."""
+        """Record the time at which this node opened a shard as its primary."""
         self._opened_at[shard.id] = self._clock.elapsed()
 
     def before_fire(self, shard: Shard, command: TimerCommand) -> SetTimer | None:
-        """Return the timer that postpones a fire which a stand-in may have done already.
+        """Return the timer that postpones a fire that a stand-in may already have made.
 
-        Only a fire that is overdue by so much that a node may have stood in, and only just after
-        the shard was opened: stand-ins get `CLAIMED_WITHIN` to claim it. None: submit *command*.
+        A fire is postponed only if it is so overdue that a node may have stood in, and only within
+        `CLAIMED_WITHIN` after the opening of the shard; stand-ins can claim it in that time.
+
+        Returns:
+            None if *command* is to be submitted now.
         """
         until = later(self._opened_at.get(shard.id, Instant(0)), CLAIMED_WITHIN)
         now = self._clock.elapsed()
@@ -177,7 +180,7 @@ class StandIns:
     # -- fallback shards ------------------------------------------------------------------------
 
     def _begin(self, shard: Shard) -> None:
-        """Let the fallback shard of a shard fire its available jobs."""
+        """Begin to fire the available jobs of a shard in its fallback shard."""
         log.warning("standing in", extra={"shard": shard.id, "epoch": shard.epoch})
         fallback = self._fallback_shards.of(shard)
         if fallback.is_open:
@@ -186,10 +189,10 @@ class StandIns:
             self._fallback_shards.begin(shard)
 
     def _follow(self, shard: Shard, fallback: Shard) -> None:
-        """Let a fallback shard fire the available jobs in the applied rows of the shard's copy.
+        """Have a fallback shard fire the available jobs in the applied rows of the shard's copy.
 
-        Jobs with a task that requires labels which this node does not have are not fired: a
-        fallback shard runs attempts on its own node only, so such a task would wait forever.
+        Jobs with a task that requires labels that this node does not have are not fired: a fallback
+        shard runs attempts only on its own node, so such a task would wait forever.
         """
         self._reconciliation.restart(fallback)
         self._ended_count[fallback.id] = self._reconciliation.ended_count(fallback)
@@ -200,7 +203,7 @@ class StandIns:
                 plan = shard.file.record(Table.PLAN, change.key)
             except Undecodable as error:
                 extra = {"shard": shard.id, "job": change.key, "reason": str(error)}
-                log.error("job not stood in for", extra=extra)
+                log.error("job skipped by stand-in", extra=extra)
                 continue
             assert isinstance(job, Job), change.key
             assert isinstance(plan, JobPlan), change.key
@@ -217,9 +220,10 @@ class StandIns:
         return all(slots.matches(task.selector) for task in job.spec.tasks)
 
     def due(self, number: ShardId, command: TimerCommand) -> None:
-        """Submit a timer's command to a fallback shard; a fire only while this node stands in.
+        """Submit a timer's command to a fallback shard.
 
-        Nor is anything fired while the fallback shard holds `EXECUTIONS_MAX` executions.
+        A fire is submitted only while this node stands in and the fallback shard holds fewer than
+        `EXECUTIONS_MAX` executions.
         """
         fallback = self._fallback_shards[number]
         if isinstance(command, Fire) and not self._may_fire(fallback):
@@ -232,7 +236,7 @@ class StandIns:
         return self._ended_count[fallback.id] + len(fallback.state.executions) < EXECUTIONS_MAX
 
     def fallback_opened(self, fallback: Shard) -> None:
-        """Begin to follow jobs for a fallback shard that was opened, if this node stands in."""
+        """Handle the opening of a fallback shard; it follows jobs if this node stands in."""
         shard = self._shards[shard_of_fallback(fallback.id)]
         if self._standings[shard.id].is_standing:
             self._follow(shard, fallback)
@@ -244,7 +248,7 @@ class StandIns:
         self._ended_count[fallback.id] += 1
 
     def wait_for_slot(self, fallback: Shard, command: StartTask) -> None:
-        """Queue a task of a fallback shard: `tick` submits *command* when a slot is free."""
+        """Queue a task of a fallback shard; `tick` submits *command* when a slot is free."""
         self._waiting[fallback, command] = None
 
     def forget_waiting(self, fallback: Shard) -> None:
@@ -257,7 +261,7 @@ class StandIns:
             self._reconciliation.transfer(shard, fallback)
 
     def _start_waiting(self) -> None:
-        """Submit the start of tasks that wait for a slot, the first in the queue first."""
+        """Submit the starts of the first waiting tasks, as many as there are free slots."""
         for fallback, command in list(self._waiting)[: max(0, self._slot_table.own_slots().free)]:
             del self._waiting[fallback, command]
             self._fallback_shards.submit(fallback, command)
