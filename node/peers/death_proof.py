@@ -1,19 +1,21 @@
 """Proof that a node's process has ended, sent by its warden (PROTOCOL R16).
 
-A process has a secret that only its warden gets, and the warden publishes it when it has seen the
-process end. On every link the process shows a digest of the secret, its *life*. A peer that has
-connected to it, and may have promised it time, can thus verify that the proof is of that process.
+A process has a secret that only its warden gets; the warden publishes the secret when it has
+detected the end of the process. On every link the process shows a digest of the secret, its *life*.
+A peer that had a link to the process, and may have made promises to it, can thus verify that the
+proof is about that process.
 
     process    secret ------------------> its warden
                life = digest of it -----> every peer, in the handshake of a link
                (ends)
     warden     secret, held ------------> every peer: the life is over, and these attempts are left
 
-The attempts that the warden holds, which run or whose end is not yet recorded, are all that is left
-of that life. Any other attempt on record as started in it did not begin, and never will.
+The attempts that the warden holds, which run or whose end is not recorded yet, are the only ones
+that are left of that life. Any other attempt that is recorded as started in it has not begun, and
+never will.
 
-The secret excludes a proof of another cluster or of another life of the node, and conclusions from
-a lost connection. It does not protect against an eavesdropper on the network of the nodes.
+The secret excludes proofs about another cluster or another life of the node, and conclusions from a
+lost connection. It does not protect against an eavesdropper on the network of the nodes.
 """
 
 from hashlib import blake2b
@@ -25,17 +27,17 @@ from rota.core.model.ids import NodeId, Session
 
 PATH = "/peer/death"
 BYTES_MAX = 1 << 20
-"""Limit of a request: a warden names at most 5,000 attempts, of up to 190 bytes each."""
+"""The largest request; a warden names at most 5,000 attempts, of up to 190 bytes each."""
 
 
 class DeathProof(msgspec.Struct, frozen=True, kw_only=True, tag="death"):
-    """A process has ended.
+    """The proof that a process has ended.
 
     Attributes:
-        cluster: The id of its cluster.
-        node_id: Its node.
-        session: Its session.
-        secret: Its secret.
+        cluster: The id of the process's cluster.
+        node_id: The node of the process.
+        session: The session of the process.
+        secret: The secret of the process.
     """
 
     cluster: str
@@ -45,7 +47,7 @@ class DeathProof(msgspec.Struct, frozen=True, kw_only=True, tag="death"):
 
 
 Left = frozenset[AttemptKey]
-"""Attempts of a life that has ended, which its warden holds."""
+"""The attempts of an ended life that its warden holds."""
 _decoder = msgspec.msgpack.Decoder(DeathProof)
 _posted: msgspec.msgpack.Decoder[tuple[bytes, Left | None]]
 _posted = msgspec.msgpack.Decoder(tuple[bytes, Left | None])
@@ -65,7 +67,7 @@ def decode(posted: bytes) -> tuple[DeathProof, Left | None]:
     """Return the proof and the attempts that are left; None if these are unknown.
 
     Raises:
-        UNDECODABLE: The bytes are no proof (`rota.core.decoding`).
+        UNDECODABLE: The bytes are not a proof (`rota.core.decoding`).
     """
     proof, left = _posted.decode(posted)
     return _decoder.decode(proof), left

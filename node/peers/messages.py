@@ -1,7 +1,7 @@
 """Messages between nodes other than those of replicas: commands, attempts, slots, stand-ins.
 
-Like the messages of replicas they may be lost, repeated, delayed and reordered. Most are about one
-shard, whose number is in the envelope (`rota.node.links.frames.Item`).
+Like the messages of replicas, these messages may be lost, repeated, delayed and reordered. Most are
+about one shard, whose number is in the envelope (`rota.node.links.frames.Item`).
 
     any node                        primary
       Deliver   --------------------->            commands for the shard
@@ -9,21 +9,21 @@ shard, whose number is in the envelope (`rota.node.links.frames.Item`).
 
     possible stand-in               another copy
       StandIn   --------------------->            a stand-in is needed here
-                <--------------------- Served     none is: the copy has contact with a primary
+                <--------------------- Served     not needed: the copy has contact with a primary
 
-    runs attempts                   primary
+    node with attempts              primary
                 <--------------------- Dispatch   an attempt; it begins with a lease that names it
       AskLease  --------------------->            the attempts that run, or are to begin
                 <--------------------- GiveLease  the lease, and the attempts that are to be stopped
                 <--------------------- AskList    request for `AskLease`
 
-    has a copy that counts          primary
+    node with a counting copy       primary
                 <--------------------- AskDigest  request for the digest of the rows after an entry
       GiveDigest --------------------->           the digest
 
-Those of `NODE_KINDS` are about the nodes themselves, and their envelope has no shard: the slots
-that nodes lend each other (`rota.node.attempts.slot_lending`), and the loss of the coordinator's
-state.
+The messages of `NODE_KINDS` are about the nodes themselves, and their envelope has no shard. They
+are about the slots that nodes lend each other (`rota.node.attempts.slot_lending`) and the loss of
+the coordinator's state.
 """
 
 from typing import Annotated, get_args
@@ -50,25 +50,26 @@ from rota.core.vocabulary.commands import (
 )
 
 COMMANDS_MAX = 1_024
-"""In one message, four times what a node sends at once."""
+"""The most commands in one message; a node sends at most a quarter of this number at once."""
 ATTEMPTS_MAX = 100_000
-"""Of a shard on one node, in one message."""
+"""The most attempts in one message, all of one shard on one node."""
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
-"""Number of a message; its sender counts from 64 random bits."""
+"""The number of a message; its sender counts from a random number of 64 bits."""
 AttemptKeys = Annotated[tuple[AttemptKey, ...], msgspec.Meta(max_length=ATTEMPTS_MAX)]
 RowsDigestValue = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 DeliveredCommand = (
     FinishAttempt | ReportAttempt | ReceiveMessage | ReconcileFires | ReconcileExecution
 )
-"""The commands that come from other nodes; each changes nothing the second time."""
+"""The commands that other nodes send; a repeated command changes nothing."""
 
 
 class Deliver(msgspec.Struct, frozen=True, kw_only=True, tag="carry"):
     """Commands for the shard, to be decided together and in this order.
 
     Attributes:
-        number: The sender's; never that of another message of the same node, in no life.
+        number: The number of the delivery, which no other delivery of the sender has, in any life.
+        commands: The commands, in their order.
     """
 
     number: Number
@@ -78,10 +79,11 @@ class Deliver(msgspec.Struct, frozen=True, kw_only=True, tag="carry"):
 
 
 class DeliveryReceipt(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):
-    """The commands of message *number* are committed, or refused for good.
+    """The commands of a delivery are committed, or refused for good.
 
     Attributes:
-        refusal: The reason why the last of its commands was refused; empty if it was not.
+        number: The number of the delivery.
+        refusal: The reason why the last of its commands was refused; empty if it was not refused.
     """
 
     number: Number
@@ -92,14 +94,17 @@ class AskLease(msgspec.Struct, frozen=True, kw_only=True, tag="ask_lease"):
     """Request for a lease for all of the shard's attempts on the sender.
 
     Attributes:
-        incarnation: Of the sender. Requests are ordered by incarnation and *sent_at*, since the
-            clock of *sent_at* starts at zero when the machine starts.
-        epoch: Of the newest configuration that the sender has seen: it started none after that.
-        attempts: All that run, wait to be confirmed, or whose outcome is not known to be recorded.
-        sent_at: By the sender's clock; the response repeats it, and the lease counts from it.
-        only_of: The list is complete for this session alone (`NO_SESSION`: for none yet): the data
-            directory of the sender is so new that the warden of another may still run attempts of
-            earlier sessions. None: The list is complete.
+        incarnation: The incarnation of the sender. Requests are ordered by incarnation and
+            *sent_at*, since the clock of *sent_at* starts at zero when the machine starts.
+        epoch: The epoch of the newest configuration that the sender has seen; the sender has
+            started no attempts as the primary of an earlier epoch since then.
+        attempts: All attempts that run, that wait to be confirmed, or whose outcome is not yet
+            confirmed as recorded.
+        sent_at: The time by the sender's clock; the response repeats it, and the lease counts from
+            it.
+        only_of: The only session for which *attempts* is complete (`NO_SESSION`: for none yet),
+            because the sender's data directory is so new that the warden of an earlier directory
+            may still run attempts of earlier sessions. None if *attempts* is complete.
     """
 
     incarnation: Count
@@ -113,8 +118,8 @@ class GiveLease(msgspec.Struct, frozen=True, kw_only=True, tag="give_lease"):
     """The shard's attempts have a lease.
 
     Attributes:
-        stop: Those of them that are to be stopped.
-        sent_at: That of the request.
+        stop: The attempts of the request that are to be stopped.
+        sent_at: The *sent_at* of the request.
     """
 
     stop: AttemptKeys
@@ -126,17 +131,18 @@ class AskList(msgspec.Struct, frozen=True, kw_only=True, tag="ask_list"):
 
 
 class Dispatch(msgspec.Struct, frozen=True, kw_only=True, tag="dispatch"):
-    """Run an attempt whose start is committed, once a lease that names it is granted."""
+    """An attempt whose start is committed, to be run once a lease that names it is granted."""
 
     order: Order
 
 
 class AskSlots(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
-    """Request for slots: *count* tasks wait on the sender that may run on the receiver.
+    """Request for slots.
 
     Attributes:
-        incarnation: Of the sender.
-        number: The sender's; it grows with each request in an incarnation.
+        incarnation: The incarnation of the sender.
+        number: The number of the request, which grows with each request of an incarnation.
+        count: The number of tasks that wait on the sender and may run on the receiver.
     """
 
     incarnation: Count
@@ -145,11 +151,14 @@ class AskSlots(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
 
 
 class LendSlots(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
-    """Loan of *count* slots for a limited time; the response to request *number*.
+    """Loan of slots for a limited time, in response to `AskSlots`.
 
     Attributes:
-        session: The sender's. Attempts in these slots are recorded under it, and begin in no other:
-            the borrower may have seen only an earlier one, whose process has ended.
+        number: The number of the request.
+        count: The number of lent slots.
+        session: The session of the sender. Attempts in these slots are recorded under this session,
+            and begin under no other: the borrower may have seen only an earlier session, whose
+            process has ended.
     """
 
     number: Number
@@ -158,7 +167,11 @@ class LendSlots(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
 
 
 class ReturnSlots(msgspec.Struct, frozen=True, kw_only=True, tag="return_places"):
-    """Return of *count* lent slots that are not needed."""
+    """Return of lent slots that are not needed.
+
+    Attributes:
+        count: The number of these slots.
+    """
 
     count: Count
 
@@ -167,7 +180,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, tag="stand_in"):
     """The sender has no contact with a primary that can commit.
 
     Attributes:
-        is_standing: Whether it stands in already.
+        is_standing: Whether the sender already stands in.
     """
 
     is_standing: bool
@@ -181,9 +194,10 @@ class AskDigest(msgspec.Struct, frozen=True, kw_only=True, tag="ask_digest"):
     """Request for the digest of the shard's rows between entry *index* and the next one (R43).
 
     Attributes:
-        epoch: Of the configuration in which the receiver's copy counts.
-        allocation: That copy.
-        number: Random; the response repeats it.
+        epoch: The epoch of the configuration in which the receiver's copy counts.
+        allocation: The receiver's copy.
+        index: The index of the entry.
+        number: A random number, which the response repeats.
     """
 
     epoch: CheckedEpoch
@@ -193,10 +207,12 @@ class AskDigest(msgspec.Struct, frozen=True, kw_only=True, tag="ask_digest"):
 
 
 class GiveDigest(msgspec.Struct, frozen=True, kw_only=True, tag="give_digest"):
-    """Response to request *number* for a digest.
+    """Response to `AskDigest`.
 
     Attributes:
-        digest: None if there is none: later entries are applied, or too many digests wait.
+        number: The number of the request.
+        digest: The digest; None if it cannot be made, for example because later entries are applied
+            or too many digests wait.
     """
 
     number: Number
@@ -204,7 +220,7 @@ class GiveDigest(msgspec.Struct, frozen=True, kw_only=True, tag="give_digest"):
 
 
 class CoordinationLost(msgspec.Struct, frozen=True, kw_only=True, tag="coordination_lost"):
-    """The coordinator lost configurations of *generation*, and of all before it (PROTOCOL R31)."""
+    """The coordinator lost the configurations of all generations up to *generation* (R31)."""
 
     generation: Count
 
@@ -217,4 +233,4 @@ ShardMessage = Message | Deliver | DeliveryReceipt | Attempting | StandIn | Serv
 Sent = ShardMessage | NodeMessage
 """Every kind of message between nodes."""
 NODE_KINDS: frozenset[type[Sent]] = frozenset(get_args(NodeMessage))
-"""The kinds that are about no shard."""
+"""The kinds of messages that are not about a shard."""

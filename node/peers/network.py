@@ -1,7 +1,7 @@
-"""Seam between nodes: messages about shards, and about the nodes themselves.
+"""Interface of the network between nodes: messages about shards, and about the nodes themselves.
 
-Messages may be lost, repeated, delayed and reordered, and a sender gets no notice of it. Messages
-to one node in one turn of the loop are sent together.
+Messages may be lost, repeated, delayed and reordered without notice to the sender. Messages that
+are sent to one node in one iteration of the event loop are sent together.
 """
 
 from collections.abc import Callable, Collection
@@ -11,7 +11,10 @@ from rota.core.model.ids import NodeId, ShardId
 from rota.node.peers.messages import Sent
 
 OnMessage = Callable[[ShardId | None, NodeId, Sent], None]
-"""Called with shard, sender, message: `rota.node.runtime.message_router.MessageRouter.receive`."""
+"""Called with shard, sender and message.
+
+The implementation is `rota.node.runtime.message_router.MessageRouter.receive`.
+"""
 
 
 class Network(Protocol):
@@ -23,23 +26,23 @@ class Network(Protocol):
         ...
 
     def send(self, receiver: NodeId, shard: ShardId | None, message: Sent) -> None:
-        """Send a message soon; never waits, and never fails.
+        """Send a message soon, without waiting and without an error.
 
-        The message is about *shard*, or, if it is one of `NODE_KINDS`, about none.
-        A message of more than 128 MiB when encoded is dropped, like any message that is lost.
+        The message is about *shard*, which is None for a message of `NODE_KINDS`. A message whose
+        encoded form has more than 128 MiB is dropped, like a message that is lost.
         """
         ...
 
 
 class NoNetwork:
-    """The network of a single node: it has no peers, and no message can be sent, of any size."""
+    """The network of a single node, which has no peers, so that no message can be sent."""
 
     peers: Collection[NodeId] = ()
 
     def send(self, receiver: NodeId, shard: ShardId | None, message: Sent) -> None:
-        """Refuse the message, whatever its size.
+        """Refuse the message.
 
         Raises:
-            AssertionError: Always: a single node has no other copies, so a message is a bug.
+            AssertionError: Always, since a single node has no other copies, so a message is a bug.
         """
         raise AssertionError(f"shard {shard} sent {message} to {receiver} from a single node")

@@ -1,7 +1,7 @@
 """Client of the APIs of the other nodes, for forwarded requests.
 
-The link to a node shows within seconds whether the node can be reached, so a request that waits
-long for its response fails when none will come.
+The link to a node shows within seconds whether the node can be reached, so a request that waits for
+a long time fails if the node is lost.
 """
 
 import asyncio
@@ -49,7 +49,10 @@ class PeerRequest:
     """A request to another node.
 
     Attributes:
-        target: Path and query, percent-encoded.
+        method: The HTTP method.
+        target: The path and query, percent-encoded.
+        headers: The headers; no others are added.
+        body: The body; None for no body.
     """
 
     method: str
@@ -74,12 +77,12 @@ class PeerApis:
     @classmethod
     @asynccontextmanager
     async def open(cls, reach: Reach) -> AsyncGenerator[Self]:
-        """Give the APIs of the nodes that *reach* has; keep connections while the body runs."""
+        """Yield the APIs of the nodes in *reach*; keep connections while the body runs."""
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             auto_decompress=False,
-            # No header is added to those of the client.
+            # No headers are added to those of the client.
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         ) as session:
             yield cls(reach, session)
@@ -129,7 +132,7 @@ class PeerApis:
             reason = str(error) or "the link to it was lost"
             raise Unreached(f"{node_id}: {reason}", is_certain=False) from error
         except ValueError as error:
-            if is_answered:  # The error is of the caller, which reads the response.
+            if is_answered:  # The error was raised by the caller, which reads the response.
                 raise
             raise _bad_address(member, error) from error
 

@@ -1,14 +1,15 @@
 """Permitted senders of each kind of message between nodes (PROTOCOL R42).
 
-    MEMBER    a node that the coordinator has on record
+    MEMBER    a node with a record at the coordinator
     COPY      a member whose copy of the message's shard counts
     PRIMARY   the shard's primary
 
 The role follows from the newest state that this node has read from the coordinator, never from a
-statement of the sender. A message of a primary that this node has not seen yet is dropped; its
-sender repeats it until it gets a response. The replica checks further the messages that only the
-primary of a certain epoch may send, and keeps early ones (`rota.core.replication.primary_claims`).
-A response is ignored unless it is from a copy that got the request.
+statement of the sender. A message of a primary whose configuration this node has not seen yet is
+dropped; the sender repeats it until it gets a response. For messages that only the primary of a
+certain epoch may send, the replica checks the epoch too, and keeps messages of later epochs
+(`rota.core.replication.primary_claims`). A response is ignored unless it is from a copy that got
+the request.
 """
 
 from collections.abc import Collection, Mapping
@@ -56,7 +57,7 @@ class Role(IntEnum):
 
 
 LEAST: Mapping[type[Sent], Role] = {
-    # Of the primary, by the epoch, which the replica checks; of learners and backups in response.
+    # The replica checks the epoch of messages of the primary; learners and backups send responses.
     Append: Role.MEMBER,
     Part: Role.MEMBER,
     Query: Role.MEMBER,
@@ -69,26 +70,26 @@ LEAST: Mapping[type[Sent], Role] = {
     # Any member may have run an attempt of the shard, or have an outbox item for it.
     Deliver: Role.MEMBER,
     AskLease: Role.MEMBER,
-    # Only the primary decides these: starts, leases, commits.
+    # Only the primary decides starts, leases and commits.
     DeliveryReceipt: Role.PRIMARY,
     GiveLease: Role.PRIMARY,
     AskList: Role.PRIMARY,
     Dispatch: Role.PRIMARY,
-    # Slots are of nodes, not of shards.
+    # Slots belong to nodes, not to shards.
     AskSlots: Role.MEMBER,
     LendSlots: Role.MEMBER,
     ReturnSlots: Role.MEMBER,
-    # A node without a copy may be the only one that noticed the loss.
+    # A node without a copy may be the only one that detected the loss.
     CoordinationLost: Role.MEMBER,
-    # A copy that does not count any more, and has not noticed, gets `Served`; its message has no
-    # other effect (`rota.node.fallback.stand_ins`).
+    # A copy that no longer counts and has not detected that gets `Served`; its message has no other
+    # effect (`rota.node.fallback.stand_ins`).
     StandIn: Role.MEMBER,
     Served: Role.COPY,
     # The primary requests a digest of the rows of each copy that counts.
     AskDigest: Role.PRIMARY,
     GiveDigest: Role.COPY,
 }
-"""The least role of the sender, by the kind of message."""
+"""The least role that the sender of each kind of message must have."""
 
 
 def role_of(node_id: NodeId, newest: Configuration | None, members: Collection[NodeId]) -> Role:
@@ -106,8 +107,15 @@ def may_send(
     newest: Configuration | None,
     members: Collection[NodeId],
 ) -> bool:
-    """Return True if a node may send a message of that kind; the rest is as for `role_of`."""
+    """Return True if a node may send a message of a kind.
+
+    Args:
+        kind: The type of the message.
+        sender: The node.
+        newest: The newest configuration of the message's shard; None if there is none.
+        members: The members of the cluster.
+    """
     least = LEAST[kind]
     if least is Role.MEMBER:
-        return sender in members  # Nearly all messages; the configuration is not needed.
+        return sender in members  # Needs no configuration; this is the case of nearly all messages.
     return role_of(sender, newest, members) >= least
