@@ -23,10 +23,14 @@ from rota.storage.history import History
 
 
 class Unready(Protocol):
-    """Returns the reason why a node is not ready for requests, or None if it is ready."""
+    """Function that returns the reason why a node is not ready for requests; None if it is."""
 
     def __call__(self, *, exclude_cluster: bool = False) -> str | None:
-        """Return the reason; with *exclude_cluster* without conditions that affect all nodes."""
+        """Return the reason; None if the node is ready.
+
+        Args:
+            exclude_cluster: Whether to ignore conditions that affect all nodes.
+        """
         ...
 
 
@@ -37,9 +41,9 @@ class NodeContext:
     Attributes:
         membership: The node's view of the cluster.
         documents: The shared documents.
-        continuity: The node's record of the coordinator's history.
-        coordinator: The store on which all nodes agree.
-        copies: The wanted number of copies of each shard.
+        continuity: The node's record of the coordinator's past states.
+        coordinator: The store through which all nodes agree.
+        copies: The wanted and the least number of copies of each shard.
         others: The APIs of the other nodes; None on a single node.
         etcd: The guard of the space in etcd; None on a single node.
         file_checks: Checks of this machine's files.

@@ -1,4 +1,6 @@
-"""Command line of ``rotad``: settings, a node until SIGTERM or SIGINT, exit status.
+"""Command line of ``rotad``, which runs a node until SIGTERM or SIGINT.
+
+The exit status is
 
 0   stopped by a signal         70  a bug in rota
 64  invalid settings            74  the data directory or its disk failed
@@ -103,7 +105,7 @@ def run(config: NodeConfig, umask: int) -> int:
 
 
 def _allow_open_files() -> None:
-    """Raise the limit of open files to its maximum: an attempt needs two, a connection one."""
+    """Raise the limit of open files to its maximum; an attempt needs two, a connection one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,7 +1,7 @@
 """Export of the shards in a data directory as lines of JSON: ``python -m rota.node.shard_export``.
 
 The node must be stopped; the export locks the directory, and changes nothing in the shards. Every
-line has ``shard`` and ``kind``:
+line has the fields ``shard`` and ``kind``:
 
     copy       the copy itself: its last entry, and the newest configuration that the node has seen
     job        a job, with its definition in the form of `rota jobs apply`

@@ -9,16 +9,16 @@ from rota.core.model.ids import ExecutionId
 from rota.core.vocabulary.effects import Publish
 
 WAITED_MAX = 100_000
-"""Ends of executions that may be waited for; beyond it requests to wait are refused."""
+"""The most ends of executions that requests may wait for; further requests to wait are refused."""
 
 OnEnd = Callable[[ExecutionId], None]
 
 
 class CompletionWaiters:
-    """Requests that wait for the ends of executions.
+    """The requests that wait for the ends of executions.
 
     Attributes:
-        count: Ends that are waited for, each counted once for each request.
+        count: The number of waits, one for each request and execution.
     """
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class CompletionWaiters:
         """Wait until all of *executions*, which are unfinished, have ended.
 
         Returns:
-            False if *timeout_s* is over before.
+            False if *timeout_s*, in seconds, is over before.
 
         Raises:
-            Refused: Too many ends are waited for, the node stops, or another node has become the
+            Refused: Requests wait for too many ends, the node stops, or another node has become the
                 primary for one of *executions*.
         """
         if self._is_closed:
@@ -53,9 +53,9 @@ class CompletionWaiters:
             raise Refused(
                 Kind.UNAVAILABLE,
                 "too_many_waiters",
-                f"requests already wait for {self.count} ends of executions, and this one for "
-                f"{len(open_ones)} more; a node's limit is {WAITED_MAX:,}: try again later, or "
-                "wait for fewer executions",
+                f"requests already wait for {self.count} ends of executions, and this request "
+                f"would wait for {len(open_ones)} more; a node's limit is {WAITED_MAX:,}: try "
+                "again later, or wait for fewer executions",
                 retry_after_s=5,
             )
         all_ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,7 +81,7 @@ class CompletionWaiters:
             self._forget(open_ones, on_end)
 
     def close(self) -> None:
-        """Refuse all waiting requests: they may be repeated at another node."""
+        """Refuse all waiting requests, which may be repeated at another node."""
         self._is_closed = True
         for wait in self._waits:
             if not wait.done():
@@ -91,8 +91,8 @@ class CompletionWaiters:
         """Refuse the requests that wait for an execution of another node's shard.
 
         Args:
-            is_left: Returns True for executions whose ends are not published here any more.
-            refusal: The response.
+            is_left: Returns True for executions whose ends are no longer published here.
+            refusal: The response to these requests.
         """
         for wait, open_ones in self._waits.items():
             if not wait.done() and any(map(is_left, open_ones)):

@@ -1,15 +1,15 @@
 """Live events of this node, and their readers.
 
 A ring buffer holds the newest `KEPT` events in the order of their commits. Publishing only stores
-the core's effect there, since it is in the path of every execution, mostly without a reader. The
-document of an event is made when its first reader gets it, once for all readers.
+the core's effect in the buffer, since every execution publishes events, mostly without a reader.
+The document of an event is made when the first reader gets the event, once for all readers.
 
-A reader has a position in the buffer and no queue of its own, so a slow one costs no memory: one
-that falls too far behind is dropped, and may continue from the last id that it got. An id is
+A reader has a position in the buffer and no queue of its own, so a slow reader takes no memory. A
+reader that falls too far behind is dropped, and may continue from the last id that it got. An id is
 ``<life>-<number>``: eight hex digits, which are random for each process of the node, and the number
-of events published until then. It means that the reader has seen all events up to that one; a
-reader that may have missed some gets a ``gap`` event. A reader of several nodes has an id for each,
-joined by commas.
+of the event. It means that the reader has seen all events up to that one. A reader that may have
+missed events gets a ``gap`` event. A reader of several nodes has an id for each node, joined by
+commas.
 """
 
 import asyncio
@@ -40,17 +40,19 @@ from rota.node.system.pacing import Pace
 from rota.wire.documents import EventView
 
 KEPT = 10_000
-"""Events that can still be read: of a quarter of a second at full load, of hours otherwise."""
+"""The number of events that can still be read: those of a quarter of a second at full load, of
+hours otherwise."""
 LAG_MAX = 1_000
-"""Events that a reader may be behind for as long as it likes."""
+"""The number of events by which a reader may be behind without a time limit."""
 PATIENCE = Duration(5 * SECOND)
-"""Time for which a reader may be further behind, since one commit may publish thousands."""
+"""The time for which a reader may be further behind, since one commit may publish thousands of
+events."""
 READERS_MAX = 1_000
 BATCH_MAX = 256
-"""Events that a reader gets at once, some 80 KB, before the next reader."""
+"""The most events that a reader gets at once, about 80 KB, before the next reader gets events."""
 KEEP_ALIVE_S = 15.0
-"""Time without events after which a reader gets an empty batch: proxies often close a connection
-that is silent for a minute."""
+"""The time without events after which a reader gets an empty batch, since proxies often close a
+connection that is silent for a minute."""
 
 Event = Publish | PublishJob | PublishFires | PublishHook
 Happening = ExecutionStatus | TaskStatus | TaskEvent | JobEvent | FireOutcome | HookOutcome
@@ -61,7 +63,7 @@ TYPES: Mapping[Happening, str] = {
     **{each: f"fire.{each.value}" for each in FireOutcome if each is not FireOutcome.FIRED},
     **{each: f"hook.{each.value}" for each in HookOutcome},
     **{status: f"execution.{status.value}" for status in ExecutionStatus},
-    # Tasks are blocked from the beginning of their execution: that is no event.
+    # Tasks are blocked from the beginning of their execution, which is not an event.
     **{status: f"task.{status.value}" for status in TaskStatus if status is not TaskStatus.BLOCKED},
     **{event: f"task.{event.value}" for event in TaskEvent},
 }
@@ -81,14 +83,14 @@ class EventId(NamedTuple):
 
 
 Seen = dict[str, int]
-"""The events of several nodes that a reader has seen: of each life, all up to a number."""
+"""The events of several nodes that a reader has seen: all events of each life up to a number."""
 
 
 def parse_seen(text: str) -> Seen:
     """Return the position that the joined ids in *text* describe.
 
     Raises:
-        ValueError: It is not made of ids.
+        ValueError: The text does not consist of ids.
     """
     found = [_ID.fullmatch(part) for part in text.split(",")]
     seen = {each["life"]: int(each["number"]) for each in found if each}
@@ -140,7 +142,10 @@ class Events:
         clock: Gives the times of events about the stream itself.
 
     Attributes:
-        count: Events published by this process; the number of the newest.
+        life: The same as the argument.
+        clock: The same as the argument.
+        count: The number of events published by this process, which is the number of the newest.
+        is_closed: Whether the node stops, so that no more events are published.
     """
 
     def __init__(self, life: str, clock: Clock) -> None:
@@ -164,7 +169,7 @@ class Events:
         return max(1, self.count - len(self._kept) + 1)
 
     def publish(self, event: Event) -> None:
-        """Store *event*, and wake the readers that wait: together, once a turn of the loop."""
+        """Store *event*, and wake the waiting readers, once per iteration of the event loop."""
         if self.is_closed:
             return
         self.count += 1
@@ -176,7 +181,7 @@ class Events:
 
     @contextmanager
     def reader(self, wanted: Filter, after: Seen | None = None) -> Generator["Reader"]:
-        """Read events from now on, or all after *after*.
+        """Yield a reader of the events from now on, or of those after the position *after*.
 
         Raises:
             Refused: There are too many readers, or the node stops.
@@ -201,12 +206,12 @@ class Events:
             self._readers.discard(reader)
 
     def close(self) -> None:
-        """End the readers when they have got the events published until now."""
+        """End each reader when it has got all events published until now."""
         self.is_closed = True
         self._news.set()
 
     async def wait_news(self) -> None:
-        """Wait for the next event; for a reader that has seen all."""
+        """Wait for the next event; the caller must have seen all events."""
         self._news.clear()
         await self._news.wait()
 
@@ -231,11 +236,11 @@ class Reader:
 
     Args:
         events: The events of this node.
-        wanted: Its filter.
-        after: The position after which it begins; None for now.
+        wanted: The filter of the reader.
+        after: The position after which the reader begins; None for the present one.
 
     Attributes:
-        seen: Number of the last event that was read or filtered out.
+        seen: The number of the last event that was read or filtered out.
     """
 
     def __init__(self, events: Events, wanted: Filter, after: Seen | None) -> None:
@@ -250,8 +255,8 @@ class Reader:
     async def batches(self) -> AsyncGenerator[list[EncodedEvent]]:
         """Yield the next events, at most `BATCH_MAX` at a time.
 
-        An empty batch keeps the connection alive. The last one has the reason of the end: the
-        reader has been too slow, or the node stops.
+        An empty batch keeps the connection alive. The last batch contains the reason of the end:
+        the reader has been too slow, or the node stops.
         """
         yield self._opening()
         loop, pace = asyncio.get_running_loop(), Pace()
@@ -269,7 +274,7 @@ class Reader:
                 try:
                     async with asyncio.timeout_at(silent_until):
                         await self._events.wait_news()
-                    # One event wakes all readers: only some of them proceed in a turn of the loop.
+                    # One event wakes all readers; the pace spreads them over several iterations.
                     await pace.next_slice()
                     continue
                 except TimeoutError:

@@ -71,9 +71,9 @@ def repaired(
             Kind.CONFLICT,
             "coordinator_behind",
             f"etcd has epoch {current.epoch} of shard {shard}, but {', '.join(ahead)} reported a "
-            "later one; etcd may have been restored from a backup. Its configuration may name copies "
-            "that lack acknowledged entries, and a repair could lose them. Change nothing, and see "
-            "docs/how-to/operate.md, etcd lost its state",
+            "later one; etcd may have been restored from a backup. Its configuration may name "
+            "copies that lack acknowledged entries, and a repair could lose them. Change nothing, "
+            "and see docs/how-to/operate.md, etcd lost its state",
         )
     promised = max((each.promised for each in promises.values()), default=0)
     if promised <= current.epoch:
