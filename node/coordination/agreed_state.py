@@ -1,8 +1,8 @@
-"""What all nodes agree on, as a state machine: the seam's rules without network, disk or waiting.
+"""State on which all nodes agree, as a state machine without network, disk or waiting.
 
-It is what the coordinators that are not etcd have inside. Every change is a *step* with a revision
-of its own. Sessions run out by the time that `expire` is given, and only then, so that a host
-decides when; a host calls it before anything else that it asks.
+The coordinators that are not etcd use it. Every change is a *step* with its own revision. Sessions
+expire only in `expire`, by the time that it is given, so the coordinator that uses this state
+decides when; it calls `expire` before any other call.
 """
 
 import copy
@@ -30,7 +30,7 @@ from rota.node.coordination.coordinator_errors import WatchLost
 from rota.node.coordination.coordinator_rules import check_format, check_swaps, predecessor
 
 STEPS_MAX = 1_000
-"""Steps remembered for watches; one that is further behind is lost."""
+"""The number of steps kept for watches; a watch that is further behind is lost."""
 
 
 class _Lease(msgspec.Struct, frozen=True):
@@ -40,18 +40,19 @@ class _Lease(msgspec.Struct, frozen=True):
 
 
 class CoordinationState:
-    """Sessions, configurations and members, and the steps that led to them.
+    """Sessions, configurations, members and documents, and the last steps that led to them.
 
     Args:
-        cluster: As founded before.
-        members: As registered before.
-        configurations: As swapped before.
-        documents: As changed before.
+        cluster: The record of the cluster at the beginning; None if it is not founded.
+        members: The members at the beginning.
+        configurations: The configurations at the beginning.
+        documents: The shared documents at the beginning.
 
     Attributes:
-        revision: Of the last step.
-        cluster: As founded; None before.
-        ttl_s_min: Least time to live of a session, whatever is asked for; etcd has one.
+        revision: The revision of the last step.
+        cluster: The record of the cluster; None if it is not founded.
+        ttl_s_min: The least time to live of a session, in seconds, whatever time is requested; etcd
+            has such a limit.
     """
 
     def __init__(
@@ -73,9 +74,9 @@ class CoordinationState:
         self._compacted = self.revision
 
     def copy(self) -> "CoordinationState":
-        """Return one that goes its own way: a backup, or a change that may yet be given up."""
+        """Return an independent copy, for a backup, or for a change that may be given up."""
         twin = copy.copy(self)
-        # Its dicts and steps are copied, what they hold is never changed.
+        # The dicts and steps are copied; the values in them never change.
         for name, value in vars(self).items():
             setattr(twin, name, copy.copy(value))
         return twin
@@ -117,18 +118,18 @@ class CoordinationState:
         return True
 
     def predecessor(self, claim: Claim) -> Session | None:
-        """Return the session that has to be ended before the node can begin another.
+        """Return the session that has to be ended before the node can begin another; None if none.
 
         Raises:
             NodeIdTaken: See `rota.node.coordination.coordinator_rules.predecessor`.
-            StoreIdTaken: Likewise.
+            StoreIdTaken: See `rota.node.coordination.coordinator_rules.predecessor`.
         """
         return predecessor(self._lives, claim)
 
     def begin(self, claim: Claim, session: Session, *, ttl_s: float, now: Instant) -> Grant | None:
-        """Begin *session*, a new one; None if the node or its data have one.
+        """Begin the new session *session*; return None if the node or its data have a session.
 
-        So a request that arrives late ends no session that was begun after it.
+        Thus a request that arrives late ends no session that was begun after it.
         """
         node_id, store_id = claim.node_id, claim.store_id
         if node_id in self._lives or store_id in (each.store_id for each in self._lives.values()):
@@ -167,7 +168,7 @@ class CoordinationState:
         )
 
     def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
-        """See `Coordinator.swap`; all that are done are one step."""
+        """See `Coordinator.swap`; all swaps that are carried out are one step."""
         check_swaps(swaps)
         done = [self._may(swap) for swap in swaps]
         fresh = {swap.shard: swap.fresh for swap, may in zip(swaps, done, strict=True) if may}
@@ -198,15 +199,15 @@ class CoordinationState:
         return True
 
     def steps_after(self, revision: int) -> list[News]:
-        """Return the steps that a watch at *revision* has yet to see, oldest first.
+        """Return the steps after *revision*, except those of documents, oldest first.
 
         Raises:
-            WatchLost: They are not all known, or this state never was at that revision.
+            WatchLost: Some of these steps were dropped, or this state never had that revision.
         """
         return [step for step in self._known_after(revision) if isinstance(step, News)]
 
     def document_steps_after(self, revision: int) -> list[DocumentNews]:
-        """Return the steps of shared documents, as `steps_after` does.
+        """Return the steps of shared documents after *revision*, oldest first.
 
         Raises:
             WatchLost: See `steps_after`.
@@ -217,10 +218,10 @@ class CoordinationState:
         """Return all steps after *revision*.
 
         Raises:
-            WatchLost: They are not all known, or this state never was at that revision.
+            WatchLost: Some of these steps were dropped, or this state never had that revision.
         """
         if revision < self._compacted:
-            raise WatchLost(f"the steps after revision {revision} are forgotten")
+            raise WatchLost(f"the steps after revision {revision} were dropped")
         if revision > self.revision:
             raise WatchLost(f"the revision went back from {revision} to {self.revision}")
         return [step for step in self._steps if step.revision > revision]
@@ -228,38 +229,38 @@ class CoordinationState:
     # -- what time and faults do ----------------------------------------------------------------
 
     def expire(self, now: Instant) -> None:
-        """End the sessions that have run out by *now*, the earliest first."""
+        """End the sessions that have expired by *now*, in the order of their expiry."""
         over = [(lease.ends_at, each) for each, lease in self._leases.items()]
         self._end_all(session for ends_at, session in sorted(over) if ends_at <= now)
 
     @property
     def next_expiry(self) -> Instant | None:
-        """When the next session runs out unless it is renewed."""
+        """The expiry of the next session, unless it is renewed; None without sessions."""
         return min((lease.ends_at for lease in self._leases.values()), default=None)
 
     def restart(self, now: Instant) -> None:
-        """Do what etcd's restart and change of leader do: all times to live begin again."""
+        """Begin all times to live again, as a restart or a change of leader of etcd does."""
         for session in list(self._leases):
             self.renew(session, now)
 
     def revoke_all(self) -> None:
-        """End all sessions at once, as etcd once did to its users (its issue 15247)."""
+        """End all sessions at once, as a fault of etcd did (etcd's issue 15247)."""
         self._end_all(list(self._leases))
 
     def lose_life(self, node_id: NodeId) -> None:
-        """Delete the record of a session and keep its lease, as an operator may by hand in etcd."""
+        """Delete the record of a session but keep its lease, as an operator may do in etcd."""
         del self._lives[node_id]
         self._step(lives={node_id: None})
 
     def compact(self) -> None:
-        """Forget the steps; watches that have not seen them are lost."""
+        """Drop all steps; watches that have not received them are lost."""
         self._steps.clear()
         self._compacted = self.revision
 
     # -- inside ---------------------------------------------------------------------------------
 
     def _may(self, swap: Swap) -> bool:
-        """Return whether the three conditions of a swap hold (PROTOCOL R3)."""
+        """Return True if the three conditions of a swap hold (PROTOCOL R3)."""
         life = self._lives.get(swap.by)
         is_alive = life is not None and life.session == swap.session
         is_gone = True

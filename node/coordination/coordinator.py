@@ -1,19 +1,19 @@
-"""Seam of the coordinator: which nodes are alive, and the configuration of each shard.
+"""Interface of the coordinator: the live nodes, and the configuration of each shard.
 
-It is small and changes seldom. The rules that every implementation keeps:
+Its state is small and changes seldom. Every implementation follows these rules:
 
 - A *session* is one life of a node, under a lease: it ends when it is not renewed for its time to
-  live, and never comes back. A node has at most one. The time to live is a minimum: the coordinator
-  may let a session live longer (after its own restart, for instance), never shorter, unless a
-  request ends it.
-- A configuration is changed by `Coordinator.swap` alone: a compare-and-set of the whole value,
-  which holds its epoch. Values never repeat, so this also holds against a coordinator restored
-  from a backup, whose own revisions go backwards (PROTOCOL R1).
-- A swap whose answer was lost may have happened, may not have, or may happen at any later time
-  until another request changes that configuration (PROTOCOL R17). That is `OutcomeUnknown`, and it
-  is never tried again blindly.
-- `view` returns the state of some instant after its call, never an older one. A watch from a
-  view's revision misses nothing, or ends with `WatchLost`.
+  live, and never comes back. A node has at most one session. The time to live is a minimum: the
+  coordinator may let a session live longer (after its own restart, for example), but never shorter,
+  unless a request ends the session.
+- A configuration is changed only by `Coordinator.swap`, a compare-and-set of the whole value, which
+  contains the epoch. Values never repeat, so the comparison is also correct at a coordinator that
+  was restored from a backup, whose own revisions go backwards (PROTOCOL R1).
+- A swap whose answer was lost may have happened, may not have happened, or may happen at any later
+  time until another request changes that configuration (PROTOCOL R17). Such a swap raises
+  `OutcomeUnknown`, and is never repeated without a check.
+- `view` returns the state at some instant after its call, never an older state. A watch from the
+  revision of a view misses no change, or ends with `WatchLost`.
 
 Errors are in `rota.node.coordination.coordinator_errors`.
 """
@@ -33,15 +33,17 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """The properties of a cluster that are fixed at its founding.
 
     Attributes:
-        id: Random; in every message between nodes, so that two clusters never mix.
-        shards: Number of shards, a power of two.
-        replicas: Wanted copies of each shard.
-        min_sync: Least copies of each shard without which nothing is committed.
-        session_ttl: Time to live of a node's session.
-        peer_lease: Time after a message of the primary during which backups do not take over.
-        attempt_lease: How long attempts run without contact with their shard's primary.
-        generation: Of the epochs that shards are founded under; a recovery raises it.
-        format: Of everything the nodes share.
+        id: A random id, which is part of each proof of identity between nodes, so that two clusters
+            never mix.
+        shards: The number of shards, a power of two.
+        replicas: The wanted number of copies of each shard.
+        min_sync: The least number of copies of a shard without which nothing is committed.
+        session_ttl: The time to live of a node's session.
+        peer_lease: The time after a message of the primary during which backups do not take over.
+        attempt_lease: The time for which attempts run without contact with their shard's primary.
+        generation: The generation of the epochs under which shards are founded; a recovery raises
+            it.
+        format: The format of all data that the nodes share.
     """
 
     id: str
@@ -59,18 +61,21 @@ ACTIVE, DRAINING, AWAY = "active", "draining", "away"
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node says of itself, and an operator of it; it outlives its sessions.
+    """The record of a node, with its own statements and its state; it outlives the node's sessions.
 
     Attributes:
-        store_id: Which data directory it has.
-        address: Where clients reach it.
-        peer_address: Where other nodes reach it.
-        state: ``active``; ``draining``: it is to hold nothing; ``away``: nor is it, until it is
-            back.
-        version: Of the software.
-        key: Of the node's present process, by which it proves its identity to other nodes
-            (`rota.node.links.identity_proof`); empty for a node that is alone. Never logged or
-            shown.
+        node_id: The node.
+        store_id: The id of the node's data directory.
+        address: The address of the API, for clients and other nodes.
+        peer_address: The address for links of other nodes.
+        zone: The failure domain of the node.
+        weight: The share of the data, relative to other nodes.
+        labels: The labels of the node.
+        state: ``active``; ``draining`` if an operator wants it to have no copies; ``away`` if it is
+            to have no copies until it is back.
+        version: The version of the software.
+        key: The key with which the node's present process proves its identity to other nodes
+            (`rota.node.links.identity_proof`); empty for a single node. Never logged or shown.
     """
 
     node_id: NodeId
@@ -90,9 +95,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as all see it: which one, and of which data directory.
+    """The session of a node, as all nodes see it.
 
     Attributes:
+        session: The session.
+        store_id: The id of the data directory that the process of the session uses.
         lock: See `Claim`; empty for a node of rota 0.1.
     """
 
@@ -105,11 +112,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A process that begins a session, and the data directory that it uses.
 
     Attributes:
-        node_id: The node's id.
-        store_id: The data directory's id; the same in a copy of the directory.
-        lock: The lock on the directory that this process holds
-            (`rota.storage.directory.DataDirectory.lock_id`): another in a copy, and after the
-            machine was started again. Empty if it has no name.
+        node_id: The id of the node.
+        store_id: The id of the data directory; a copy of the directory has the same id.
+        lock: The name of the lock on the directory that this process holds
+            (`rota.storage.directory.DataDirectory.lock_id`); it is different in a copy of the
+            directory, and after a restart of the machine. Empty if the lock has no name.
     """
 
     node_id: NodeId
@@ -118,7 +125,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A session just begun: it lives for *ttl_s* seconds from the request that began it."""
+    """A session that has just begun.
+
+    Attributes:
+        session: The session.
+        ttl_s: The time to live in seconds, from the request that began the session.
+    """
 
     session: Session
     ttl_s: float
@@ -128,9 +140,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """The whole state at one instant.
 
     Attributes:
-        revision: Where a watch continues.
-        cluster: The record of the cluster; None if it was not founded, or the record was lost.
+        revision: The revision of the state, from which a watch continues.
+        configurations: The configuration of each shard that has one.
         lives: The live session of each node that has one.
+        members: The record of each node.
+        cluster: The record of the cluster; None if it was not founded, or the record was lost.
     """
 
     revision: int
@@ -141,10 +155,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of one step: the new values; None for removed ones.
+    """The changes of one step: the new values, and None for removed values.
 
     Attributes:
-        revision: After the step.
+        revision: The revision after the step.
+        configurations: The changed configurations.
+        lives: The changed sessions.
+        members: The changed records of nodes.
     """
 
     revision: int
@@ -157,7 +174,8 @@ class Documents(msgspec.Struct, frozen=True, kw_only=True):
     """The shared documents at one instant.
 
     Attributes:
-        revision: Where a watch continues.
+        revision: The revision of the documents, from which a watch continues.
+        by_key: The record of each document, including deleted ones.
     """
 
     revision: int
@@ -165,10 +183,11 @@ class Documents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentNews(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of one step to shared documents: the new records; None for removed ones.
+    """The changes of one step to shared documents: the new records, and None for removed records.
 
     Attributes:
-        revision: After the step.
+        revision: The revision after the step.
+        documents: The changed records.
     """
 
     revision: int
@@ -176,11 +195,11 @@ class DocumentNews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coordinator(Protocol):
-    """The seam; every implementation passes tests/contract/coordination/test_coordinator.py.
+    """The interface; every implementation passes tests/contract/coordination/test_coordinator.py.
 
-    Every call is over within a time that the implementation states; none waits for ever. All may
-    raise `CoordinatorRefused`, and all but the watch any other `CoordinatorUnavailable`; those that
-    change something, `OutcomeUnknown`.
+    Every call except the watches ends within a time that the implementation states. All calls may
+    raise `CoordinatorRefused`; all calls except the watches may raise any other
+    `CoordinatorUnavailable`; calls that make changes may raise `OutcomeUnknown`.
 
     Attributes:
         has_lasting_revisions: Whether revisions never fall unless state is lost; False if they
@@ -190,51 +209,62 @@ class Coordinator(Protocol):
     has_lasting_revisions: bool
 
     async def found(self, wanted: Cluster) -> Cluster:
-        """Return the cluster, founding it as *wanted* if there is none yet.
+        """Return the cluster, which is founded as *wanted* if there is none yet.
 
         Raises:
-            OtherCluster: It is there, in another format.
+            OtherCluster: The cluster exists in another format.
         """
         ...
 
     async def recover(self, expected: Cluster | None, fresh: Cluster) -> bool:
-        """Replace the cluster's record; False: it is not as *expected* any more, and stays.
+        """Replace the cluster's record in a recovery of a coordinator that lost its state.
 
-        For a recovery of a coordinator that lost its state. None: there is no record. Of several
-        recoveries at the same time, one succeeds.
+        Of several recoveries at the same time, one succeeds.
+
+        Args:
+            expected: The record that is to be replaced; None if there is none.
+            fresh: The new record.
+
+        Returns:
+            False if the record is not *expected* and stays.
         """
         ...
 
     async def register(self, member: Member) -> None:
-        """Write the record of a member, replacing an earlier one."""
+        """Write the record of a member, which replaces an earlier record."""
         ...
 
     async def change(self, expected: Member, fresh: Member) -> bool:
-        """Replace the record of a node; False: it is not as *expected* any more, and stays.
+        """Replace the record of a node, so that concurrent changes do not overwrite each other.
 
-        So the changes of a node and of an operator never overwrite each other.
+        Returns:
+            False if the record is not *expected* and stays.
         """
         ...
 
     async def forget(self, node_id: NodeId) -> bool:
-        """Remove a node that will not come back; False: it is alive, and stays."""
+        """Remove a node that will not come back; return False if it is alive and stays."""
         ...
 
     async def begin_session(self, claim: Claim, ttl_s: float) -> Grant:
-        """Begin a session; the one under which the process of the same lock ran ends.
+        """Begin a session; end the node's earlier session if its process had the same lock.
 
         Raises:
             NodeIdTaken: See `rota.node.coordination.coordinator_rules.predecessor`.
-            StoreIdTaken: Likewise.
+            StoreIdTaken: See `rota.node.coordination.coordinator_rules.predecessor`.
         """
         ...
 
     async def renew(self, session: Session) -> float | None:
-        """Renew *session*; return its seconds from this request, or None if it has ended."""
+        """Renew *session*; return its time to live in seconds from this request.
+
+        Returns:
+            None if the session has ended.
+        """
         ...
 
     async def end_session(self, session: Session) -> None:
-        """End a session, this node's own or one proven dead; no error if it has ended already."""
+        """End a session of this node, or one whose process has ended; it may have ended already."""
         ...
 
     async def view(self) -> View:
@@ -242,14 +272,13 @@ class Coordinator(Protocol):
         ...
 
     def watch(self, revision: int) -> AsyncGenerator[News]:
-        """Yield what changes after *revision*, each step once and whole, in order, without end.
+        """Yield the steps after *revision*, each once and complete, in order, without end.
 
-        A connection that is lost is made again, as long as nothing is missed. Leave it with
-        `contextlib.aclosing`, which lets go of that connection. Shared documents have a watch of
-        their own.
+        A lost connection is replaced as long as no step is missed. Use `contextlib.aclosing`, which
+        closes the connection at the end. Shared documents have a separate watch.
 
         Raises:
-            WatchLost: Something would be missed.
+            WatchLost: A step would be missed.
         """
         ...
 
@@ -257,13 +286,14 @@ class Coordinator(Protocol):
         """Carry out each of *swaps* whose conditions hold, independently of one another.
 
         Raises:
-            ValueError: They break a rule of `rota.node.coordination.coordinator_rules.check_swaps`.
-            OutcomeUnknown: Any of them may have been done or may still be.
+            ValueError: *swaps* break a rule of
+                `rota.node.coordination.coordinator_rules.check_swaps`.
+            OutcomeUnknown: Any of the swaps may have been carried out, or may still be.
         """
         ...
 
     async def documents(self) -> Documents:
-        """Return all shared documents, the records of deleted ones included."""
+        """Return all shared documents, including the records of deleted ones."""
         ...
 
     def watch_documents(self, revision: int) -> AsyncGenerator[DocumentNews]:
@@ -273,12 +303,18 @@ class Coordinator(Protocol):
     async def change_document(
         self, key: DocumentKey, expected: SharedDocument | None, fresh: SharedDocument | None
     ) -> bool:
-        """Replace the record of a document; False: it is not as *expected* any more, and stays.
+        """Replace, create or remove the record of a document.
 
-        None stands for no record.
+        Args:
+            key: The document.
+            expected: The record that is to be replaced; None if there is none.
+            fresh: The new record; None to remove the record.
+
+        Returns:
+            False if the record is not *expected* and stays.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections; the session lives on until it runs out, unless ended before."""
+        """Close all connections; the session continues until it expires, unless it was ended."""
         ...

@@ -4,24 +4,25 @@ from rota.core.errors import RotaError
 
 
 class CoordinatorError(RotaError):
-    """The coordinator did not do what was asked; ``str`` says why and what to do."""
+    """The coordinator did not carry out a call; ``str`` states the reason and the remedy."""
 
     code = "coordinator_error"
 
 
 class CoordinatorUnavailable(CoordinatorError):
-    """It cannot be reached or has no majority; what was asked was certainly not done."""
+    """The coordinator cannot be reached or has no majority; the call was certainly not executed."""
 
     code = "coordinator_unavailable"
 
 
 class CoordinatorRefused(CoordinatorUnavailable):
-    """It answers and does not do it: credentials, too many requests; nothing was done.
+    """The coordinator refuses a call (credentials, too many requests); nothing was changed.
 
-    For a node that runs the same as a coordinator that is away, but an operator has to act.
+    A running node treats this like a coordinator that cannot be reached, but an operator has to
+    act.
 
     Attributes:
-        is_passing: Whether the same call may be done later, with the settings of now.
+        is_passing: Whether the same call may succeed later with the present settings.
     """
 
     code = "coordinator_refused"
@@ -29,25 +30,28 @@ class CoordinatorRefused(CoordinatorUnavailable):
 
 
 class OutcomeUnknown(CoordinatorError):
-    """No answer came: what was asked may have been done, or may still be."""
+    """No answer was received: the call may have been executed, or may still be."""
 
     code = "outcome_unknown"
 
 
 class OutOfSpace(OutcomeUnknown):
-    """It refuses what takes space, and may have done it all the same; an operator has to act."""
+    """The coordinator has no space and refuses writes; the call may still have been executed.
+
+    An operator has to act.
+    """
 
     code = "coordinator_out_of_space"
 
 
 class SessionTaken(CoordinatorError):
-    """A process that may still run has the session that is asked for."""
+    """A process that may still run has a session of the same node or data directory."""
 
     code = "taken"
 
 
 class NodeIdTaken(SessionTaken):
-    """This node has a session already, and its process is not proven to have ended."""
+    """This node already has a session, whose process is not proven to have ended."""
 
     code = "node_id_taken"
 
@@ -65,6 +69,6 @@ class OtherCluster(CoordinatorError):
 
 
 class WatchLost(CoordinatorError):
-    """A watch cannot continue without a gap: read a view, and watch from there."""
+    """A watch cannot continue without a gap; read a view, and begin a watch from its revision."""
 
     code = "watch_lost"

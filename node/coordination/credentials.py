@@ -1,8 +1,8 @@
-"""Credentials for etcd, where they are read, and what a refusal of them means.
+"""Credentials for etcd, and the explanation of refusals of credentials.
 
-etcd's JSON gateway calls etcd with etcd's own certificate, so user and password name the caller,
-and a certificate of the node's only opens the connection. The password is read from its file for
-every token, so a new one needs no restart; the certificates are read once.
+etcd's JSON gateway calls etcd with etcd's own certificate, so user and password identify the
+caller, and a certificate of the node is only needed for the connection. The password is read from
+its file for every token, so a new password needs no restart; the certificates are read once.
 """
 
 import ssl
@@ -16,15 +16,15 @@ from rota.node.coordination.prepared_request import CertificatePaths
 PASSWORD_BYTES_MAX = 4096
 PERMISSION_DENIED = 7
 COMMON_NAME = "CommonName of client"
-"""In the refusal, which is plain text, of a certificate beside a user's password."""
+"""Part of etcd's plain-text refusal of a certificate with a CN in addition to a user's password."""
 UNAUTHENTICATED = 16
 
 
 class AccessDenied(CoordinatorRefused):
-    """etcd does not accept the credentials; what was asked was certainly not done.
+    """etcd does not accept the credentials; the call was certainly not executed.
 
-    Fatal for a node that starts. A node that runs tries again, for a password may be replaced at
-    any time.
+    The error ends a node that starts. A running node tries again, since the password may be
+    replaced at any time.
     """
 
     code = "access_denied"
@@ -32,13 +32,15 @@ class AccessDenied(CoordinatorRefused):
 
 @dataclass(frozen=True, kw_only=True)
 class Credentials:
-    """What etcd gets to see.
+    """The credentials of this node for etcd.
 
     Attributes:
-        user: Empty: without authentication.
-        password_file: Its first line is the user's password.
-        ca_file: Signer of etcd's certificates; None: those that the system trusts.
-        certificate_file: Of this node, if etcd wants one; with *key_file*.
+        user: The user; empty for no authentication.
+        password_file: The file with the user's password on its first line.
+        ca_file: The certificate of the authority that signed etcd's certificates; None for the
+            authorities that the system trusts.
+        certificate_file: The certificate of this node, if etcd requires one.
+        key_file: The key of *certificate_file*.
     """
 
     user: str = ""
@@ -48,10 +50,10 @@ class Credentials:
     key_file: Path | None = None
 
     def password(self) -> str:
-        """Return the password as the file has it now.
+        """Return the password that the file contains now; empty without a file.
 
         Raises:
-            AccessDenied: The file cannot be read, or holds none.
+            AccessDenied: The file cannot be read, or contains no password.
         """
         if self.password_file is None:
             return ""
@@ -64,16 +66,20 @@ class Credentials:
                 "it readable for the node's user alone"
             ) from error
         if not first:
-            raise AccessDenied(f"etcd_password_file {self.password_file} has no password")
+            raise AccessDenied(
+                f"etcd_password_file {self.password_file} has no password on its first line; write "
+                "the password of etcd_user there"
+            )
         return first
 
     def tls(self, endpoints: Iterable[str]) -> ssl.SSLContext | bool:
-        """Return the context for those of *endpoints* with https; True if there are none.
+        """Return the TLS context for *endpoints*; True if none of them needs one.
 
-        Never the default of aiohttp, which has no authority in a node (`rota.node.__main__`).
+        The default context of aiohttp is never used, since it trusts no authority in a node
+        (`rota.node.__main__`).
 
         Raises:
-            AccessDenied: A file cannot be read, or holds something else.
+            AccessDenied: A file cannot be read, or is invalid.
         """
         is_used = any(each.lower().startswith("https:") for each in endpoints)
         if not (is_used or self.ca_file or self.certificate_file):
@@ -100,14 +106,14 @@ class Credentials:
         )
 
     def why_refused(self, message: str, grpc_code: int) -> str | None:
-        """Return cause and remedy of etcd's refusal; None if it is not about credentials."""
+        """Return the cause and remedy of etcd's refusal; None if credentials are not the cause."""
         for text, remedy in _REFUSALS.items():
             if text in message:
                 return f"{message}; {remedy.format(self=self)}"
         return message if grpc_code in (PERMISSION_DENIED, UNAUTHENTICATED) else None
 
     def why_not_connected(self, error: BaseException) -> str | None:
-        """Return cause and remedy if TLS is what *error* is about; None if it is not."""
+        """Return the cause and remedy of *error* if it is a TLS error; otherwise None."""
         failure = _tls_failure(error)
         words = (failure.reason or "").replace("_", " ").lower() if failure else ""
         for text, remedy in _TLS_FAILURES.items():
@@ -122,15 +128,15 @@ NO_CREDENTIALS = Credentials()
 _REFUSALS = {
     "invalid user ID or password": "set etcd_user ({self.user!r} now) and the content of "
     "etcd_password_file ({self.password_file}) to those of a user in etcd",
-    "user name is empty": "etcd wants authentication: set etcd_user and etcd_password_file",
-    "authentication is not enabled": "etcd does not authenticate: enable it there, or remove "
-    "etcd_user and etcd_password_file",
+    "user name is empty": "etcd requires authentication: set etcd_user and etcd_password_file",
+    "authentication is not enabled": "etcd does not authenticate: enable authentication in etcd, "
+    "or remove etcd_user and etcd_password_file",
     COMMON_NAME: "issue the certificate of etcd_cert without a common name (CN), since etcd_user "
     "and etcd_password_file name the user",
     "permission denied": "grant a role of etcd's user {self.user!r} readwrite on the prefix "
-    "/rota/CLUSTER/, CLUSTER being the setting cluster",
+    "/rota/CLUSTER/, where CLUSTER is the value of the setting cluster",
 }
-"""What etcd answers, and what to do."""
+"""The refusals of etcd, with their remedies."""
 
 _PAIR = "set etcd_cert and etcd_key to a pair that etcd's --trusted-ca-file signed"
 _TLS_FAILURES = {
@@ -140,14 +146,14 @@ _TLS_FAILURES = {
     "bad certificate": _PAIR,
     "unknown ca": _PAIR,
     "certificate expired": "replace the files of etcd_cert and etcd_key",
-    "wrong version number": "this endpoint does not speak TLS: write http:// in the setting etcd",
+    "wrong version number": "this endpoint does not use TLS: write http:// in the setting etcd",
 }
-"""What a TLS connection fails with, in words of OpenSSL, and what to do. A missing certificate is
-"bad" or "required", depending on etcd's version."""
+"""The errors of TLS connections in the words of OpenSSL, with their remedies. A missing certificate
+is "bad" or "required", depending on etcd's version."""
 
 
 def _tls_failure(error: BaseException) -> ssl.SSLError | None:
-    """Return the first error of TLS among those that led to *error*."""
+    """Return the first TLS error among the causes of *error*; None if there is none."""
     found: ssl.SSLError | None = None
     at: BaseException | None = error
     while at is not None:
@@ -157,7 +163,7 @@ def _tls_failure(error: BaseException) -> ssl.SSLError | None:
 
 
 def _unreadable(setting: str, files: object, error: OSError) -> str:
-    return f"{setting} {files} cannot be used ({_cause(error)}); name a PEM file that fits"
+    return f"{setting} {files} cannot be used ({_cause(error)}); name a matching PEM file"
 
 
 def _cause(error: Exception) -> str:

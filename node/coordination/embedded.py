@@ -1,8 +1,8 @@
-"""Coordinator for a node that is alone: its configurations in a file of its data directory.
+"""Coordinator of a single node: its configurations are in a file of its data directory.
 
-The data directory's lock excludes a second process, so the file has one writer, and no earlier
-process of the node is left when it is read: it contains no sessions. Sessions do not expire either,
-because no other node could take over.
+The lock of the data directory excludes a second process, so the file has one writer, and no earlier
+process of the node runs when the file is read; therefore it contains no sessions. Sessions do not
+expire, because no other node could take over.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from rota.node.system.entropy import Entropy
 T = TypeVar("T")
 
 NO_TIME = Instant(0)
-"""Nothing here goes by time."""
+"""The time for all calls of the state, since nothing in this coordinator depends on time."""
 
 
 class CoordinationFailed(CoordinatorError):
@@ -46,7 +46,7 @@ class CoordinationFailed(CoordinatorError):
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file holds; one of rota 0.1 has shards alone, without their copies."""
+    """The content of the file; a file of rota 0.1 has only *shards*, without their copies."""
 
     cluster: Cluster | None = None
     members: dict[NodeId, Member] = {}
@@ -57,15 +57,15 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 class EmbeddedCoordinator:
     """Coordination for one node, in a file.
 
-    Every change is synced and put in place whole before anyone learns of it.
+    Every change is synced and replaces the file atomically before it has any effect. A call that
+    makes a change raises `CoordinationFailed` if the file cannot be written.
 
     Args:
-        path: The file; made with the first change if it is missing.
-        entropy: For the ids of sessions.
+        path: The file, which is created with the first change if it does not exist.
+        entropy: The source of the ids of sessions.
 
     Raises:
-        CoordinationFailed: The file is damaged; from any call that changes something: it cannot be
-            written, and nothing was changed.
+        CoordinationFailed: The file is damaged.
     """
 
     has_lasting_revisions = False
@@ -90,27 +90,27 @@ class EmbeddedCoordinator:
         self._changed = asyncio.Event()
 
     async def found(self, wanted: Cluster) -> Cluster:
-        """Return what the file says, or put *wanted* there."""
+        """Return the cluster in the file; write *wanted* if there is none."""
         return self._do(lambda state: state.found(wanted))
 
     async def recover(self, expected: Cluster | None, fresh: Cluster) -> bool:
-        """Replace the cluster in the file, if it is as expected."""
+        """Replace the cluster in the file if it is *expected*."""
         return self._do(lambda state: state.recover(expected, fresh))
 
     async def register(self, member: Member) -> None:
-        """Put *member* into the file."""
+        """Write *member* to the file."""
         self._do(lambda state: state.register(member))
 
     async def change(self, expected: Member, fresh: Member) -> bool:
-        """Replace a member in the file, if it is as expected."""
+        """Replace a member in the file if it is *expected*."""
         return self._do(lambda state: state.change(expected, fresh))
 
     async def forget(self, node_id: NodeId) -> bool:
-        """Take a node out of the file, unless it lives."""
+        """Remove a node from the file, unless it is alive."""
         return self._do(lambda state: state.forget(node_id))
 
     async def begin_session(self, claim: Claim, ttl_s: float) -> Grant:
-        """Begin a session that does not run out, whatever *ttl_s* is."""
+        """Begin a session that does not expire, whatever *ttl_s* is."""
         del ttl_s
         session = Session(f"{self._entropy.draw():016x}")
 
@@ -123,7 +123,7 @@ class EmbeddedCoordinator:
         return Grant(session=session, ttl_s=math.inf)
 
     async def renew(self, session: Session) -> float | None:
-        """Return infinity, or None: it was ended."""
+        """Return infinity; None if the session was ended."""
         return None if self._state.renew(session, NO_TIME) is None else math.inf
 
     async def end_session(self, session: Session) -> None:
@@ -131,11 +131,11 @@ class EmbeddedCoordinator:
         self._do(lambda state: state.end(session))
 
     async def view(self) -> View:
-        """Return everything."""
+        """Return the present state."""
         return self._state.view()
 
     async def watch(self, revision: int) -> AsyncGenerator[News]:
-        """Yield what this object changes."""
+        """Yield the steps that this object makes after *revision*."""
         while True:
             steps = self._state.steps_after(revision)
             for step in steps:
@@ -145,7 +145,7 @@ class EmbeddedCoordinator:
                 await self._changed.wait()
 
     async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
-        """Carry out what may be, with one write for all."""
+        """Carry out all swaps whose conditions hold, in one write."""
         return self._do(lambda state: state.swap(swaps))
 
     async def documents(self) -> Documents:
@@ -153,7 +153,7 @@ class EmbeddedCoordinator:
         return self._state.documents()
 
     async def watch_documents(self, revision: int) -> AsyncGenerator[DocumentNews]:
-        """Yield the documents that this object changes."""
+        """Yield the changes of documents that this object makes after *revision*."""
         while True:
             steps = self._state.document_steps_after(revision)
             for step in steps:
@@ -165,14 +165,14 @@ class EmbeddedCoordinator:
     async def change_document(
         self, key: DocumentKey, expected: SharedDocument | None, fresh: SharedDocument | None
     ) -> bool:
-        """Replace a document in the file, if it is as expected."""
+        """Replace a document in the file if it is *expected*."""
         return self._do(lambda state: state.change_document(key, expected, fresh))
 
     async def close(self) -> None:
-        """Do nothing: no file is open between writes."""
+        """Do nothing, since no file is open between writes."""
 
     def _do(self, change: Callable[[CoordinationState], T]) -> T:
-        """Make a change, durable first."""
+        """Make a change, which is durable before it takes effect."""
         state = self._state.copy()
         answer = change(state)
         self._write(state)

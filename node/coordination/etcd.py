@@ -1,9 +1,10 @@
 """Coordination through etcd, by transactions on the keys of `etcd_keys`.
 
-A session is a lease. Its number is drawn here, so that no two lives share one even if etcd is
-restored from a backup. Conditions compare values and leases, never revisions, which go backwards
-then (PROTOCOL R1). All reads are linearizable. What etcd does behind its gateway's back (restarts,
-compaction, a lease that lives longer) is in docs/explanation/coordination.md.
+A session is a lease. The number of the lease is drawn here, so that no two lives have the same
+number even if etcd is restored from a backup. Conditions compare values and leases, never
+revisions, which go backwards after a restore (PROTOCOL R1). All reads are linearizable. Events
+inside etcd (restarts, compaction, leases that live longer) are described in
+docs/explanation/coordination.md.
 """
 
 import math
@@ -66,30 +67,31 @@ from rota.node.coordination.prepared_request import PreparedRequest
 from rota.node.system.entropy import Entropy
 
 SWAPS_EACH = 32
-"""Swaps in one request. etcd allows 128 operations in a transaction, carries each out alone,
-and serves no other request meanwhile; see bench/etcd.py."""
+"""The most swaps in one request. etcd allows 128 operations in a transaction, executes one after
+the other, and serves no other request during the transaction; see bench/etcd.py."""
 DOCUMENTS_EACH = 50
-"""Documents in one answer, which is decoded without a pause: at most some 5 MB."""
+"""The most documents in one answer, which is decoded without a pause: at most about 5 MB."""
 BEGIN_ROUNDS = 3
-"""Two may be needed: a session that an earlier try began comes in between."""
+"""The most rounds of a begin; two may be needed if an earlier try began a session in between."""
 NOT_FOUND = 5
 REVOKE = "/v3/lease/revoke"
 
 
 class EtcdCoordinator:
-    """Coordination through etcd; see the seam.
+    """Coordination through etcd; see `Coordinator`.
 
-    Each request is over within ``options.call_timeout_s``, a renewal within ``renew_timeout_s``.
-    Most calls are one request; `begin_session` up to four in a round, `change` and `recover` two,
-    `swap` one for each 32.
+    Each request ends within ``options.call_timeout_s``, a renewal within ``renew_timeout_s``. Most
+    calls are one request; `begin_session` makes up to four requests in a round, `change`,
+    `change_document` and `recover` two, `swap` one for each 32 swaps, and `documents` one for each
+    50 documents.
 
-    Beyond the seam's errors, every call may raise `EtcdRefused`: etcd said no (permissions,
-    versions), and why; and `OtherCluster`: another etcd answered.
+    In addition to the errors of the interface, every call may raise `EtcdRefused` if etcd refuses
+    it, with the reason, and `OtherCluster` if another etcd answered.
 
     Args:
-        options: How etcd is reached.
-        cluster: The name under which this cluster's keys are.
-        entropy: For the ids of sessions.
+        options: The options of the connection to etcd.
+        cluster: The name of this cluster, which is part of its keys.
+        entropy: The source of the ids of sessions.
     """
 
     has_lasting_revisions = True
@@ -100,7 +102,7 @@ class EtcdCoordinator:
         self._entropy = entropy
 
     async def found(self, wanted: Cluster) -> Cluster:
-        """Put *wanted* unless a cluster is there."""
+        """Put *wanted* unless there is a cluster."""
         meta = self._keys.meta
         answer = await self._transact(
             put_if([is_absent(meta)], put(meta, write(wanted)), otherwise=meta)
@@ -112,7 +114,7 @@ class EtcdCoordinator:
         return found
 
     async def recover(self, expected: Cluster | None, fresh: Cluster) -> bool:
-        """Put *fresh* in the place of the value that was read as *expected*, however written."""
+        """Replace the value if it decodes to *expected*, in whatever form it was written."""
         meta = self._keys.meta
         there = await self._value(meta)
         if (read(meta, there.value, Cluster) if there else None) != expected:
@@ -127,7 +129,7 @@ class EtcdCoordinator:
         await self._gateway.write("/v3/kv/put", request, EtcdResponse)
 
     async def change(self, expected: Member, fresh: Member) -> bool:
-        """Put a member in the place of the value that was read as *expected*, however written."""
+        """Replace a member if its value decodes to *expected*, in whatever form it was written."""
         key = self._keys.member(expected.node_id)
         there = await self._value(key)
         if there is None or read(key, there.value, Member) != expected:
@@ -137,13 +139,13 @@ class EtcdCoordinator:
         return answer.succeeded
 
     async def forget(self, node_id: NodeId) -> bool:
-        """Delete a member unless the node's life is there."""
+        """Delete a member unless the node has a session."""
         is_gone = is_absent(self._keys.life(node_id))
         answer = await self._transact(delete_if([is_gone], self._keys.member(node_id)))
         return answer.succeeded
 
     async def begin_session(self, claim: Claim, ttl_s: float) -> Grant:
-        """Revoke the lease of the session before, and put the node's life under a new one."""
+        """Revoke the lease of the earlier session, and put the node's life under a new lease."""
         for _ in range(BEGIN_ROUNDS):
             if earlier := predecessor(await self._lives(), claim):
                 await self.end_session(earlier)
@@ -152,7 +154,7 @@ class EtcdCoordinator:
         raise still_taken(claim)
 
     async def renew(self, session: Session) -> float | None:
-        """Renew the lease; to etcd, one that is over is no error."""
+        """Renew the lease; etcd returns a time to live of 0 for a lease that has ended."""
         return float((await self._gateway.renew(lease_of(session))).TTL) or None
 
     async def end_session(self, session: Session) -> None:
@@ -164,11 +166,11 @@ class EtcdCoordinator:
                 raise
 
     def end_of(self, session: Session) -> PreparedRequest:
-        """Return the request that ends a session, for the program that notices this process end."""
+        """Return the request that ends a session, to be sent after the end of this process."""
         return self._gateway.prepared(REVOKE, _revoking(session))
 
     async def view(self) -> View:
-        """List all keys but documents: 512 shards are 170 kB, the most shards 5.6 MB."""
+        """Read all keys except documents: 170 kB for 512 shards, 5.6 MB for the most shards."""
         meta, request = self._keys.meta, self._keys.others
         answer = await self._gateway.read("/v3/kv/range", request, RangeResponse)
         records = self._keys.records((each.key, each.value) for each in answer.kvs)
@@ -188,10 +190,10 @@ class EtcdCoordinator:
         return follow(self._gateway, self._keys, revision)
 
     async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
-        """Compare and put, 32 to a transaction, one transaction after the other (PROTOCOL R28).
+        """Compare and put, 32 swaps per transaction, one transaction at a time (PROTOCOL R28).
 
-        A configuration with fields of a newer version of rota is never equal to what this one
-        expects, and so is never replaced by it.
+        A configuration with fields of a newer version of rota is never equal to the value that this
+        version expects, so this version never replaces it.
         """
         check_swaps(swaps)
         swapped: list[Swapped] = []
@@ -200,12 +202,12 @@ class EtcdCoordinator:
                 swapped += await self._swap_together(swaps[at : at + SWAPS_EACH])
             except CoordinatorUnavailable as error:
                 if any(each.is_done for each in swapped):
-                    raise OutcomeUnknown(f"{error}; some swaps before that were done") from error
+                    raise OutcomeUnknown(f"{error}; some earlier swaps were done") from error
                 raise
         return swapped
 
     async def documents(self) -> Documents:
-        """List the keys of documents, all as of one revision, `DOCUMENTS_EACH` in a request."""
+        """Read the documents, all at one revision, with `DOCUMENTS_EACH` per request."""
         start, end = self._keys.of_documents, end_of(self._keys.of_documents)
         found: dict[DocumentKey, SharedDocument | None] = {}
         revision = 0
@@ -226,7 +228,7 @@ class EtcdCoordinator:
     async def change_document(
         self, key: DocumentKey, expected: SharedDocument | None, fresh: SharedDocument | None
     ) -> bool:
-        """Put or delete in the place of the value that was read as *expected*, however written."""
+        """Replace or delete a value that decodes to *expected*, in whatever form it was written."""
         place = self._keys.document(key)
         there = await self._value(place)
         if document_in(place, there.value if there else None) != expected:
@@ -239,7 +241,7 @@ class EtcdCoordinator:
         return answer.succeeded
 
     async def space(self) -> EtcdSpace | None:
-        """Return how full etcd is; None if no member says so."""
+        """Return the space in etcd; None if no member reports it."""
         return space_of(await self._gateway.status_of_each())
 
     async def close(self) -> None:
@@ -254,7 +256,7 @@ class EtcdCoordinator:
         ]
 
     def _transaction(self, swap: Swap) -> Json:
-        """Return the three conditions of a swap, and what to do (PROTOCOL R3)."""
+        """Return the transaction of a swap, with its three conditions (PROTOCOL R3)."""
         key = self._keys.configuration(swap.shard)
         conditions = [
             holds(key, write(swap.expected)) if swap.expected else is_absent(key),
@@ -277,13 +279,13 @@ class EtcdCoordinator:
         lease = await self._gateway.write("/v3/lease/grant", wanted, LeaseResponse)
         life = Life(session=session_of(lease.ID), store_id=claim.store_id, lock=claim.lock)
         key, of_store = self._keys.life(claim.node_id), self._keys.store(claim.store_id)
-        # The second key: copies of one directory may begin at once under several node ids.
+        # The second key excludes copies of one directory that begin under several ids at once.
         fresh = (
             put(key, write(life), lease.ID),
             put(of_store, claim.node_id.encode(), lease.ID),
         )
         answer = await self._transact(put_if([is_absent(key), is_absent(of_store)], *fresh))
-        # A lease that is not needed after all runs out by itself; there is nothing under it.
+        # A lease that turns out not to be needed expires by itself; it has no keys.
         return Grant(session=life.session, ttl_s=lease.TTL) if answer.succeeded else None
 
     async def _lives(self) -> dict[NodeId, Life]:
@@ -305,7 +307,7 @@ def _revoking(session: Session) -> Json:
 
 
 def _keys_in(answer: TxnResponse) -> Sequence[KeyValue]:
-    """Return what a transaction read because its conditions did not hold."""
+    """Return the keys that a transaction read because its conditions did not hold."""
     return () if answer.succeeded else answer.responses[0].response_range.kvs
 
 

@@ -1,17 +1,17 @@
-"""A client of etcd's v3 JSON gateway: one HTTP session, several endpoints, and honest errors.
+"""Client of etcd's v3 JSON gateway, with one HTTP session and several endpoints.
 
 Every call has a deadline and ends in one of five ways:
 
 - an answer;
-- `CoordinatorUnavailable`: it was certainly not done, for nothing was sent or etcd said so before
-  it tried;
-- `AccessDenied`: likewise, because of the node's credentials;
-- `OutcomeUnknown`: it was sent and nothing came back, so it may have been done or may still be.
-  Only a call that does no harm when it is done twice is sent again by itself. Likewise
-  `OutOfSpace`: etcd's quota is used up;
-- `EtcdRefused`: etcd said no, and why.
+- `CoordinatorUnavailable`: the call was certainly not executed, because it was not sent, or because
+  etcd refused it before the execution;
+- `AccessDenied`: the same, because of the node's credentials;
+- `OutcomeUnknown`: the call was sent and no answer was received, so it may have been executed, or
+  may still be. Only a call whose repetition is harmless is sent again automatically. `OutOfSpace`
+  is the same, because etcd's quota is used up;
+- `EtcdRefused`: etcd refused the call, with a reason.
 
-Calls go to one endpoint until it fails, then to the next.
+Calls go to one endpoint until it fails, then to the next one.
 """
 
 import asyncio
@@ -56,33 +56,34 @@ from rota.node.coordination.prepared_request import PreparedRequest
 A = TypeVar("A", bound=EtcdResponse)
 
 NOTHING_DONE = frozenset({3, 5, 6, 7, 8, 9, 11, 12, 16})
-"""gRPC's codes by which etcd refuses before it proposes anything, or when nothing came of it:
-invalid, not found, exists, denied, exhausted (but see `NO_SPACE`), precondition, range,
-unimplemented, unauthenticated.
-With the others (cancelled, unknown, deadline, aborted, internal, unavailable, data loss) a proposal
-may be on its way."""
+"""The gRPC codes of refusals after which a call had no effect: invalid, not found, exists, denied,
+exhausted (but see `NO_SPACE`), precondition, range, unimplemented, unauthenticated. With all other
+codes (cancelled, unknown, deadline, aborted, internal, unavailable, data loss), a proposal may be
+under way in etcd."""
 NO_LEADER = "etcdserver: no leader"
-"""The one answer under "unavailable" that comes before anything is proposed."""
+"""The only answer with the code "unavailable" that is sent before anything is proposed."""
 RESOURCE_EXHAUSTED = 8
-"""Too many requests."""
+"""The code of a refusal because of too many requests."""
 NO_SPACE = "database space exceeded"
-"""The one refusal that proves nothing: when the quota is reached between etcd's first check and the
-execution of a request, etcd executes it and refuses it then (`quotaApplierV3` in its source)."""
+"""The only refusal that does not prove that a call had no effect: if the quota is reached between
+etcd's first check and the execution of a request, etcd executes the request and then refuses it
+(`quotaApplierV3` in etcd's source)."""
 NO_SPACE_REMEDY = (
-    "etcd's quota is used up. Make room: `etcdctl compact REVISION`, `etcdctl defrag`, "
-    '`etcdctl alarm disarm`; docs/how-to/operate.md shows it under "etcd is full"'
+    "etcd's quota is used up. Make room with `etcdctl compact REVISION`, `etcdctl defrag` and "
+    '`etcdctl alarm disarm`; see "etcd is full" in docs/how-to/operate.md'
 )
 REMEDIES = {
-    "too many requests": "etcd has more requests under way than it takes: find out who else uses "
-    "it, and give it a faster disk",
+    "too many requests": "etcd has more requests under way than it accepts: find out which other "
+    "programs use it, and give it a faster disk",
 }
-"""What etcd answers, besides refusals of credentials, and what to do."""
+"""The refusals of etcd, besides those of credentials, with their remedies."""
 UNIMPLEMENTED = 12
 STALE_TOKEN = "etcdserver: revision of auth store is old"
-"""The one refusal of another code that a new token mends."""
+"""The only refusal with another code than `UNAUTHENTICATED` that a new token remedies."""
 _QUOTA = re.compile(rb"^etcd_server_quota_backend_bytes ([0-9.e+]+)$", re.MULTILINE)
 LINE_BYTES_MAX = 16 << 20
-"""One answer of a watch. etcd's own messages are at most 2 MiB, half as much again in base64."""
+"""The largest answer of a watch. etcd's own messages have at most 2 MiB, and a third more in
+base64."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +91,13 @@ class GatewayOptions:
     """The options of the connection to etcd.
 
     Attributes:
-        endpoints: URLs of the members of one etcd cluster; at least one.
-        first: Index of the first endpoint to use; nodes should differ in it.
-        credentials: User, password and certificates.
-        call_timeout_s: Deadline of a request.
-        renew_timeout_s: Deadline of a renewal, which is repeated anyway.
-        watch_idle_s: A watch that has received nothing for so long is replaced at the next
-            endpoint, because its member may hang.
+        endpoints: The URLs of the members of one etcd cluster; at least one.
+        first: The index of the first endpoint to use, which should differ between nodes.
+        credentials: The user, the password file and the certificates.
+        call_timeout_s: The time limit of a request, in seconds.
+        renew_timeout_s: The time limit of a renewal, in seconds; renewals are repeated anyway.
+        watch_idle_s: The time in seconds without data after which a watch is replaced by one at the
+            next endpoint, because its member may hang.
     """
 
     endpoints: tuple[str, ...]
@@ -108,10 +109,10 @@ class GatewayOptions:
 
 
 class EtcdRefused(CoordinatorRefused):
-    """etcd said no, and nothing was done.
+    """etcd refused a call, which had no effect.
 
     Attributes:
-        grpc_code: The kind of refusal.
+        grpc_code: The gRPC code of the refusal.
     """
 
     code = "etcd_refused"
@@ -123,25 +124,25 @@ class EtcdRefused(CoordinatorRefused):
 
 
 class _NotDone(Exception):
-    """This endpoint did nothing; another one may."""
+    """The endpoint did not execute the call; another endpoint may."""
 
 
 class _Denied(_NotDone):
-    """Likewise, because of the credentials for a connection."""
+    """The endpoint did not execute the call, because of the credentials for a connection."""
 
 
 class _Unanswered(Exception):
-    """It was sent, and what became of it is unknown."""
+    """The call was sent, and its outcome is unknown."""
 
 
 class Gateway:
     """A client of one etcd cluster.
 
     Args:
-        options: How to reach it.
+        options: The options of the connection to etcd.
 
     Raises:
-        AccessDenied: A file of certificates cannot be used.
+        AccessDenied: A certificate file cannot be used.
     """
 
     def __init__(self, options: GatewayOptions) -> None:
@@ -154,11 +155,11 @@ class Gateway:
         self._cluster_id = 0
 
     async def read(self, path: str, request: Json, kind: type[A]) -> A:
-        """Return the answer to a question, from whichever endpoint has it first.
+        """Return the answer to a read, from the first endpoint that answers.
 
         Raises:
-            CoordinatorUnavailable: None has it before the deadline.
-            EtcdRefused: etcd does not answer it.
+            CoordinatorUnavailable: No endpoint answered before the deadline.
+            EtcdRefused: etcd refused the read.
             OtherCluster: Another etcd answered.
         """
         try:
@@ -167,32 +168,32 @@ class Gateway:
             raise CoordinatorUnavailable(str(error)) from error
 
     async def write(self, path: str, request: Json, kind: type[A], *, repeat: bool = False) -> A:
-        """Have something done.
+        """Return the answer to a request.
 
         Args:
-            path: Of the method.
-            request: Its argument.
-            kind: Of the answer.
-            repeat: It may be sent again, for being done twice does no harm.
+            path: The path of the method.
+            request: The argument of the method.
+            kind: The type of the answer.
+            repeat: Whether the request may be sent again, because its repetition is harmless.
 
         Raises:
-            CoordinatorUnavailable: It was certainly not done.
-            OutcomeUnknown: It may have been done, or may still be.
-            AccessDenied: Likewise, because of the credentials.
-            EtcdRefused: etcd does not do it.
-            OtherCluster: Another etcd did it.
+            CoordinatorUnavailable: The request was certainly not executed.
+            OutcomeUnknown: The request may have been executed, or may still be.
+            AccessDenied: The request was certainly not executed, because of the credentials.
+            EtcdRefused: etcd refused the request.
+            OtherCluster: Another etcd answered.
         """
         parse = partial(decode, kind=kind)
         return await self._call(path, request, parse, self.options.call_timeout_s, repeat=repeat)
 
     async def renew(self, lease: int) -> LeaseResponse:
-        """Have a lease renewed: a `write` with a deadline of its own, which may be repeated."""
+        """Renew a lease, as `write` does, with its own deadline and with repetitions."""
         request: Json = {"ID": str(lease)}
         timeout_s = self.options.renew_timeout_s
         return await self._call("/v3/lease/keepalive", request, _renewed, timeout_s, repeat=True)
 
     async def status_of_each(self) -> list[StatusResponse]:
-        """Return what each endpoint that answers reports of itself; without the others."""
+        """Return the status of each endpoint that answers."""
         asked = (self._status_of(endpoint) for endpoint in self.options.endpoints)
         return [each for each in await asyncio.gather(*asked) if each is not None]
 
@@ -208,13 +209,13 @@ class Gateway:
         )
 
     async def stream(self, path: str, request: Json) -> AsyncGenerator[bytes]:
-        """Yield the lines that one endpoint answers, until it is silent for too long or gone.
+        """Yield the lines of one endpoint's response, until it is silent for too long or ends.
 
-        It goes under the token of the last call, and gets none of its own: `read` something first.
+        The request uses the token of the last call and gets no new one, so call `read` first.
 
         Raises:
-            CoordinatorUnavailable: That was it; the next stream is of the next endpoint.
-            EtcdRefused: It does not answer such a request.
+            CoordinatorUnavailable: The stream has ended; the next one uses the next endpoint.
+            EtcdRefused: etcd refused the request.
         """
         endpoint = self.options.endpoints[self._at]
         timeout = aiohttp.ClientTimeout(
@@ -222,7 +223,8 @@ class Gateway:
             connect=self.options.call_timeout_s / 2,
             sock_read=self.options.watch_idle_s,
         )
-        # Without the second header, a member that has lost its leader keeps the stream, in silence.
+        # Without the second header, a member that has lost its leader keeps the stream open but
+        # sends nothing.
         headers = {**self._credentials(), "Grpc-Metadata-hasleader": "true"}
         try:
             async with self._http().post(
@@ -247,26 +249,26 @@ class Gateway:
             raise self._explained(refusal) from refusal
 
     def check(self, answer: EtcdResponse) -> None:
-        """See that an answer comes from the etcd cluster that the first one came from.
+        """Check that an answer is from the same etcd cluster as the first answer.
 
         Raises:
-            OtherCluster: It does not.
+            OtherCluster: The answer is from another etcd cluster.
         """
         found = answer.header.cluster_id
         if not self._cluster_id:
             self._cluster_id = found
         if found not in (self._cluster_id, 0):
             raise OtherCluster(
-                f"etcd is another cluster than before ({found:x}, it was {self._cluster_id:x}): it "
-                "was restored or founded again, or an endpoint is wrong"
+                f"etcd is another cluster than before ({found:x} instead of "
+                f"{self._cluster_id:x}): it was restored or founded again, or an endpoint is wrong"
             )
 
     def refuse(self, failure: Failure) -> NoReturn:
-        """Raise what *failure*, from inside a stream, means.
+        """Raise the error for *failure*, which was received in a stream.
 
         Raises:
-            EtcdRefused: etcd says no.
-            CoordinatorUnavailable: It may say something else another time.
+            EtcdRefused: etcd refused the request.
+            CoordinatorUnavailable: The same request may succeed later.
         """
         try:
             _fail(failure)
@@ -290,7 +292,7 @@ class Gateway:
         try:
             status = await self._ask(endpoint, "/v3/maintenance/status", b"{}", parse, timeout_s)
             if not status.quota_bytes:
-                # Before 3.6.
+                # Versions before 3.6 do not report the quota in the status.
                 quota = await self._quota_of(endpoint)
                 status = msgspec.structs.replace(status, quota_bytes=quota)
         except (_NotDone, _Unanswered, CoordinatorRefused, OtherCluster):
@@ -298,7 +300,7 @@ class Gateway:
         return status
 
     async def _quota_of(self, endpoint: str) -> int:
-        """Return the quota of one member, from the metrics that it has on its client port."""
+        """Return the quota of one member from the metrics on its client port; 0 if unknown."""
         timeout = aiohttp.ClientTimeout(total=self.options.call_timeout_s)
         try:
             async with self._http().get(endpoint + "/metrics", timeout=timeout) as response:
@@ -319,11 +321,12 @@ class Gateway:
         *,
         repeat: bool,
     ) -> A:
-        """Ask endpoints in turn until one answers, or until what happened is unknown."""
+        """Send a call to the endpoints in turn, until one answers or the outcome is unknown."""
         body = msgspec.json.encode(request)
         loop = get_running_loop()
         deadline = loop.time() + timeout_s
-        # A repeatable call gives one endpoint half of the time: if that hangs, another is asked.
+        # A repeatable call gives an endpoint half of the time, so that another one can be tried if
+        # it hangs.
         patience_s = timeout_s / 2 if repeat and len(self.options.endpoints) > 1 else timeout_s
         failures: dict[str, _NotDone | _Unanswered] = {}
         is_unknown = False
@@ -342,14 +345,14 @@ class Gateway:
         what = f"etcd, {path}: {'; '.join(f'{at}: {error}' for at, error in failures.items())}"
         if is_unknown:
             raise OutcomeUnknown(what)
-        # One endpoint that is merely away may accept what the others do not.
+        # An endpoint that is only unavailable may accept the credentials that the others refuse.
         is_denied = all(isinstance(error, _Denied) for error in failures.values())
         raise AccessDenied(what) if failures and is_denied else CoordinatorUnavailable(what)
 
     async def _ask(
         self, endpoint: str, path: str, body: bytes, parse: Callable[[bytes], A], timeout_s: float
     ) -> A:
-        """Ask one endpoint; with a new token if it does not take the one we have."""
+        """Send a call to one endpoint; repeat it with a new token if the token is refused."""
         token = await self._token_other_than("", endpoint, timeout_s)
         try:
             return await self._post(endpoint, path, body, parse, timeout_s)
@@ -361,9 +364,9 @@ class Gateway:
         return await self._post(endpoint, path, body, parse, timeout_s)
 
     async def _token_other_than(self, token: str, endpoint: str, timeout_s: float) -> str:
-        """Return the present token; a new one if that is *token*, which etcd does not take.
+        """Return the present token, or a new one if that is *token*, which etcd does not accept.
 
-        One call gets a token for all: each costs etcd a tenth of a second of a processor.
+        One call gets a token for all, since each token costs etcd 0.1 s of processor time.
         """
         if not self.options.credentials.user:
             return ""
@@ -373,7 +376,7 @@ class Gateway:
                     self._token = ""
                     self._token = await self._new_token(endpoint, timeout_s)
         except (_Unanswered, TimeoutError) as error:
-            # What needs the token was not sent.
+            # The call that needs the token was not sent.
             raise _NotDone(f"no token: {_reason(error)}") from error
         return self._token
 
@@ -385,7 +388,7 @@ class Gateway:
         return (await self._post(endpoint, "/v3/auth/authenticate", body, parse, timeout_s)).token
 
     def _explained(self, refusal: EtcdRefused) -> CoordinatorRefused:
-        """Return *refusal*, or what to raise in its place if it is about credentials."""
+        """Return the error to raise for *refusal*, with a remedy if one is known."""
         reason = self.options.credentials.why_refused(str(refusal), refusal.grpc_code)
         if reason:
             return AccessDenied(f"etcd: {reason}")
@@ -414,21 +417,21 @@ class Gateway:
         try:
             answer = parse(content)
         except UNDECODABLE as error:
-            raise _Unanswered(f"an answer that is not etcd's ({error})") from error
+            raise _Unanswered(f"the answer is not one of etcd ({error})") from error
         self.check(answer)
         return answer
 
     # -- endpoints ------------------------------------------------------------------------------
 
     def _endpoints_in_turn(self) -> Iterator[str]:
-        """Yield all endpoints from the present one on; a single one twice."""
+        """Yield all endpoints, beginning with the present one; yield a single endpoint twice."""
         endpoints = self.options.endpoints
         at = self._at
         for step in range(max(2, len(endpoints))):
             yield endpoints[(at + step) % len(endpoints)]
 
     def _turn_from(self, endpoint: str) -> None:
-        """Use the next endpoint from now on, unless another call has left this one already."""
+        """Use the next endpoint from now on, unless another call has already left this one."""
         endpoints = self.options.endpoints
         if endpoints[self._at] == endpoint:
             self._at = (self._at + 1) % len(endpoints)
@@ -443,7 +446,7 @@ class Gateway:
 
 
 def _renewed(content: bytes) -> LeaseResponse:
-    """Return what the one line of a keepalive says."""
+    """Return the lease in the only line of the answer to a keepalive."""
     line = decode(content, KeepaliveLine)
     if line.error:
         _fail(line.error)
@@ -451,7 +454,7 @@ def _renewed(content: bytes) -> LeaseResponse:
 
 
 def _fail_with(status: int, content: bytes) -> NoReturn:
-    """Raise what a status other than 200 means for what was asked."""
+    """Raise the error for an HTTP status other than 200."""
     try:
         failure: Failure | None = decode(content, Failure)
     except UNDECODABLE:
@@ -462,7 +465,7 @@ def _fail_with(status: int, content: bytes) -> NoReturn:
 
 
 def _plain_failure(status: int, content: bytes) -> Failure | None:
-    """Return what a refusal means that is not of etcd's JSON; None if it may be anything."""
+    """Return the failure that a response without etcd's JSON means; None if it is unknown."""
     if status in (404, 405):
         return Failure(
             message=f"status {status}: this is not the client URL of etcd 3.4 or newer, or its "
@@ -475,7 +478,7 @@ def _plain_failure(status: int, content: bytes) -> Failure | None:
 
 
 def _fail(failure: Failure) -> NoReturn:
-    """Raise what *failure* means for what was asked."""
+    """Raise the error for *failure*."""
     grpc_code = failure.grpc_code or failure.code
     if failure.message == NO_LEADER:
         raise _NotDone(failure.message)

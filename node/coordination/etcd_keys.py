@@ -1,9 +1,9 @@
-"""Where things are in etcd, and in what form: JSON, so that ``etcdctl get`` shows them to people.
+"""Keys and values in etcd; values are JSON, so that ``etcdctl get`` shows them in readable form.
 
-/rota/<cluster>/meta          the cluster; put once
+/rota/<cluster>/meta          the cluster; changed only by a recovery
 /rota/<cluster>/node/<id>     a member
-/rota/<cluster>/sess/<id>     a node's life; gone with its lease
-/rota/<cluster>/store/<id>    the node that lives with a data directory; gone with that lease
+/rota/<cluster>/sess/<id>     a node's life; deleted with its lease
+/rota/<cluster>/store/<id>    the live node with a data directory; deleted with the same lease
 /rota/<cluster>/shard/<s>     a configuration; compared as a whole value
 /rota/<cluster>/~/<kind>/<n>  a shared document; "~" sorts these keys behind all others
 """
@@ -27,13 +27,13 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 DIGITS_MAX = 6
-"""Of a shard's number; more make no number that a shard has."""
+"""The most digits of a shard's number; a longer number is not that of a shard."""
 NO_LEASE = -1
-"""No lease has this number: etcd's are positive, and 0 means a key without one."""
+"""A number that no lease has: etcd's leases are positive, and 0 means a key without a lease."""
 
 
 class Records(msgspec.Struct, frozen=True):
-    """What keys say; None for one that is gone."""
+    """The records of keys; None for a deleted key."""
 
     configurations: dict[ShardId, Configuration | None]
     lives: dict[NodeId, Life | None]
@@ -44,7 +44,7 @@ class Keys:
     """The keys of one cluster.
 
     Args:
-        cluster: Its name; several clusters may share an etcd.
+        cluster: The name of the cluster; several clusters may share an etcd.
     """
 
     def __init__(self, cluster: str) -> None:
@@ -53,18 +53,18 @@ class Keys:
         self.lives = self.prefix + b"sess/"
         self.of_documents = self.prefix + b"~/"
         self.others = from_to(self.prefix, self.prefix + b"~")
-        """The range of all keys but those of documents, which have a watch of their own."""
+        """The range of all keys except those of documents, which have a separate watch."""
 
     def member(self, node_id: NodeId) -> bytes:
-        """Return the key of what a node says of itself."""
+        """Return the key of a node's record."""
         return self.prefix + b"node/" + node_id.encode()
 
     def life(self, node_id: NodeId) -> bytes:
-        """Return the key that is there while a node lives."""
+        """Return the key that exists while a node is alive."""
         return self.lives + node_id.encode()
 
     def store(self, store_id: str) -> bytes:
-        """Return the key that is there while a node lives with a data directory."""
+        """Return the key that exists while a node with that data directory is alive."""
         return self.prefix + b"store/" + store_id.encode()
 
     def configuration(self, shard: ShardId) -> bytes:
@@ -78,7 +78,7 @@ class Keys:
     def documents(
         self, pairs: Iterable[tuple[bytes, bytes | None]]
     ) -> dict[DocumentKey, SharedDocument | None]:
-        """Return the shared documents of keys and values; None for a key that is gone."""
+        """Return the shared documents of keys and values; None for a deleted key."""
         found: dict[DocumentKey, SharedDocument | None] = {}
         for key, value in pairs:
             path = key.removeprefix(self.of_documents).decode(errors="replace")
@@ -88,7 +88,9 @@ class Keys:
         return found
 
     def records(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> Records:
-        """Return what keys and values say, the later pair winning; other keys say nothing.
+        """Return the records of keys and values; a later pair takes precedence over an earlier one.
+
+        Keys with other names are ignored.
 
         Raises:
             CoordinatorError: A value is not in rota's form.
@@ -114,7 +116,7 @@ class Keys:
 def document_in(key: bytes, value: bytes | None) -> SharedDocument | None:
     """Return the record of a document; None without a value, or for one that rota did not write.
 
-    Nodes that know the document put it in the place of such a value.
+    Nodes that have the document replace such a value by their record.
     """
     try:
         return _read(key, value, SharedDocument)
@@ -128,27 +130,27 @@ def _read(key: bytes, value: bytes | None, kind: type[T]) -> T | None:
 
 
 def read(key: bytes, value: bytes, kind: type[T]) -> T:
-    """Return what a value says.
+    """Return the decoded value of a key.
 
     Raises:
-        CoordinatorError: It is not in rota's form.
+        CoordinatorError: The value is not in rota's form.
     """
     try:
         return msgspec.json.decode(value, type=kind)
     except UNDECODABLE as error:
         raise CoordinatorError(
-            f"etcd's key {key.decode(errors='replace')} holds what rota did not write ({error}); "
-            "see who else writes there, and restore the value"
+            f"etcd's key {key.decode(errors='replace')} has a value that rota did not write "
+            f"({error}); find out which other program writes there, and restore the value"
         ) from error
 
 
 def write(record: msgspec.Struct) -> bytes:
-    """Return the stored form; the same for equal records."""
+    """Return the stored form of a record, which is the same for equal records."""
     return msgspec.json.encode(record)
 
 
 def session_of(lease: int) -> Session:
-    """Return the session under a lease: its number as etcdctl prints it."""
+    """Return the session of a lease, which is the lease's number as etcdctl prints it."""
     return Session(f"{lease:016x}")
 
 

@@ -1,8 +1,8 @@
-"""Messages of etcd's JSON gateway, as far as rota uses it (etcd 3.4 to 3.6).
+"""The messages of etcd's JSON gateway that rota uses (etcd 3.4 to 3.6).
 
-Its JSON is that of protocol buffers: 64-bit integers are strings, bytes are base64, and a field
-that is zero, false or empty is absent, so that every field here has a default. msgspec does all
-three in its lenient mode (`decode`).
+Their JSON is that of protocol buffers: 64-bit integers are strings, bytes are base64, and a field
+that is zero, false or empty is absent, so every field here has a default. The lenient mode of
+msgspec decodes this form (`decode`).
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ class EtcdHeader(msgspec.Struct, frozen=True):
     """The cluster and the revision of a response of etcd.
 
     Attributes:
-        revision: Of the whole store; 0 where the response has none.
+        cluster_id: The id of the etcd cluster; 0 if the response has none.
+        revision: The revision of the whole store; 0 if the response has none.
     """
 
     cluster_id: int = 0
@@ -41,28 +42,28 @@ class KeyValue(msgspec.Struct, frozen=True):
 
 
 class RangeResponse(EtcdResponse, frozen=True):
-    """The keys of a range; *more* follow if the request had a limit."""
+    """The keys of a range; *more* is True if a limit cut off further keys."""
 
     kvs: tuple[KeyValue, ...] = ()
     more: bool = False
 
 
 class InnerAnswer(msgspec.Struct, frozen=True):
-    """The answer of one operation in a transaction; only what was asked for is there."""
+    """The answer to one operation of a transaction; only the field of that operation is set."""
 
     response_range: RangeResponse = RangeResponse()
     response_txn: "TxnResponse | None" = None
 
 
 class TxnResponse(EtcdResponse, frozen=True):
-    """Which branch a transaction took, and the answers of that branch."""
+    """The branch that a transaction took, and the answers of that branch."""
 
     succeeded: bool = False
     responses: tuple[InnerAnswer, ...] = ()
 
 
 class LeaseResponse(EtcdResponse, frozen=True):
-    """A lease; *TTL* in seconds, 0 if it is over: that is no error to etcd."""
+    """A lease; *TTL* is in seconds, and 0 if the lease has ended, which etcd does not refuse."""
 
     ID: int = 0
     TTL: int = 0
@@ -74,9 +75,9 @@ class StatusResponse(
     """The state of one member.
 
     Attributes:
-        size_bytes: Size of its database, which etcd compares with the quota.
-        quota_bytes: 0 if it is not reported, as before 3.6.
-        errors: Alarms, such as ``memberID:10276657743932975437 alarm:NOSPACE``.
+        size_bytes: The size of the member's database, which etcd compares with the quota.
+        quota_bytes: The quota; 0 if it is not reported, as in versions before 3.6.
+        errors: The alarms, such as ``memberID:10276657743932975437 alarm:NOSPACE``.
     """
 
     size_bytes: int = 0
@@ -85,13 +86,13 @@ class StatusResponse(
 
 
 class TokenResponse(EtcdResponse, frozen=True):
-    """Who we are from now on."""
+    """The token that identifies the node's user in further requests."""
 
     token: str = ""
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a call failed; a gateway of one age calls the code thus, of another so."""
+    """The reason why a call failed; the field of the code depends on the gateway's version."""
 
     message: str = ""
     code: int = 0
@@ -99,14 +100,14 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class KeepaliveLine(msgspec.Struct, frozen=True):
-    """The one line that a keepalive answers."""
+    """The only line of the answer to a keepalive."""
 
     result: LeaseResponse | None = None
     error: Failure | None = None
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A key that was put, or is gone (*type* ``DELETE``; a put has none)."""
+    """A key that was put or deleted; *type* is ``DELETE`` if it was deleted."""
 
     kv: KeyValue
     type: str = "PUT"
@@ -116,8 +117,13 @@ class WatchResponse(EtcdResponse, frozen=True):
     """A message of a watch: its creation, its end, or events.
 
     Attributes:
-        compact_revision: If not 0: it is over because history up to there is gone.
-        fragment: The same answer continues in the next line.
+        created: Whether the message reports the creation of the watch.
+        canceled: Whether the message reports the end of the watch.
+        compact_revision: If not 0, the watch has ended because etcd dropped the history up to this
+            revision.
+        cancel_reason: The reason of the end.
+        fragment: Whether the same answer continues in the next line.
+        events: The events.
     """
 
     created: bool = False
@@ -136,10 +142,10 @@ class WatchLine(msgspec.Struct, frozen=True):
 
 
 def decode(line: bytes, kind: type[T]) -> T:
-    """Return what *line* says.
+    """Return the decoded *line*.
 
     Raises:
-        UNDECODABLE: It is not such an answer (`rota.core.decoding`).
+        UNDECODABLE: The line is not of that type (`rota.core.decoding`).
     """
     return msgspec.json.decode(line, type=kind, strict=False)
 
@@ -148,52 +154,58 @@ def decode(line: bytes, kind: type[T]) -> T:
 
 
 def one(key: bytes) -> Json:
-    """Ask for one key. Never with ``serializable``: a cut-off member would answer what once was."""
+    """Return a request for one key.
+
+    The request is never ``serializable``, since an isolated member would answer with old data.
+    """
     return {"key": key}
 
 
 def all_below(prefix: bytes) -> Json:
-    """Ask for all keys that begin with *prefix*, which ends in a slash."""
+    """Return a request for all keys that begin with *prefix*, which ends in a slash."""
     return {"key": prefix, "range_end": end_of(prefix)}
 
 
 def from_to(start: bytes, end: bytes) -> Json:
-    """Ask for all keys from *start* on that are before *end*."""
+    """Return a request for all keys from *start* on that are before *end*."""
     return {"key": start, "range_end": end}
 
 
 def part_of(keys: Json, *, limit: int, revision: int) -> Json:
-    """Ask for the first *limit* of a range of keys, as of a revision; 0 is the present one."""
+    """Return a request for the first *limit* keys of a range, at a revision; 0 for the present."""
     return {**keys, "limit": str(limit), "revision": str(revision)}
 
 
 def put(key: bytes, value: bytes, lease: int = 0) -> Json:
-    """Ask to put a key, which goes with *lease* if that is given."""
+    """Return a request to put a key, which is deleted with *lease* if that is not 0."""
     return {"key": key, "value": value, "lease": str(lease)}
 
 
 def is_absent(key: bytes) -> Json:
-    """Compare: there is no such key."""
+    """Return the condition that there is no such key."""
     return {"key": key, "target": "VERSION", "result": "EQUAL", "version": "0"}
 
 
 def holds(key: bytes, value: bytes) -> Json:
-    """Compare: the key is there with this value."""
+    """Return the condition that the key exists with this value."""
     return {"key": key, "target": "VALUE", "result": "EQUAL", "value": value}
 
 
 def is_under(key: bytes, lease: int) -> Json:
-    """Compare: the key is there and goes with *lease*."""
+    """Return the condition that the key exists and belongs to *lease*."""
     return {"key": key, "target": "LEASE", "result": "EQUAL", "lease": str(lease)}
 
 
 def is_not_under(key: bytes, lease: int) -> Json:
-    """Compare: the key is absent, or goes with another lease or with none."""
+    """Return the condition that the key is absent, or belongs to another lease or to none."""
     return {"key": key, "target": "LEASE", "result": "NOT_EQUAL", "lease": str(lease)}
 
 
 def put_if(conditions: Sequence[Json], *fresh: Json, otherwise: bytes | None = None) -> Json:
-    """Return a transaction: put all of *fresh* if all *conditions* hold, else read a key if any."""
+    """Return a transaction that puts all of *fresh* if all *conditions* hold.
+
+    If they do not hold, it reads the key *otherwise*, if that is given.
+    """
     return {
         "compare": conditions,
         "success": [{"request_put": each} for each in fresh],
@@ -202,17 +214,17 @@ def put_if(conditions: Sequence[Json], *fresh: Json, otherwise: bytes | None = N
 
 
 def delete_if(conditions: Sequence[Json], key: bytes) -> Json:
-    """Return a transaction: delete a key if all *conditions* hold."""
+    """Return a transaction that deletes a key if all *conditions* hold."""
     return {"compare": conditions, "success": [{"request_delete_range": one(key)}]}
 
 
 def each_alone(transactions: Sequence[Json]) -> Json:
-    """Return a transaction of transactions, each of which succeeds or fails by itself."""
+    """Return a transaction of transactions, each of which succeeds or fails independently."""
     return {"success": [{"request_txn": each} for each in transactions]}
 
 
 def watch_of(keys: Json, start_revision: int) -> Json:
-    """Ask for what happens to a range of keys, from *start_revision* on."""
+    """Return a request for a watch of a range of keys from *start_revision* on."""
     return {
         "create_request": {
             **keys,
@@ -224,5 +236,5 @@ def watch_of(keys: Json, start_revision: int) -> Json:
 
 
 def end_of(prefix: bytes) -> bytes:
-    """Return the first key after all that begin with *prefix*."""
+    """Return the first key after all keys that begin with *prefix*."""
     return prefix[:-1] + bytes([prefix[-1] + 1])

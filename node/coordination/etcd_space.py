@@ -1,7 +1,7 @@
-"""The space that etcd's database takes, against the quota at which etcd refuses all writes.
+"""The size of etcd's database, and the quota at which etcd refuses all writes.
 
-Each member has a database and a quota of its own, and etcd refuses writes when the first one is
-full. What was deleted or compacted counts until the member is defragmented.
+Each member has its own database and its own quota, and etcd refuses writes when the first database
+is full. Deleted and compacted data count until the member is defragmented.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rota.node.coordination.etcd_messages import StatusResponse
 
 QUOTA_BYTES = 2 << 30
-"""etcd's default, for a member that does not tell its quota."""
+"""etcd's default quota, for a member that does not report its quota."""
 NO_SPACE = "NOSPACE"
 
 
@@ -18,9 +18,10 @@ class EtcdSpace(NamedTuple):
     """The space of the fullest member.
 
     Attributes:
-        used_bytes: Size of its database.
-        quota_bytes: Size at which etcd refuses writes.
-        is_refusing: Whether that has happened to any member, and the alarm still stands.
+        used_bytes: The size of the member's database.
+        quota_bytes: The size at which etcd refuses writes.
+        is_refusing: Whether etcd refuses writes because a member raised the alarm NOSPACE, which is
+            not disarmed.
     """
 
     used_bytes: int

@@ -1,10 +1,10 @@
-"""Watch on etcd that misses nothing, or ends with an error.
+"""Watch of etcd that misses no change, or ends with an error.
 
-It begins where a list ended: the list was of revision r, so the watch is from r + 1. When its
-stream breaks, or is silent for so long that its member may hang, it continues at another member,
-from the last revision that it yielded. Three things end it: etcd has dropped the history in
-between, etcd ends the watch itself, or etcd's revision has gone back, which a restored etcd's does;
-a watch would then wait in silence for a revision that belongs to another history.
+A watch continues a read: if the read was at revision r, the watch begins at r + 1. If the stream of
+a watch breaks, or is silent for so long that its member may hang, the watch continues at another
+member, from the last revision that it yielded. Three events end a watch: etcd has dropped the
+history in between; etcd ends the watch; or etcd's revision has gone back after a restore, so that
+the watch would wait silently for a revision of another history.
 """
 
 import asyncio
@@ -41,14 +41,14 @@ log = logging.getLogger(__name__)
 
 S = TypeVar("S")
 Changed = Sequence[tuple[bytes, bytes | None]]
-"""Keys, and their new values; None for a key that is gone."""
+"""Keys with their new values; None for a deleted key."""
 
 RECONNECT_S = 0.1
 UNKNOWN = 2
 
 
 def follow(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[News]:
-    """Yield what happens after *revision*, but to documents; see `Coordinator.watch`."""
+    """Yield the steps after *revision*, without those of documents; see `Coordinator.watch`."""
 
     def news(revision: int, changed: Changed) -> News:
         records = keys.records(changed)
@@ -63,7 +63,7 @@ def follow(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[News]:
 
 
 def follow_documents(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[DocumentNews]:
-    """Yield what happens to documents; see `Coordinator.watch_documents`."""
+    """Yield the changes of documents after *revision*; see `Coordinator.watch_documents`."""
 
     def news(revision: int, changed: Changed) -> DocumentNews:
         return DocumentNews(revision=revision, documents=keys.documents(changed))
@@ -76,10 +76,10 @@ class Watched(Generic[S]):
     """A range of keys that is watched.
 
     Attributes:
-        gateway: To etcd.
-        range: The range.
-        probe: Any key, which is read to see the revision.
-        step: Makes a step of a revision and of the keys that changed with it.
+        gateway: The client of etcd.
+        range: The range of keys.
+        probe: Any key, which is read for the present revision.
+        step: Makes a step from a revision and the keys that changed with it.
     """
 
     gateway: Gateway
@@ -97,14 +97,14 @@ async def _follow(watched: Watched[S], revision: int) -> AsyncGenerator[S]:
                     revision = at
                     yield step
         except CoordinatorRefused:
-            raise  # The caller says so in its log, and tries again.
+            raise  # The caller logs the refusal, and tries again.
         except CoordinatorUnavailable as error:
             log.debug("etcd watch broken", extra={"reason": str(error), "revision": revision})
             await asyncio.sleep(RECONNECT_S)
 
 
 async def _follow_once(watched: Watched[S], revision: int) -> AsyncGenerator[tuple[int, S]]:
-    """Follow one stream as far as it goes; yield the revision of each step, and the step."""
+    """Follow one stream until its end; yield each step with its revision."""
     gateway = watched.gateway
     now = await gateway.read("/v3/kv/range", one(watched.probe), RangeResponse)
     if now.header.revision < revision:
@@ -116,7 +116,7 @@ async def _follow_once(watched: Watched[S], revision: int) -> AsyncGenerator[tup
             answer = _read(gateway, line)
             pending += answer.events
             if answer.fragment:
-                continue  # An answer counts as a whole: a step may continue in the next line.
+                continue  # Only complete answers count, since a step may continue in the next line.
             for at, changed in _changes(pending, after=revision):
                 revision = at
                 yield at, watched.step(at, changed)
@@ -124,11 +124,11 @@ async def _follow_once(watched: Watched[S], revision: int) -> AsyncGenerator[tup
 
 
 def _read(gateway: Gateway, line: bytes) -> WatchResponse:
-    """Return what a line says, if it is not that the watch is over."""
+    """Return the decoded line; raise an error if it reports the end of the watch."""
     try:
         said = decode(line, WatchLine)
     except UNDECODABLE as error:
-        gateway.refuse(Failure(message=f"a line that is not etcd's ({error})", code=UNKNOWN))
+        gateway.refuse(Failure(message=f"the line is not one of etcd ({error})", code=UNKNOWN))
     if said.error:
         gateway.refuse(said.error)
     answer = said.result or WatchResponse()
@@ -136,12 +136,12 @@ def _read(gateway: Gateway, line: bytes) -> WatchResponse:
     if answer.compact_revision:
         raise WatchLost(f"etcd has dropped its history up to revision {answer.compact_revision}")
     if answer.canceled:
-        raise WatchLost(f"etcd ended the watch: {answer.cancel_reason or 'it does not say why'}")
+        raise WatchLost(f"etcd ended the watch: {answer.cancel_reason or 'no reason given'}")
     return answer
 
 
 def _changes(events: Iterable[Event], *, after: int) -> Iterator[tuple[int, Changed]]:
-    """Yield each revision that has not been seen, with the keys that one transaction changed."""
+    """Yield each revision after *after*, with the keys that changed with it."""
     for revision, together in groupby(events, lambda event: event.kv.mod_revision):
         if revision <= after:
             continue

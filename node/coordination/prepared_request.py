@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class CertificatePaths(NamedTuple):
-    """Absolute paths of PEM files for a connection with TLS; empty where there is none.
+    """Absolute paths of PEM files for a connection with TLS; empty for a missing file.
 
     Attributes:
         authority: The authority that signed the server's certificate.
@@ -22,10 +22,10 @@ class PreparedRequest(NamedTuple):
     """A complete HTTP POST request.
 
     Attributes:
-        urls: Alternatives in order; an answer of one suffices.
+        urls: Alternative URLs in order; an answer from one of them is sufficient.
         body: The body.
         headers: The headers, with the credentials.
-        certificates: For URLs with https.
+        certificates: The certificates for URLs with https.
     """
 
     urls: tuple[str, ...]

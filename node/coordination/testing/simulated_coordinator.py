@@ -1,8 +1,9 @@
-"""Coordination in memory, over links that a simulation may make slow, lossy or dead.
+"""Coordination in memory, over links that a simulation can slow down, make lossy or cut.
 
-One `SimulatedServer` is the coordinator of a cluster; each node has a `SimulatedCoordinator`, its
-side of a link to it. A `Link` decides the fate of each call. Nothing here reads the wall clock or
-draws a number of its own, so a simulation that replays its time and chance replays this.
+One `SimulatedServer` is the coordinator of a cluster; each node has a `SimulatedCoordinator`, the
+node's end of a link to the server. A `Link` decides the fate of each call. This module does not
+read the wall clock and draws no random numbers of its own, so a simulation that repeats its times
+and draws has the same result.
 """
 
 import asyncio
@@ -43,24 +44,25 @@ T = TypeVar("T")
 
 RENEW_TIMEOUT_S = 1.0
 CALL_TIMEOUT_S = 3.0
-"""As with etcd."""
+"""The time limits of a renewal and of other calls are those of the client of etcd."""
 RECONNECT_S = 0.2
-"""Between two looks of a watch at a link that lets nothing through."""
+"""The pause between two tries of a watch over a link that is cut."""
 LOOK_S_MIN = 0.001
-"""A loop's timer may go off a little before the clock says so."""
+"""The least wait, since a timer of the event loop may fire shortly before the clock's time."""
 BEGIN_ROUNDS = 3
-"""Two may be needed, if an earlier try began a session in between."""
+"""The most rounds of a begin; two may be needed if an earlier try began a session in between."""
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):
     """The fate of one call.
 
     Attributes:
-        arrives_s: When the request is carried out, counted from the call; None: never. Later than
-            the call's deadline is allowed: its caller has given up by then, and it happens.
-        returns_s: How long the answer takes from there; None: it is lost.
-        is_refused: The call fails at once, and nothing is done.
-        refusal: Likewise, with this as the coordinator's own reason.
+        arrives_s: The time in seconds from the call to the execution of the request; None if it is
+            never executed. It may be longer than the call's time limit: then the caller has given
+            up, and the request is executed nevertheless.
+        returns_s: The time in seconds from the execution to the answer; None if the answer is lost.
+        is_refused: Whether the call fails at once, without effect.
+        refusal: The coordinator's reason to refuse the call, without effect; empty if it does not.
     """
 
     arrives_s: float | None = 0.0
@@ -70,37 +72,40 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Link(Protocol):
-    """Faults of a simulation between a node and the coordinator."""
+    """The faults of a simulation between a node and the coordinator."""
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
         """Return the fate of a call.
 
-        *call* is the name of the method; `begin_session` first looks (``view``) and ends the
-        session before (``end_session``), each a call of its own. For ``watch`` it is asked before
-        each step is delivered: one that never arrives, or whose answer is lost, is tried again.
+        *call* is the name of the method; `begin_session` first reads the sessions (``view``) and
+        ends the earlier session (``end_session``), which are separate calls. For a watch, this is
+        called before each step is delivered; a step that never arrives, or whose answer is lost, is
+        delivered again.
         """
         ...
 
 
 class PerfectLink:
-    """Everything arrives at once."""
+    """A link without faults and delays."""
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
-        """Return a fate without harm."""
+        """Return a fate without faults."""
         del node_id, call
         return Fate()
 
 
 class SimulatedServer:
-    """The coordinator itself, which all nodes of a simulated cluster share.
+    """The server that all nodes of a simulated cluster share.
 
     Args:
-        clock: By which sessions run out.
+        clock: The clock by which sessions expire.
 
     Attributes:
         state: The agreed state; a simulation reads it, and injects faults by `change`.
-        is_up: Whether it takes requests.
-        context: The context of its work: a request under way is independent of its caller.
+        is_up: Whether the server accepts requests.
+        clock: The same as the argument.
+        context: The context in which requests are executed, so that they are independent of their
+            callers.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -111,7 +116,7 @@ class SimulatedServer:
         self._changed = asyncio.Event()
 
     def change(self, work: Callable[[CoordinationState], T]) -> T:
-        """Do *work* as of now and wake the watches: a call, or ``revoke_all``, ``compact``."""
+        """Apply *work* to the state at the present time; wake the watches if it made a step."""
         before = self.state.revision
         self.state.expire(self.clock.elapsed())
         answer = work(self.state)
@@ -120,7 +125,7 @@ class SimulatedServer:
         return answer
 
     def crash(self) -> None:
-        """Stop taking requests; no session runs out meanwhile."""
+        """Stop accepting requests; no session expires before `restart`."""
         self.is_up = False
 
     def restart(self) -> None:
@@ -130,12 +135,12 @@ class SimulatedServer:
         self._wake()
 
     def restore(self, backup: CoordinationState) -> None:
-        """Go back to *backup*, an earlier copy of the state."""
+        """Replace the state by *backup*, an earlier copy of it."""
         self.state = backup.copy()
         self.restart()
 
     async def steps_after(self, revision: int) -> list[News]:
-        """Wait until there are any.
+        """Return the steps after *revision*; wait until there is at least one.
 
         Raises:
             WatchLost: See `CoordinationState.steps_after`.
@@ -143,7 +148,7 @@ class SimulatedServer:
         return await self._first(lambda state: state.steps_after(revision))
 
     async def document_steps_after(self, revision: int) -> list[DocumentNews]:
-        """Wait until there are any.
+        """Return the steps of documents after *revision*; wait until there is at least one.
 
         Raises:
             WatchLost: See `CoordinationState.steps_after`.
@@ -151,7 +156,7 @@ class SimulatedServer:
         return await self._first(lambda state: state.document_steps_after(revision))
 
     async def _first(self, look: Callable[[CoordinationState], list[T]]) -> list[T]:
-        """Wait until *look* finds anything.
+        """Return the result of *look*; wait until it is not empty.
 
         Raises:
             WatchLost: See `CoordinationState.steps_after`.
@@ -166,7 +171,7 @@ class SimulatedServer:
                     await self._changed.wait()
 
     def _until_expiry_s(self) -> float | None:
-        """Return when to look for sessions that ran out; None: nothing runs out."""
+        """Return the seconds until the next check for expired sessions; None for no check."""
         ends_at = self.state.next_expiry
         if ends_at is None or not self.is_up:
             return None
@@ -178,15 +183,15 @@ class SimulatedServer:
 
 
 class SimulatedCoordinator:
-    """A node's side of the link.
+    """The coordinator as a node of the simulation uses it.
 
-    Every request is over within 3 seconds, a renewal within one.
+    Every request ends within 3 seconds, a renewal within 1 second.
 
     Args:
-        server: The coordinator.
-        node_id: Whose side.
-        link: What is between them.
-        entropy: For the ids of sessions.
+        server: The server.
+        node_id: The node.
+        link: The link between the node and the server.
+        entropy: The source of the ids of sessions.
     """
 
     has_lasting_revisions = True
@@ -200,27 +205,27 @@ class SimulatedCoordinator:
         self._entropy = entropy
 
     async def found(self, wanted: Cluster) -> Cluster:
-        """See the seam."""
+        """See `Coordinator`."""
         return await self._call("found", lambda state: state.found(wanted))
 
     async def recover(self, expected: Cluster | None, fresh: Cluster) -> bool:
-        """See the seam."""
+        """See `Coordinator`."""
         return await self._call("recover", lambda state: state.recover(expected, fresh))
 
     async def register(self, member: Member) -> None:
-        """See the seam."""
+        """See `Coordinator`."""
         await self._call("register", lambda state: state.register(member))
 
     async def change(self, expected: Member, fresh: Member) -> bool:
-        """See the seam."""
+        """See `Coordinator`."""
         return await self._call("change", lambda state: state.change(expected, fresh))
 
     async def forget(self, node_id: NodeId) -> bool:
-        """See the seam."""
+        """See `Coordinator`."""
         return await self._call("forget", lambda state: state.forget(node_id))
 
     async def begin_session(self, claim: Claim, ttl_s: float) -> Grant:
-        """See the seam; up to three requests, each with its own fate and deadline, in a round."""
+        """See `Coordinator`; a round has up to three requests, each with its own fate."""
         for _ in range(BEGIN_ROUNDS):
             earlier = await self._call("view", lambda state: state.predecessor(claim), is_read=True)
             if earlier is not None:
@@ -238,22 +243,22 @@ class SimulatedCoordinator:
         )
 
     async def renew(self, session: Session) -> float | None:
-        """See the seam."""
+        """See `Coordinator`."""
         clock = self._server.clock
         return await self._call(
             "renew", lambda state: state.renew(session, clock.elapsed()), timeout_s=RENEW_TIMEOUT_S
         )
 
     async def end_session(self, session: Session) -> None:
-        """See the seam."""
+        """See `Coordinator`."""
         await self._call("end_session", lambda state: state.end(session))
 
     async def view(self) -> View:
-        """See the seam."""
+        """See `Coordinator`."""
         return await self._call("view", lambda state: state.view(), is_read=True)
 
     async def watch(self, revision: int) -> AsyncGenerator[News]:
-        """See the seam."""
+        """See `Coordinator`."""
         while True:
             for step in await self._server.steps_after(revision):
                 fate = self._link.fate(self._node_id, "watch")
@@ -265,11 +270,11 @@ class SimulatedCoordinator:
                 yield step
 
     async def documents(self) -> Documents:
-        """See the seam."""
+        """See `Coordinator`."""
         return await self._call("documents", lambda state: state.documents(), is_read=True)
 
     async def watch_documents(self, revision: int) -> AsyncGenerator[DocumentNews]:
-        """See the seam."""
+        """See `Coordinator`."""
         while True:
             for step in await self._server.document_steps_after(revision):
                 fate = self._link.fate(self._node_id, "watch_documents")
@@ -283,18 +288,18 @@ class SimulatedCoordinator:
     async def change_document(
         self, key: DocumentKey, expected: SharedDocument | None, fresh: SharedDocument | None
     ) -> bool:
-        """See the seam."""
+        """See `Coordinator`."""
         return await self._call(
             "change_document", lambda state: state.change_document(key, expected, fresh)
         )
 
     async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
-        """See the seam."""
+        """See `Coordinator`."""
         check_swaps(swaps)
         return await self._call("swap", lambda state: state.swap(swaps))
 
     async def close(self) -> None:
-        """Do nothing: requests that are under way arrive all the same."""
+        """Do nothing; requests that are under way arrive nevertheless."""
 
     async def _call(
         self,
@@ -304,7 +309,7 @@ class SimulatedCoordinator:
         is_read: bool = False,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> T:
-        """Send a request, and return its answer if that comes in time."""
+        """Send a request, and return its answer if it arrives in time."""
         fate = self._link.fate(self._node_id, name)
         if fate.is_refused or not self._server.is_up:
             raise CoordinatorUnavailable(f"{name}: the coordinator cannot be reached")
@@ -313,7 +318,7 @@ class SimulatedCoordinator:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         if fate.arrives_s is not None:
-            # A timer, not this coroutine: the request goes its way when the caller has given up.
+            # A timer is used, so that the request is executed even if the caller has given up.
             loop.call_later(
                 fate.arrives_s,
                 self._arrive,
@@ -335,7 +340,7 @@ class SimulatedCoordinator:
         answer: asyncio.Future[T],
         returns_s: float | None,
     ) -> None:
-        """Carry a request out at the server, and send the answer back."""
+        """Execute a request at the server, and send the answer back."""
         if not self._server.is_up:
             return
         try:

@@ -170,7 +170,7 @@ async def test_a_value_that_rota_did_not_write_is_named(
     coordinator = connect(*etcd.urls)
     etcd.members[0].put(f"{prefix}shard/1", "hello")
 
-    with pytest.raises(CoordinatorError, match=r"shard/1 holds what rota did not write"):
+    with pytest.raises(CoordinatorError, match=r"shard/1 has a value that rota did not write"):
         await coordinator.view()
 
 
@@ -242,7 +242,7 @@ async def test_of_many_swaps_some_were_done_when_the_rest_were_certainly_not(
     async with script.played() as url:
         coordinator = connect(url)
 
-        with pytest.raises(OutcomeUnknown, match="some swaps before that were done"):
+        with pytest.raises(OutcomeUnknown, match="some earlier swaps were done"):
             await coordinator.swap([swap(shard, None, Session("1")) for shard in range(33)])
 
 

@@ -88,7 +88,7 @@ def set_password(cluster: EtcdCluster, old: str, new: str) -> None:
 async def test_the_error_for_refused_credentials_names_a_remedy(
     own_etcd: EtcdCluster, connect: Connect, tmp_path: Path, password_file: Path
 ) -> None:
-    with pytest.raises(AccessDenied, match="not enabled; etcd does not authenticate: enable it"):
+    with pytest.raises(AccessDenied, match="not enabled; etcd does not authenticate: enable"):
         await connect(*own_etcd.urls, credentials=as_user("root", password_file)).view()
 
     await asyncio.to_thread(demand_passwords, own_etcd.members[0])
@@ -96,7 +96,7 @@ async def test_the_error_for_refused_credentials_names_a_remedy(
     wrong.write_text("guess")
     with pytest.raises(AccessDenied, match=r"invalid user ID or password; set etcd_user \('root'"):
         await connect(*own_etcd.urls, credentials=as_user("root", wrong)).view()
-    with pytest.raises(AccessDenied, match="user name is empty; etcd wants authentication"):
+    with pytest.raises(AccessDenied, match="user name is empty; etcd requires authentication"):
         await connect(*own_etcd.urls).view()
     with pytest.raises(AccessDenied, match=r"missing cannot be read .No such file"):
         await connect(*own_etcd.urls, credentials=as_user("root", tmp_path / "missing")).view()

@@ -315,7 +315,7 @@ def test_a_watch_whose_history_is_compacted_is_lost() -> None:
         world.server.change(lambda state: state.compact())
 
         async with aclosing(world.node.watch(revision)) as watch:
-            with pytest.raises(WatchLost, match="forgotten"):
+            with pytest.raises(WatchLost, match="dropped"):
                 await anext(watch)
 
     play(scene)
