@@ -1,4 +1,4 @@
-"""Wiring of the API: its context, and the feeds that its requests wait for."""
+"""Wiring of the API: its context, and the feeds for which its requests wait."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from rota.storage.history import History
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeedParts:
-    """Feeds of ends and events, which requests of the API wait for."""
+    """Feeds of ends of executions and of events, for which requests of the API wait."""
 
     waiters: CompletionWaiters
     events: Events
@@ -44,16 +44,16 @@ def wire_context(
     history: History,
     phase: ServingPhase,
 ) -> NodeContext:
-    """Return what the API uses of a node.
+    """Return the parts of a node that the API uses.
 
     Args:
         base: The foundation of the node.
-        shards: Its shards.
-        cluster: Its parts for the membership.
-        attempts: Its parts for attempts.
-        feeds: Its feeds.
-        history: The history of its shards.
-        phase: The phase of its API.
+        shards: The shards of the node.
+        cluster: The parts for the membership.
+        attempts: The parts for attempts.
+        feeds: The feeds of the node.
+        history: The history of the shards.
+        phase: The phase of the API.
     """
     environment, node_id = base.environment, base.config.node_id
     is_linked = environment.others is not None

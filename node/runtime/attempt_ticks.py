@@ -8,9 +8,9 @@ from rota.node.runtime.attempt_wiring import AttemptParts
 from rota.node.runtime.foundation import NodeFoundation
 
 TICK_S = 0.5
-"""Period of repeated deliveries and of lease requests for attempts."""
+"""The longest period of repeated deliveries and of lease requests for attempts."""
 TICKS_PER_LEASE = 10
-"""Least number of lease requests in one attempt lease: some answers may be lost."""
+"""The least number of lease requests per attempt lease, since some answers may be lost."""
 
 
 class AttemptTicks:
@@ -18,8 +18,8 @@ class AttemptTicks:
 
     Args:
         base: The foundation of the node.
-        attempts: Its parts for attempts.
-        stand_ins: Its stand-ins.
+        attempts: The parts for attempts.
+        stand_ins: The stand-ins of the node.
     """
 
     def __init__(self, base: NodeFoundation, attempts: AttemptParts, stand_ins: StandIns) -> None:

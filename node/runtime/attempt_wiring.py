@@ -39,8 +39,8 @@ def wire_attempts(
 
     Args:
         base: The foundation of the node.
-        shards: Its shards.
-        membership: Its membership in the cluster.
+        shards: The shards of the node.
+        membership: The membership of the node in the cluster.
         route_outcome: Returns the route of outcomes that fallback shards decide.
     """
     environment, clock, timing = base.environment, base.clock, base.environment.timing
@@ -110,7 +110,7 @@ def _new_until(environment: NodeEnvironment, clock: Clock) -> Instant:
     """Return the instant before which a warden of an earlier data directory may run attempts.
 
     The age of the data directory is measured by the wall clock, which may have been set; a
-    directory made in the future counts as new.
+    directory whose creation is in the future counts as new.
     """
     lasting = outlasting(environment.timing)
     is_new = clock.now() - environment.store_made_at < lasting

@@ -15,7 +15,7 @@ from rota.node.shards.local_shards import Shards
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterParts:
-    """Parts for the membership in a cluster; *etcd_guard* is None on a node that is alone."""
+    """Parts for the membership in a cluster; *etcd_guard* is None on a single node."""
 
     membership: Membership
     peers: ReplicaPeers

@@ -65,12 +65,12 @@ class EffectRunner:
         webhooks: Sends the webhooks of the shards.
         waiters: Gets the ends of executions.
         events: Gets all events that clients may follow.
-        metrics: Counts and measures.
+        metrics: The metrics of this node.
         clock: The clock of this node.
         is_alone: Whether there are no other nodes.
 
     Attributes:
-        all_open: Set once this node has decided for all of its shards at a time.
+        all_open: Set once all shards are open on this node at the same time, or unreadable.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class EffectRunner:
 
     def opened(self, shard: Shard) -> None:
         """Begin to carry out the effects of a shard."""
-        # Timers of an earlier time as primary; the outstanding ones are about to be set again.
+        # These timers are of an earlier time as primary; outstanding ones are soon set again.
         self._timers.forget(shard.id)
         self._metrics.role_changes.labels(PRIMARY).inc()
         self._inbound.opened(shard)
@@ -132,7 +132,7 @@ class EffectRunner:
         self._check_all_open()
 
     def unreadable(self, shard: Shard) -> None:
-        """Count a shard that stays closed, so that a node that is alone serves the others."""
+        """Count a shard that stays closed, so that a single node serves its other shards."""
         del shard
         self._unreadable_count += 1
         self._check_all_open()

@@ -24,9 +24,9 @@ from rota.node.webhooks.webhook_request import PostWebhook, post_nothing
 from rota.storage.store import Store
 
 MakeCommit = Callable[[Durable, Callable[[float], None]], Commit]
-"""Makes the group commit of some shards; it calls the function with the seconds of each sync."""
+"""Makes a group commit, which calls the function with the duration in seconds of each sync."""
 MakeExecutors = Callable[[Ended, Reported, RightOf], AttemptExecutors]
-"""Makes the executors; they report endings and progress, and get the deadline of a launch."""
+"""Makes the executors, which report endings and progress, and get the deadline of each launch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,28 +35,28 @@ class NodeEnvironment:
 
     Attributes:
         member: The member record of this process.
-        lock: The lock on its data directory (`rota.node.coordination.coordinator.Claim`).
-        store_made_at: Creation of its data directory, by the wall clock.
-        incarnation: Number of this process of the node: higher than that of every earlier one.
-        store: The store of its shards; its creator closes it.
+        lock: The lock on the data directory (`rota.node.coordination.coordinator.Claim`).
+        store_made_at: The creation of the data directory, by the wall clock.
+        incarnation: The number of this process, higher than that of every earlier process of the
+            node.
+        store: The store of the shards; its creator closes it.
         shard_count: The number of shards of the cluster.
         commit: Makes the group commit of the store.
-        coordinator: The store that all nodes agree through.
-        cluster_id: The id in the cluster's record there; None where it is not compared.
+        coordinator: The store through which all nodes agree.
+        cluster_id: The id in the cluster's record there; None if the ids are not compared.
         network: Sends messages to the other nodes.
         placement: Returns the nodes of a shard's copies.
-        copies: The numbers of copies, wanted and least.
+        copies: The wanted and the least number of copies.
         timing: The durations of the cluster.
         executors: Makes the executors.
         warden: The link to the warden; None without a warden.
-        on_members: Called with all members, again whenever one changes.
+        on_members: Called with all members whenever a member has changed.
         on_session: Called with each session that this node begins.
         metrics: The metrics of the node.
-        others: The APIs of the other nodes; None on a node that is alone.
+        others: The APIs of the other nodes; None on a single node.
         look_for_space: Returns the space left on the disk.
-        look_at_etcd: Returns the space in etcd; None on a node that is alone.
-        post_webhook: Sends a webhook.
-        compare_every: Period of the comparison of the copies of all shards (R43).
+        look_at_etcd: Returns the space in etcd; None on a single node.
+        compare_every: The period of the comparison of the copies of all shards (R43).
     """
 
     member: Member
@@ -85,5 +85,5 @@ class NodeEnvironment:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one copy of each shard, on this node."""
+        """Whether each shard has only one copy, which is on this node."""
         return self.copies.wanted == 1

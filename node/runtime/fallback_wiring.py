@@ -31,7 +31,7 @@ class FallbackParts:
 def wire_stand_ins(
     base: NodeFoundation, shards: Shards, fallback_shards: FallbackShards, attempts: AttemptParts
 ) -> StandIns:
-    """Return the part that starts available jobs of shards without a primary."""
+    """Return the part that fires available jobs of shards without a reachable primary."""
     environment = base.environment
     return StandIns(
         shards,
@@ -84,7 +84,7 @@ def route_outcome_of(fallback_shards: FallbackShards) -> RouteOutcome:
 
 
 def alarm_of(shards: Shards, stand_ins: StandIns) -> Alarm:
-    """Return the function that submits the command of a timer that is due."""
+    """Return the function that submits the commands of due timers."""
 
     def alarm(number: ShardId, command: TimerCommand) -> SetTimer | None:
         if is_fallback_shard(number):

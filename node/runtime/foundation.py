@@ -21,14 +21,14 @@ class NodeFoundation:
     """Objects from which the parts of a node are constructed.
 
     Attributes:
-        config: Its settings.
-        clock: Its clocks.
-        entropy: Its randomness.
+        config: The settings of the node.
+        clock: The clocks of the node.
+        entropy: The source of random numbers.
         environment: The environment, real or simulated.
-        liveness: Its view of which nodes are alive.
-        continuity: Its record of the coordinator's past states.
-        slot_table: Its slots.
-        self_check: Its health.
+        liveness: The view of which nodes are alive.
+        continuity: The node's record of the coordinator's past states.
+        slot_table: The slots of the node.
+        self_check: The health of the node.
         gossip: The health reports that nodes exchange.
         failure: Completed with the error that ends the node.
     """
@@ -51,10 +51,10 @@ def lay_foundation(
     """Return the foundation of a node.
 
     Args:
-        config: Its settings.
-        clock: Its clocks.
-        entropy: Its randomness.
-        environment: The environment it runs in.
+        config: The settings of the node.
+        clock: The clocks of the node.
+        entropy: The source of random numbers.
+        environment: The environment in which the node runs.
     """
     liveness = Liveness(config.node_id, born_at=clock.elapsed())
     clock_skew = ClockSkew(config.clock_skew_max)

@@ -23,13 +23,15 @@ log = logging.getLogger(__name__)
 DISK_LOOK_S = 0.25
 KEEPING_S = 1.0
 FORGOTTEN_PER_SHARD = 500
-"""Executions that one shard removes in one round: retention keeps up with 500 x shards a second."""
+"""The most executions that one shard removes in one round, so that all shards together can remove
+500 times their number per second."""
 LOOKS = 100
-"""Checks of a shard for expired history in the time that history is kept."""
+"""The number of checks of a shard for expired history in the time for which history is kept."""
 LOOK_MAX = MINUTE
-"""Longest period of these checks. Among ten million one takes a millisecond of the loop."""
+"""The longest period of these checks. With ten million executions, a check takes 1 ms of the event
+loop."""
 JOBS_PER_SLICE = 50
-"""Jobs whose newest executions are looked up without a pause: 1 ms for 10 executions each."""
+"""The number of jobs whose newest executions are read without a pause: 1 ms for 10 each."""
 
 
 class Housekeeping:
@@ -38,12 +40,12 @@ class Housekeeping:
     Args:
         shards: The shards of this node.
         fallback_shards: The fallback shards of this node.
-        timers: The timers of both.
+        timers: The timers of the shards and of the fallback shards.
         history: The history of the shards.
-        keep_for: How long finished executions are kept.
-        keep_per_job: How many of the newest ones of each job are kept longer.
+        keep_for: The time for which finished executions are kept.
+        keep_per_job: The number of the newest finished executions of each job that are kept longer.
         look_for_space: Returns the space left on the disk.
-        see_space: Called with each result.
+        see_space: Called with each result of *look_for_space*.
         clock: The clock of this node.
     """
 
@@ -70,13 +72,13 @@ class Housekeeping:
         self._see_space = see_space
         self._clock = clock
         self._look_every = Duration(min(max(keep_for // LOOKS, SECOND), LOOK_MAX))
-        # Each shard at a time of its own, so that the checks are spread evenly.
+        # The checks of different shards are spread evenly over the period.
         self._looks_at = {
             shard.id: later(clock.elapsed(), Duration(self._look_every * place // len(shards)))
             for place, shard in enumerate(shards)
         }
-        # Shards with a decision under way: before its commit the same records would be found again,
-        # and a kept one would get a second position.
+        # Shards with a removal under way. Before its commit, the same records would be found again,
+        # and a kept record would get a second position.
         self._forgetting: set[ShardId] = set()
 
     async def guard_disk(self) -> None:
@@ -116,7 +118,7 @@ class Housekeeping:
         newest = await self._newest(shard, pasts)
 
         def forgot(answer: Answer) -> None:
-            del answer  # What was refused is found again.
+            del answer  # If the removal was refused, the same records are found again.
             self._forgetting.discard(shard.id)
 
         command = Forget(
@@ -127,7 +129,7 @@ class Housekeeping:
         self._shards.submit(shard, command, forgot)
 
     async def _newest(self, shard: Shard, pasts: Collection[Past]) -> set[str]:
-        """Return the ids of the newest executions of the jobs that *pasts* are of."""
+        """Return the ids of the newest executions of each job of which *pasts* has executions."""
         if not self._keep_per_job:
             return set()
         jobs = dict.fromkeys(

@@ -1,7 +1,7 @@
 """Lifecycle of a node's parts: start, drain, stop and failure.
 
-The parts come from `rota.node.runtime.wiring`. Their start order, and its reverse, are written
-here.
+The parts come from `rota.node.runtime.wiring`. This module defines the order in which they start,
+and in which they stop.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from rota.node.system.background import beside
 from rota.storage.group_commit import CLOSE_TIMEOUT_S
 
 UNANSWERED_S = 0.2
-"""Time for the last commits of a node that got no answers while it drained."""
+"""The time limit in seconds for the last commits of a node whose drain did not finish."""
 
 
 class NodeLifecycle:
@@ -27,7 +27,7 @@ class NodeLifecycle:
         wiring: The parts of the node.
 
     Attributes:
-        wiring: The same.
+        wiring: The parts of the node.
     """
 
     def __init__(self, wiring: NodeWiring) -> None:
@@ -69,14 +69,15 @@ class NodeLifecycle:
                     raise
                 await self._wind_down(loops)
         if self._failure.done():
-            # It failed while it stopped: requests were refused, and no other call raises the error.
+            # The node failed during its stop: requests were refused, and no other call raises the
+            # error.
             self._failure.result()
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Do the housekeeping until *stop* is set or the node fails, then drain the node.
 
         Raises:
-            StoreError: The store failed; other errors likewise end the node.
+            StoreError: The store failed. Any other error that ends the node is raised as well.
         """
         housekeeping = self.wiring.housekeeping
         async with asyncio.TaskGroup() as group:
@@ -112,7 +113,7 @@ class NodeLifecycle:
         )
 
     async def _all_shards_open(self) -> None:
-        """Return when this node decides for all of its shards; raise what prevents it."""
+        """Wait until all shards are open here or unreadable; raise the error of a failure."""
         all_open = self.wiring.effect_runner.all_open
         self._failure.add_done_callback(lambda _: all_open.set())
         await all_open.wait()
@@ -128,21 +129,22 @@ class NodeLifecycle:
         attempts.local.close(ends_hosted=self._config.ends_attempts)
         for executor in self._to_close:
             await executor.close()
-        # If the disk hangs, closing the commit raises it; or other copies do not answer.
+        # If the time limit is reached, other copies do not answer; or the disk hangs, and then
+        # closing the commit raises an error.
         with suppress(TimeoutError):
             async with asyncio.timeout(self._commits_within_s):
                 await loops.stop()
 
     async def _abandon(self) -> None:
-        """Kill the attempts of this process: after a failure no lease deadline ends them."""
+        """Kill the attempts of this process, since after a failure no deadline ends them."""
         self.wiring.attempts.local.close(ends_hosted=self._config.ends_attempts)
         for executor in self._to_close:
             await executor.close(Duration(0))
 
     async def _await_attempts(self) -> None:
-        """Wait until the attempts that end with this process have ended, for the drain time.
+        """Wait for the attempts that end with this process, at most for the time `drain`.
 
-        Those that have not ended by then are recorded as lost and run again.
+        Attempts that have not ended by then are recorded as lost and run again.
         """
         deadline = self._clock.elapsed() + self._config.drain
         while self._ending_count() and self._clock.elapsed() < deadline:
@@ -151,18 +153,18 @@ class NodeLifecycle:
             await asyncio.sleep(0.02)
 
     def _ending_count(self) -> int:
-        """Return how many attempts end with this process."""
+        """Return the number of attempts that end with this process."""
         attempts = self.wiring.attempts.local
         return attempts.running if self._config.ends_attempts else attempts.own_count
 
     # -- background work ------------------------------------------------------------------------
 
     async def _or_fail(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do background work; an error there ends the node as one of the journal does (R25)."""
+        """Do background work; an error in it ends the node, like an error of the journal (R25)."""
         shards = self.wiring.shards
         try:
             await work()
         except ExceptionGroup as group:
-            shards.fail(group.exceptions[0])  # The others are cancellations that it caused.
+            shards.fail(group.exceptions[0])  # The first error; the other ones follow from it.
         except Exception as error:
             shards.fail(error)

@@ -38,7 +38,7 @@ from rota.node.shards.shard import Shard
 
 
 class MessageRouter:
-    """Router of messages by type; it also counts those that it refuses.
+    """Router of messages by type, which also counts refused messages.
 
     Args:
         shards: Receive the messages of replicas, and failures.
@@ -81,13 +81,14 @@ class MessageRouter:
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """Messages that were refused so far, by name; O(shards)."""
+        """The number of messages refused so far, by name; reading it takes O(shards)."""
         return sum((shard.replica.refused for shard in self._shards), self._refused)
 
     def receive(self, number: ShardId | None, sender: NodeId, message: Sent) -> None:
         """Handle a message of another node; the network calls this.
 
-        An error here ends the node, like one in its own work: the network cannot handle it.
+        An error here ends the node, like an error in its own work, since the network cannot handle
+        it.
 
         Args:
             number: The shard that the message is about; None for a message of `NODE_KINDS`.
@@ -122,7 +123,7 @@ class MessageRouter:
 
     def _take(self, shard: Shard, sender: NodeId, message: Sent) -> None:
         match message:
-            case Append() | Appended():  # Nearly all.
+            case Append() | Appended():  # First, because nearly all messages are of these types.
                 self._gossip.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
             case Deliver():
@@ -163,12 +164,12 @@ class MessageRouter:
             self._shards.fail(error)
 
     def saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
-        """Handle the proof that the process of a node in that session has ended (note 2).
+        """Handle the proof that a node's process in *session* has ended (PROTOCOL note 2).
 
         Args:
             node_id: The node.
-            session: The last session of that process.
-            left: The attempts that its warden still holds; None if unknown.
+            session: The last session of the process.
+            left: The attempts that the node's warden still holds; None if unknown.
         """
         try:
             self._membership.saw_death(node_id, session)

@@ -72,16 +72,16 @@ log = logging.getLogger(__name__)
 
 COORDINATION_FILE = "COORDINATION"
 ETCD_PAUSE_S = 1.0
-"""Pause between two tries to join the cluster."""
+"""The pause between two tries to join the cluster."""
 
 
 class Node:
     """One node, from start to stop.
 
     Args:
-        config: Its settings.
-        clock: Its clocks.
-        entropy: Its randomness.
+        config: The settings of the node.
+        clock: The clocks of the node; None for those of the system.
+        entropy: The source of random numbers; None for that of the system.
         supervisor: The service manager, which is notified of the start and the stop.
         task_umask: The umask of the processes of tasks.
     """
@@ -108,7 +108,7 @@ class Node:
 
     def stop(self) -> None:
         """Begin to stop the node; `run` returns at the end."""
-        # At once, so that a load balancer sees that the node is not ready before requests fail.
+        # The phase changes at once, so that load balancers detect it before requests fail.
         self._phase.begin_stopping()
         self._supervisor.stopping()
         self._stop.set()
@@ -118,10 +118,10 @@ class Node:
 
         Raises:
             StoreError: The data directory or the store cannot be used, or failed.
-            CoordinationFailed: Likewise the coordination state.
+            CoordinationFailed: The file with the coordination state cannot be used, or failed.
             WardenUnavailable: There is no warden to run attempts.
             AccessDenied: etcd does not accept the node's credentials.
-            OSError: The address cannot be listened on.
+            OSError: The node cannot listen on the address.
         """
         async with AsyncExitStack() as stack:
             if self.config.etcd:
@@ -145,11 +145,11 @@ class Node:
         return _Placed(environment, None)
 
     async def _in_cluster(self, stack: AsyncExitStack) -> "_Placed | None":
-        """Return the environment of a node of a cluster; None if the node is stopped before."""
+        """Return the environment of a node of a cluster; None if the node is stopped first."""
         config, directory = self.config, None
         known = identity_in(config.data_dir)
         if known is not None:
-            # First of all: it excludes other processes of this node.
+            # The directory is opened first, to exclude other processes of this node.
             directory = self._open_directory(
                 stack, shard_count=known.shard_count, cluster=known.cluster
             )
@@ -236,15 +236,16 @@ class Node:
     async def _join(
         self, coordinator: Coordinator, known: Identity | None, claim: Claim
     ) -> Cluster | None:
-        """Return the cluster once the node may join it; None if the node is stopped before.
+        """Return the cluster once the node may join it; None if the node is stopped first.
 
-        It waits for etcd without limit, and for another process with this node's id or data: the
-        attempts of that process have the mark of these data, and a new warden would end them.
+        The method waits without a time limit for etcd, and for the end of another process with this
+        node's id or data: the attempts of that process have the mark of these data, and a new
+        warden would end them.
 
         Raises:
-            CoordinatorRefused: etcd does not accept the credentials, or such requests, and will
-                not by itself.
-            WrongCluster: See `join`; or the data directory is another node's.
+            CoordinatorRefused: etcd does not accept the credentials or such requests, and will not
+                do so without a change.
+            WrongCluster: See `join`; or the data directory is that of another node.
         """
         while not self._stop.is_set():
             try:
@@ -259,7 +260,7 @@ class Node:
             except (CoordinatorRefused, OutOfSpace) as error:
                 if isinstance(error, CoordinatorRefused) and not error.is_passing:
                     raise
-                reason = f"the node waits to join its cluster, until etcd takes writes: {error}"
+                reason = f"the node waits to join its cluster until etcd accepts writes: {error}"
                 log.error("etcd refuses", extra={"reason": reason})
                 self._supervisor.waiting(reason)
             except (CoordinatorUnavailable, OutcomeUnknown) as error:
@@ -281,8 +282,8 @@ class Node:
             await stack.enter_async_context(placed.links.running(host, port, wiring.router))
         await stack.enter_async_context(lifecycle.running())
         await stack.enter_async_context(self._serving(wiring.context))
-        # The present objects stay: a full collection without them takes less than 5 ms of the
-        # loop, not 17.
+        # The present objects stay alive; a full garbage collection without them takes less than
+        # 5 ms of the event loop instead of 17 ms.
         gc.freeze()
         if not self._stop.is_set():
             self._phase.begin_serving()
@@ -366,7 +367,7 @@ class _Placed(NamedTuple):
 
     Attributes:
         environment: The environment.
-        links: The links; None on a node that is alone.
+        links: The links; None on a single node.
     """
 
     environment: NodeEnvironment
@@ -382,7 +383,7 @@ def alone(
     *,
     warden: WardenLink | None,
 ) -> NodeEnvironment:
-    """Return the environment of a node without others: one copy of each shard, on this node."""
+    """Return the environment of a single node, which has the only copy of each shard."""
     identity = directory.identity
 
     def commit(shards: Durable, on_sync: Callable[[float], None]) -> GroupCommit:
@@ -409,7 +410,7 @@ def alone(
 
     return NodeEnvironment(
         lock=directory.lock_id,
-        # A process before this one left its attempts to a warden that this one finds.
+        # In an older directory, an earlier process left its attempts to a warden that is found.
         store_made_at=directory.made_at if directory.is_new else Instant(0),
         incarnation=directory.begin_incarnation(clock.now()),
         member=Member(

@@ -14,7 +14,7 @@ def measure_node(wiring: NodeWiring, commit: Commit) -> None:
 
     Args:
         wiring: The parts of the node.
-        commit: The group commit of its shards.
+        commit: The group commit of the node's shards.
     """
     context, cluster, attempts = wiring.context, wiring.cluster, wiring.attempts
     metrics, shards = context.metrics, wiring.shards

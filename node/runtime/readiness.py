@@ -16,21 +16,21 @@ class ServingPhase:
     """Phase of a node between its start and its stop.
 
     Args:
-        reason: Why the node does not serve yet; None if it serves from the beginning.
+        reason: The reason why the node does not serve yet; None if it serves from the beginning.
 
     Attributes:
-        reason: Why the node does not serve in this phase; None while it serves.
+        reason: The reason why the node does not serve in this phase; None while it serves.
     """
 
     def __init__(self, reason: str | None = STARTING) -> None:
         self.reason = reason
 
     def begin_serving(self) -> None:
-        """Note that the node has started."""
+        """Record that the node has started."""
         self.reason = None
 
     def begin_stopping(self) -> None:
-        """Note that the node is about to stop."""
+        """Record that the node is about to stop."""
         self.reason = STOPPING
 
 
@@ -41,7 +41,7 @@ class Readiness:
         node_id: This node.
         shards: The shards of this node.
         self_check: The health of this node.
-        warden: The link to the node's warden; None where there is no warden.
+        warden: The link to the node's warden; None if there is no warden.
         phase: The phase of this node.
         linked_nodes: Returns the nodes to which there is a link; None if links do not matter.
     """
@@ -67,7 +67,7 @@ class Readiness:
         """Return why the node is not ready, or None if it is ready.
 
         Args:
-            exclude_cluster: Only reasons that another node may not have.
+            exclude_cluster: Whether to ignore conditions that affect all nodes.
         """
         refusal = self._shards.refusal
         return (

@@ -1,7 +1,7 @@
 """Wiring of a node: its parts, constructed in the order of their dependencies.
 
-Construction starts nothing (`rota.node.runtime.lifecycle` does). Real nodes pass RocksDB, etcd and
-sockets in their `NodeEnvironment`; a simulation passes its own of each.
+Construction starts no part (`rota.node.runtime.lifecycle` does). Real nodes pass RocksDB, etcd and
+sockets in their `NodeEnvironment`; a simulation passes simulated ones.
 """
 
 from dataclasses import dataclass
@@ -45,21 +45,20 @@ class NodeWiring:
     """The parts of a node.
 
     Attributes:
-        foundation: What the others are constructed from.
+        foundation: The objects from which the parts are constructed.
         shards: The shards of this node.
         fallback_shards: The fallback shards of this node.
-        timers: The timers of both.
+        timers: The timers of the shards and of the fallback shards.
         cluster: The parts for the membership.
         attempts: The parts for attempts.
         fallback: The parts for fallback mode.
-        feeds: The feeds that requests wait for.
-        webhooks: The webhooks of the shards.
+        feeds: The feeds for which requests wait.
         effect_runner: Carries out the effects of the shards.
         router: Receives the messages of other nodes.
         digests: The comparison of copies.
         housekeeping: The periodic work.
-        context: What the API uses of the node.
-        services: Background work, in the order of its start.
+        context: The parts of the node that the API uses.
+        services: The background work, in the order of its start.
     """
 
     foundation: NodeFoundation
@@ -90,11 +89,11 @@ def wire(
     """Return the parts of a node; nothing runs yet.
 
     Args:
-        config: Its settings.
-        clock: Its clocks.
-        entropy: Its randomness.
-        environment: The environment it runs in.
-        phase: The phase of its API; None if it serves from the beginning.
+        config: The settings of the node.
+        clock: The clocks of the node.
+        entropy: The source of random numbers.
+        environment: The environment in which the node runs.
+        phase: The phase of the API; None if it serves from the beginning.
     """
     base = lay_foundation(config, clock, entropy, environment)
     shards = wire_shards(base)
