@@ -1,7 +1,7 @@
 """Detection of the address by which other nodes can reach this machine (setting ``auto``).
 
-It is the source address of packets to etcd: all nodes reach etcd, so its network is the one that
-they share. Containers and pods get another address at each start, which need not be configured.
+The address is the source address of packets to etcd: all nodes reach etcd, so they share its
+network. Containers and pods get another address at each start, which thus need not be configured.
 """
 
 import socket
@@ -22,12 +22,12 @@ class NoOwnAddress(RotaError):
 def with_own_addresses(config: NodeConfig) -> NodeConfig:
     """Return *config* with the addresses that are set to ``auto``.
 
-    Blocks while names are resolved, for seconds if no name server responds.
+    The call blocks while names are resolved, for seconds if no name server responds.
 
     Raises:
-        NoOwnAddress: All members of etcd are on this machine.
-        OSError: The name of a member cannot be resolved, or there is no route to it, and no other
-            member is on another machine; a later call may succeed.
+        NoOwnAddress: All members of etcd are reached on this machine's loopback.
+        OSError: The name of a member cannot be resolved or there is no route to the member, and no
+            other member is reached on another machine; a later call may succeed.
     """
     return replace(
         config,
@@ -59,8 +59,8 @@ def _host_towards(etcd: tuple[str, ...]) -> str:
     if failure is not None:
         raise failure
     raise NoOwnAddress(
-        f"etcd ({', '.join(etcd)}) is reached on this machine's loopback, so the address by which "
-        "other nodes reach this one cannot be found: name it with --advertise and --peer-advertise"
+        f"etcd ({', '.join(etcd)}) is reached on this machine's loopback, so the address for other "
+        "nodes cannot be detected: set it with --advertise and --peer-advertise"
     )
 
 

@@ -16,7 +16,7 @@ class Service(Protocol):
 
 @asynccontextmanager
 async def beside(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
-    """Do *work* while the body runs; an exception of the body is raised as it is, in no group."""
+    """Do *work* while the body runs; an exception of the body is raised without a group."""
     raised: BaseException | None = None
     async with asyncio.TaskGroup() as group:
         task = group.create_task(work)

@@ -15,7 +15,7 @@ class Clock(Protocol):
         ...
 
     def elapsed(self) -> Instant:
-        """Return a time that only increases, also while the machine sleeps; its zero is moot."""
+        """Return a time that only increases, even while the machine sleeps, from any zero."""
         ...
 
 
@@ -32,5 +32,8 @@ class SystemClock:
 
 
 def whole_ms(wait: int) -> float:
-    """Return a wait in seconds, rounded up to the resolution of a loop's timers."""
+    """Return a wait, given in microseconds, in seconds, rounded up to milliseconds.
+
+    Milliseconds are the resolution of the event loop's timers.
+    """
     return ceil(wait / MILLISECOND) / 1_000

@@ -1,4 +1,4 @@
-"""Settings of a node: defaults < file < ``ROTA_*`` < flags, checked as a whole, once, at the start.
+"""Settings of a node: defaults < file < ``ROTA_*`` < flags, all checked together at the start.
 
 `NodeConfig` is the table of settings. Flags, variables, keys of the file, ``--help`` and the tables
 of docs/reference/configuration.md follow from it. A setting has one name: ``data_dir`` in the file,
@@ -51,13 +51,13 @@ class Setting:
     """A row of the table of settings.
 
     Attributes:
-        name: Its name in the file, and in `NodeConfig`.
-        group: Its subject.
-        values: The values that it may have; Any, because each row has another type.
-        meaning: Its meaning, in one sentence.
-        default: Its default, as text that the parser reads; empty where it is not set.
-        unset: What the node then uses, in words; empty for nothing.
-        flag: Its flag.
+        name: The name of the setting in the file and in `NodeConfig`.
+        group: The subject of the setting.
+        values: The values that the setting may have; Any, because each row has another type.
+        meaning: The meaning of the setting, in one sentence.
+        default: The default, as text that the parser reads; empty if there is none.
+        unset: A description of what the node uses if the setting has no value; empty for nothing.
+        flag: The flag of the setting.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """Its name in the environment."""
+        """The name of the setting in the environment."""
         return f"ROTA_{self.name.upper()}"
 
 
@@ -247,7 +247,7 @@ class NodeConfig:
     def ends_attempts(self) -> bool:
         """Whether attempts end when the node stops.
 
-        They always do with the first process of a container, whose end takes all others with it.
+        They always end with the first process of a container, whose end kills all other processes.
         """
         return self.on_stop == "end" or os.getpid() == 1
 
@@ -271,20 +271,20 @@ NOT_SETTINGS = frozenset(
         *("STORE_ID", "PARAMETERS"),
     )
 )
-"""Variables with another meaning: those of the client, and those of attempts."""
+"""Variables with another meaning, which belong to the client or to attempts."""
 
 _LINK = re.compile(r"ROTA(_\w+)?_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
-"""Variables that Kubernetes sets in every pod for a Service called rota."""
+"""The pattern of the variables that Kubernetes sets in every pod for a Service named rota."""
 
 
 # -- reading --------------------------------------------------------------------------------------
 
 
 def load_config(file: Path | None, environ: Mapping[str, str], flags: Raw) -> NodeConfig:
-    """Return the settings in *file*, *environ* and *flags*; the later wins.
+    """Return the settings in *file*, *environ* and *flags*; later sources take precedence.
 
     Raises:
-        Refused: Code ``invalid_configuration``, with every problem and its place.
+        Refused: With the code ``invalid_configuration``, and every problem with its place.
     """
     problems: list[Problem] = []
     found: dict[str, tuple[str, object]] = {}
@@ -299,7 +299,7 @@ def load_config(file: Path | None, environ: Mapping[str, str], flags: Raw) -> No
             else:
                 problems.append(Problem(f"{source}: {name}", _unknown(name)))
     parsed = _parse(found, problems)
-    # A value that could not be parsed keeps its default, so that the checks see the others.
+    # A setting whose value could not be parsed has its default, so that the others can be checked.
     config = _with_node_id(NodeConfig(**parsed))
     problems += (problem for check in CHECKS for problem in check(config))
     if problems:
@@ -362,9 +362,9 @@ def _listens_on_loopback(config: NodeConfig) -> Iterable[Problem]:
         if not address.is_loopback and not config.insecure:
             yield Problem(
                 name,
-                f"{address} can be reached from other machines and there is no authentication "
-                "yet: anyone there could run commands here. Listen on 127.0.0.1, or say "
-                "--insecure where the network keeps strangers out",
+                f"{address} can be reached from other machines, but there is no authentication "
+                "yet: any user of these machines could run commands here. Listen on 127.0.0.1, or "
+                "set --insecure if the network excludes other users",
             )
 
 
@@ -377,16 +377,16 @@ def _advertises_what_others_reach(config: NodeConfig) -> Iterable[Problem]:
         if advertised == kinds.AUTO and address.is_loopback and address.port:
             yield Problem(
                 listen,
-                f"{address} is reached from this machine alone, and {advertise} is {kinds.AUTO!r}: "
-                f"listen on 0.0.0.0:{address.port}, or set {advertise}",
+                f"{address} can be reached only from this machine, but {advertise} is "
+                f"{kinds.AUTO!r}: listen on 0.0.0.0:{address.port}, or set {advertise}",
             )
         elif not address.is_specific and not (
             address.port if advertised == kinds.AUTO else advertised
         ):
             yield Problem(
                 listen,
-                f"{address} is no address that other nodes can use; name one with {advertise}, or "
-                f'have it found: {advertise} = "{kinds.AUTO}", and a port here',
+                f"{address} is not an address that other nodes can use; set {advertise} to one, or "
+                f'have it detected with {advertise} = "{kinds.AUTO}" and a port here',
             )
 
 
@@ -403,7 +403,7 @@ def _has_all_that_etcd_settings_need(config: NodeConfig) -> Iterable[Problem]:
     )
     for name, value, other, other_value in needed:
         if value and not other_value:
-            yield Problem(name, f"has no effect without {other}: set that too, or neither")
+            yield Problem(name, f"has no effect without {other}: set both or neither")
 
 
 def _has_webhook_keys(config: NodeConfig) -> Iterable[Problem]:
@@ -432,4 +432,4 @@ CHECKS: tuple[Callable[[NodeConfig], Iterable[Problem]], ...] = (
     _has_a_power_of_two_shards,
     _syncs_no_more_than_replicas,
 )
-"""Each yields a problem for every setting that others contradict."""
+"""The checks; each yields a problem for every setting that contradicts other settings."""

@@ -1,7 +1,7 @@
-"""Kinds of values that settings have: how each is read, and how it is described.
+"""Kinds of values of settings, each with its parser and its description.
 
-A parser takes what the environment and flags have, which is text, or what TOML has; it returns the
-value, or raises ValueError with what is wrong.
+A parser gets text from the environment or a flag, or a value of TOML. It returns the value of the
+setting, or raises ValueError with the problem.
 """
 
 import re
@@ -24,10 +24,10 @@ class Values(Generic[T]):
     """The values that a setting may have.
 
     Attributes:
-        parse: Returns the value that was meant; raises ValueError.
-        metavar: Placeholder in ``--help``; empty for a flag that takes no value.
-        text: Description, in Markdown.
-        show: Returns the text that `parse` reads as a value.
+        parse: Returns the value that a text or a value of TOML stands for; raises ValueError.
+        metavar: The placeholder in ``--help``; empty for a flag that takes no value.
+        text: The description of the values, in Markdown.
+        show: Returns the text that `parse` reads as a given value.
         may_be_repeated: Whether the flag may be given several times.
     """
 
@@ -39,7 +39,7 @@ class Values(Generic[T]):
 
 
 class Address(NamedTuple):
-    """Where to listen or be found; port 0 is any free one."""
+    """An address to listen on or to be reached at; port 0 is any free port."""
 
     host: str
     port: int
@@ -49,12 +49,12 @@ class Address(NamedTuple):
 
     @property
     def is_specific(self) -> bool:
-        """Whether other machines can be given this address as it is."""
+        """Whether the address names one host and one port, so that it can be advertised."""
         return bool(self.port) and self.host not in ("0.0.0.0", "::")
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the address."""
         if self.host == "localhost":
             return True
         try:
@@ -147,9 +147,9 @@ def _labels(value: object) -> dict[str, str]:
 def _items(value: object) -> Sequence[object]:
     """Return the items of a list, of a table (as ``key=value``) or of text with commas."""
     if isinstance(value, (list, tuple)):
-        return cast("Sequence[object]", value)  # isinstance cannot say of what; each is checked
+        return cast("Sequence[object]", value)  # isinstance cannot check items; the callers do
     if isinstance(value, dict):
-        table = cast("Mapping[object, object]", value)  # likewise
+        table = cast("Mapping[object, object]", value)  # The same.
         return [f"{key}={item}" for key, item in table.items()]
     return _text(value).split(",")
 

@@ -7,26 +7,28 @@ from contextlib import suppress
 from typing import TypeVar
 
 WITHIN_S = 1.0
-"""A look at a file takes microseconds, and at one of a slow network disk milliseconds."""
+"""The time limit of a check, which takes microseconds, and milliseconds on a slow network disk."""
 RUNNING_MAX = 8
-"""Checks at the same time; while so many run, none is begun."""
+"""The number of running checks from which no further check is begun."""
 
 T = TypeVar("T")
 
 
 class FileChecks:
-    """Runs checks, each in a thread that lasts until it ends; for one loop.
+    """Checks of files for one event loop, each in its own thread.
 
-    A thread that hangs does not keep the process from ending.
+    A thread that hangs does not prevent the end of the process.
     """
 
     def __init__(self) -> None:
         self._running_count = 0
 
     async def result(self, check: Callable[[], T]) -> T | None:
-        """Return the result of *check*, which handles its errors; None if it takes too long.
+        """Return the result of *check*, which handles its own errors.
 
-        None at once while `RUNNING_MAX` checks run, or if no thread can be begun.
+        Returns:
+            None if the check takes longer than `WITHIN_S`; None at once while `RUNNING_MAX` checks
+            run, or if no thread can be started.
         """
         if self._running_count >= RUNNING_MAX:
             return None
@@ -40,7 +42,7 @@ class FileChecks:
 
         def run() -> None:
             result = check()
-            with suppress(RuntimeError):  # The loop has ended meanwhile.
+            with suppress(RuntimeError):  # The event loop may have ended.
                 loop.call_soon_threadsafe(ended, result)
 
         try:

@@ -1,7 +1,7 @@
-"""Logs: one JSON object a line on standard error, one line a fact.
+"""Logs: lines on standard error, each of which is a JSON object for one event.
 
-The event is a constant phrase in ``event``; its facts are further fields, named by the words of the
-glossary and given as ``extra``.
+The field ``event`` is a constant phrase. The facts of the event are further fields, which are named
+by words of the glossary and passed as ``extra``.
 """
 
 import json
@@ -13,10 +13,10 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one JSON object."""
+    """Formatter of log records as JSON objects."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the line of a record."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")
         line: dict[str, object] = {
             "at": at.replace("+00:00", "Z"),
@@ -35,6 +35,6 @@ def begin_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # The access log has its own setting, and only lines of this level.
+    # The access log has its own setting, and has only lines of the level INFO.
     logging.getLogger("rota.access").setLevel(logging.INFO)
     logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -27,8 +27,8 @@ class Label(NamedTuple):
     """Label that distinguishes the series of one metric.
 
     Attributes:
-        name: Its name.
-        values: All of its values; empty if only `text` can describe them.
+        name: Name of the label.
+        values: All values of the label; empty if only `text` can describe them.
         text: Description of the values.
     """
 
@@ -250,7 +250,8 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_etcd_quota_bytes", _GAUGE, _BYTES,
-        "quota of that member; when the database has this size, etcd refuses all writes",
+        "quota of the member of `rota_etcd_bytes`; when the database has this size, etcd refuses "
+        "all writes",
         see="../how-to/operate.md#etcd-is-full",
     ),
     MetricDefinition(

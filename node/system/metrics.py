@@ -84,7 +84,7 @@ class LinkMetrics:
         self._bytes.labels("received").inc(size)
 
     def waits(self, read: Callable[[], float]) -> None:
-        """Expose *read* as the bytes that wait on all links."""
+        """Add the gauge of waiting bytes; *read* returns those of all links at each scrape."""
         self._waiting.set_function(read)
 
     def dropped(self, reason: str) -> None:
@@ -96,7 +96,7 @@ class LinkMetrics:
         self._garbage.inc()
 
     def partials(self, read: Callable[[], float]) -> None:
-        """Expose *read* as the bytes of incomplete messages."""
+        """Add the gauge of the bytes of incomplete messages, which *read* returns."""
         self._partial.set_function(read)
 
     def refused(self, kind: str) -> None:

@@ -15,10 +15,10 @@ most."""
 
 
 class Pace:
-    """The pauses of one request: the handler calls `rest` often, and it pauses once a slice.
+    """The pauses of one request: the handler calls `rest` often, which pauses after each slice.
 
-    After a pause, a computation waits for those that paused before it: the loop runs one slice in
-    each of its turns, however many requests compute.
+    After a pause, a computation waits for those that paused before it: the event loop runs one
+    slice in each iteration, however many requests compute.
     """
 
     def __init__(self, now: Callable[[], float] = perf_counter) -> None:
@@ -41,7 +41,7 @@ class Pace:
 
 
 class _Slices:
-    """Begins one slice in each turn of an event loop, in the order of the waits."""
+    """The waits for slices, of which one ends in each iteration of the event loop, in order."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -56,7 +56,7 @@ class _Slices:
         await begin
 
     def _begin_next(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._waiting[0].done():  # Else its request was cancelled.
+        if not self._waiting[0].done():  # Otherwise the request was cancelled.
             self._waiting[0].set_result(None)
         self._waiting.popleft()
         if self._waiting:

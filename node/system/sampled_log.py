@@ -1,6 +1,7 @@
-"""Log lines of one kind, limited in number for each period.
+"""Log lines of one kind, whose number in a period is limited.
 
-For events that anyone in the network can cause: a malformed request, a refused connection.
+They are for events that any machine in the network can cause, such as malformed requests and
+refused connections.
 """
 
 import logging
@@ -10,18 +11,21 @@ from rota.core.timing.instants import SECOND, Duration, Instant
 
 
 class SampledLog:
-    """Lines of one event: at most *limit* in each period, and the number of those left out.
+    """Lines of one event: at most *limit* in each period, and the number of omitted lines.
 
-    That number stands as ``suppressed`` in the first line after the period, or in a line of its own
-    that `report` writes if no other event follows.
+    The first line after the period has that number in the field ``suppressed``. If no other event
+    follows, `report` writes a separate line.
 
     Args:
-        logger: Where the lines go.
+        logger: The logger of the lines.
         event: The event of all lines, a constant phrase.
         now: Returns a time that only increases (`Clock.elapsed`).
-        level: Of all lines.
-        limit: Lines in one period.
-        period: From the first line in it.
+        level: The level of all lines.
+        limit: The most lines in one period.
+        period: The length of a period, which begins with its first line.
+
+    Attributes:
+        suppressed: The number of omitted lines that is not yet reported.
     """
 
     def __init__(
@@ -43,10 +47,9 @@ class SampledLog:
         self._ends_at = Instant(0)
         self._count = 0
         self.suppressed = 0
-        """Lines left out and not yet reported."""
 
     def write(self, **facts: object) -> bool:
-        """Write a line with *facts*, and return True if it was within the limit."""
+        """Write a line with *facts*; return False if it was omitted because of the limit."""
         now = self._now()
         if now >= self._ends_at:
             self._ends_at, self._count = Instant(now + self._period), 0
@@ -60,6 +63,6 @@ class SampledLog:
         return True
 
     def report(self) -> None:
-        """Write the number of lines left out if the period is over; call it from time to time."""
+        """Write the number of omitted lines if the period is over; call this periodically."""
         if self.suppressed and self._now() >= self._ends_at:
             self.write()

@@ -1,7 +1,8 @@
 """Notifications for systemd, by the protocol of sd_notify(3).
 
-The watchdog message is sent by the node's loop, so a node whose loop hangs is restarted. It is a
-timer and not an asyncio task: it runs until the process ends, whatever the state of the node.
+The node's event loop sends the watchdog messages, so systemd restarts a node whose loop hangs. They
+are sent by a timer and not by an asyncio task, so that they continue until the process ends,
+whatever the state of the node.
 """
 
 import asyncio
@@ -13,19 +14,21 @@ OF_THIS_PROCESS = (
     "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
     "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID",
 )  # fmt: skip
-"""Variables that systemd sets for the process that it starts. They are removed: tasks have no use
-for them, and they differ at each start, which would need another warden each time."""
+"""Variables that systemd sets for the process that it starts. They are removed, since tasks have no
+use for them, and since they differ at each start, so that each start would need another warden."""
 BEATS_PER_PERIOD = 3
-"""One may be late, and one lost. sd_watchdog_enabled(3) advises two."""
+"""The number of watchdog messages in a period; one may be late, and one may be lost.
+sd_watchdog_enabled(3) advises two."""
 
 
 class Supervisor:
-    """The service manager: gets the node's start, its stop, and watchdog messages in between.
+    """The service manager, which is notified of the node's start and stop and gets its beats.
 
     Args:
-        address: Of its socket, an abstract one if it begins with ``@``; empty if there is none.
-        watchdog_us: Time in microseconds without a watchdog message after which it restarts the
-            node; 0: it never does.
+        address: The address of the service manager's socket, an abstract one if it begins with
+            ``@``; empty if there is none.
+        watchdog_us: The time in microseconds without a watchdog message after which the service
+            manager restarts the node; 0 if it never does.
     """
 
     def __init__(self, address: str = "", watchdog_us: int = 0) -> None:
@@ -34,7 +37,7 @@ class Supervisor:
 
     @classmethod
     def taken_from(cls, environ: MutableMapping[str, str]) -> "Supervisor":
-        """Return the service manager that *environ* names, and remove its variables there."""
+        """Return the service manager that *environ* names, and remove its variables from it."""
         taken = {name: environ.pop(name, "") for name in OF_THIS_PROCESS}
         is_ours = taken["WATCHDOG_PID"] in ("", str(os.getpid()))
         watchdog = taken["WATCHDOG_USEC"] if is_ours else ""
@@ -71,5 +74,5 @@ class Supervisor:
                 end.sendto("\n".join(assignments).encode(), self._address)
             except OSError:
                 # The service manager does not listen now. Without messages it restarts the node, or
-                # does not count it as started; the node can do no more about it.
+                # does not regard it as started; the node cannot prevent this.
                 return

@@ -326,12 +326,15 @@ def test_an_invalid_member_gets_no_copies_and_does_not_affect_others(odd: Json) 
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"listen": "127.0.0.1:0"}, "listen: 127.0.0.1:0 is no address that other nodes can use"),
+        (
+            {"listen": "127.0.0.1:0"},
+            "listen: 127.0.0.1:0 is not an address that other nodes can use",
+        ),
         (
             {"peer_listen": "127.0.0.1:0"},
-            "peer_listen: 127.0.0.1:0 is no address that other nodes can use",
+            "peer_listen: 127.0.0.1:0 is not an address that other nodes can use",
         ),
-        ({"listen": "0.0.0.0:7400", "insecure": True}, "name one with advertise"),
+        ({"listen": "0.0.0.0:7400", "insecure": True}, "set advertise to one"),
         ({"peer_listen": "0.0.0.0:7401"}, "peer_listen: 0.0.0.0:7401 can be reached from other"),
         ({"replicas": 2, "min_sync": 3}, "min_sync: 3 is more than the 2 replicas"),
         (

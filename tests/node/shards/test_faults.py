@@ -247,7 +247,10 @@ def test_a_full_disk_turns_the_node_unready_and_it_recovers_by_itself(small_disk
         node.create(name="after", type="scripted")
         jobs = [each["name"] for each in node.call("GET", "/api/v1/jobs")["items"]]
 
-        assert re.search(r"has \d\d MiB left and keeps 32 MiB", unready.value.problem["detail"])
+        assert re.search(
+            r"has \d\d MiB left, which is less than the reserve of 32 MiB",
+            unready.value.problem["detail"],
+        )
         assert refused.value.status == 503
         assert refused.value.headers["Retry-After"]
         assert jobs == ["after", "before"]

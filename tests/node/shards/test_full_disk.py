@@ -108,7 +108,7 @@ def test_a_task_that_fills_the_disk_can_be_stopped_and_no_fire_starts_another(di
         node.wait_until(lambda: outcomes(node, "tick")[fired + 1 :].count("fired") >= 2)
 
         assert is_full
-        assert ["MiB in reserve" in trouble for trouble in shown["troubles"]] == [True]
+        assert ["less than the reserve" in trouble for trouble in shown["troubles"]] == [True]
         assert load == {resumed} == {"disk_full"}
         assert ended["status"] == "cancelled"
         assert node.call("GET", "/api/v1/jobs/restless")["status"] == "paused"

@@ -80,6 +80,6 @@ def test_an_unknown_port_cannot_be_advertised() -> None:
     flags = {**EVERYWHERE, "listen": "0.0.0.0:0", "etcd": ETCD}
 
     with pytest.raises(
-        Refused, match=r"listen: 0\.0\.0\.0:0 is no address that other nodes can use"
+        Refused, match=r"listen: 0\.0\.0\.0:0 is not an address that other nodes can use"
     ):
         load_config(None, {}, flags)

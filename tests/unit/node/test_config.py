@@ -66,7 +66,10 @@ ETCD = {"etcd": "http://127.0.0.1:2379"}
         ({"min_sync": 4}, ["min_sync: 4 is more than the 3 replicas"]),
         ({"listen": "0.0.0.0:7400"}, ["listen: 0.0.0.0:7400 can be reached from other machines"]),
         ({"peer_listen": "0.0.0.0:1", "insecure": True, **ETCD}, ["peer_listen: 0.0.0.0:1 is no"]),
-        ({"advertise": "auto", **ETCD}, ["listen: 127.0.0.1:7400 is reached from this machine"]),
+        (
+            {"advertise": "auto", **ETCD},
+            ["listen: 127.0.0.1:7400 can be reached only from this machine"],
+        ),
         (
             {"shards": 3, "min_sync": 9, "slots": 0},
             ["command line: slots", "shards: 3", "min_sync: 9"],
