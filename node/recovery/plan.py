@@ -444,7 +444,7 @@ def _check_aware(
         raise Refused(
             Kind.UNAVAILABLE,
             "nodes_unaware",
-            f"{_listed(unaware)} has not yet detected that etcd lost its state. Try again in a "
+            f"{_listed(unaware)} has not detected yet that etcd lost its state. Try again in a "
             "second. If the node still does not detect the loss, stop the node, run the command "
             "with --without, and start the node after the recovery",
             retry_after_s=1,
