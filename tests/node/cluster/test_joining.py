@@ -66,7 +66,7 @@ def test_data_of_a_node_alone_do_not_join_a_cluster(cluster: Cluster, tmp_path: 
         node.spawn()
 
         assert node.exit_status() == USAGE
-        assert "it belongs to a node alone, or to another cluster" in node.log()
+        assert "the directory is that of a node without a cluster" in node.log()
 
 
 @needs_etcd
@@ -85,7 +85,7 @@ def test_a_node_with_data_does_not_join_an_etcd_without_its_cluster(
     first.spawn()
 
     assert first.exit_status() == USAGE
-    assert "etcd has lost its data, or this is another etcd" in first.log()
+    assert "etcd has lost its data, or --etcd or --cluster is wrong" in first.log()
 
     first.flags = (*first.flags, "--await-recovery", "--shards", "16")
     first.spawn()
@@ -102,14 +102,14 @@ def test_a_node_without_data_does_not_await_a_recovery(own_cluster: Cluster) -> 
     first.spawn()
 
     assert first.exit_status() == USAGE
-    assert "a node without data has no part in a recovery" in first.log()
+    assert "a node without data cannot take part in a recovery" in first.log()
 
 
 @needs_etcd
 def test_two_nodes_of_one_name_do_not_both_live(cluster: Cluster, tmp_path: Path) -> None:
     with another(cluster, tmp_path / "n1") as twin:
         twin.spawn()
-        twin.wait_logged("another data directory is alive as node")
+        twin.wait_logged("another process is alive as node")
 
         # The record of the first node is unchanged, so other nodes find its address.
         assert cluster.member("n1")["store_id"] == store_id_of(cluster.node("n1"))
@@ -173,7 +173,7 @@ def test_a_node_that_waits_for_a_full_etcd_logs_the_remedy(tmp_path: Path) -> No
         first, *_ = cluster
         first.spawn()
 
-        first.wait_logged("the node waits to join its cluster, until etcd takes writes")
+        first.wait_logged("the node waits to join its cluster until etcd accepts writes")
         assert "`etcdctl alarm disarm`" in first.log()
 
 
