@@ -89,6 +89,9 @@ class ClusterView:
         """The revision of this node's view; news up to this revision is ignored."""
         self._generation = 0
         """The generation of the cluster at that revision."""
+        self._setbacks = 0
+        """Views with a lower revision than was known when they were requested: the coordinator was
+        set back."""
         self._has_unfounded = False
         """Whether shards are to be founded here once all live nodes are linked."""
         self._to_found: set[ShardId] = set()
@@ -192,6 +195,7 @@ class ClusterView:
     def _take_view(self, view: View, known: Known, linked: Collection[NodeId]) -> None:
         self._judge(view, known)
         # The revision of a coordinator that was restored from a backup may be lower (R1).
+        self._setbacks += view.revision < known.revision
         self._revision = view.revision
         self._generation = view.cluster.generation if view.cluster else 0
         self._known_members.replace(self._members_in(view))

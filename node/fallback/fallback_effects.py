@@ -129,3 +129,5 @@ class FallbackEffects:
                 self._stand_ins.execution_ended(fallback)
             case Publish() | PublishJob() | PublishFires() | Deliver():
                 pass  # The shard publishes these after reconciliation.
+            case SendWebhook() | PublishHook():
+                pass  # Jobs have no hooks here (`rota.core.decide.fallback.follow_job`).
