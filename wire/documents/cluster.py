@@ -7,9 +7,10 @@ class LoadView(View, frozen=True):
     """The load of a node.
 
     Attributes:
-        running: Attempts that run on it, or whose outcomes are not recorded yet.
-        slots: The most attempts that it runs at the same time.
-        waiting: Tasks that wait for a slot on it.
+        running: The number of attempts that run on the node, or whose outcomes are not recorded
+            yet.
+        slots: The highest number of attempts that the node runs at the same time.
+        waiting: The number of tasks that wait for a slot on the node.
     """
 
     running: int
@@ -59,8 +60,8 @@ class ReplicaView(View, frozen=True):
     """A copy of a shard.
 
     Attributes:
-        node_id: The node that has it.
-        role: ``primary``, ``backup``, or ``learner``: it does not count yet.
+        node_id: The node that has the copy.
+        role: ``primary``, ``backup``, or ``learner``, which does not count yet.
         lag: The number of journal entries that it lacks, by its last response to the primary; null
             if it is unknown, or while a snapshot is being copied.
     """
@@ -139,9 +140,9 @@ class PromiseView(View, frozen=True):
     Attributes:
         node_id: The node.
         promised: The highest epoch that the node promised to obey, stored on its disk.
-        written: The epoch of the last entry of its copy; 0 without entries.
-        known: The epoch of the newest configuration that the node got from etcd since its start; 0
-            without one.
+        written: The epoch of the last entry of the node's copy; 0 if the copy has no entries.
+        known: The epoch of the newest configuration that the node has received from etcd since its
+            start; 0 if it has received none.
     """
 
     node_id: str

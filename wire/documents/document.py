@@ -5,23 +5,23 @@ from typing import Annotated, Any
 import msgspec
 
 ITEMS_MAX = 1_000
-"""The most items of one request."""
+"""The highest number of items in one request."""
 
 Json = Any
-"""Any JSON value; Any because it is passed on without being read."""
+"""Any JSON value. The type is Any because the value is passed on unread."""
 Word = Annotated[str, msgspec.Meta(max_length=256)]
 """A name or another short text."""
 LineText = Annotated[str, msgspec.Meta(max_length=1_000)]
-"""A schedule, a reason, the value of a label."""
+"""A schedule, a reason, or the value of a label."""
 PathText = Annotated[str, msgspec.Meta(max_length=4_096)]
 """A path; Linux has the same limit."""
 UrlText = Annotated[str, msgspec.Meta(max_length=4_096)]
 BindText = Annotated[str, msgspec.Meta(max_length=8_200)]
-"""Two paths and a mode."""
+"""A bind: two paths and a mode."""
 ProseText = Annotated[str, msgspec.Meta(max_length=10_000)]
 """A longer text."""
 ArgumentText = Annotated[str, msgspec.Meta(max_length=131_071)]
-"""An argument or a variable of a program; Linux limits them to 128 KiB."""
+"""An argument or an environment variable of a program; Linux limits each to 128 KiB."""
 InputText = Annotated[str, msgspec.Meta(max_length=1_048_576)]
 """The standard input of a program."""
 Command = ArgumentText | Annotated[list[ArgumentText], msgspec.Meta(max_length=10_000)]
@@ -47,7 +47,7 @@ MintedNameText = Annotated[
         extra_json_schema={"pattern": "^([A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?)?$"},
     ),
 ]
-"""A name that the node mints where it is empty."""
+"""A name; if it is empty, the node generates one."""
 RetryCount = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1000})]
 Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -100, "maximum": 100})]
 Profile = Annotated[

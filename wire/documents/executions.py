@@ -121,8 +121,8 @@ class ExecutionView(View, frozen=True):
         job: The ``namespace/name`` of its job.
         job_version: The version of the definition that it runs.
         status: ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``; in lists
-            ``broken`` if its record cannot be decoded. Then only the ids and *fire_time* are known.
-        trigger: ``schedule``, ``manual``, ``dependencies`` or ``hook``.
+            ``broken`` if its record cannot be decoded: only the ids and *fire_time* are known then.
+        trigger: ``schedule``, ``manual`` or ``dependencies``.
         fire_time: When it was due; for a trigger, when it was requested.
         queued_at: When it was created.
         started_at: When its first attempt started.
@@ -138,8 +138,8 @@ class ExecutionView(View, frozen=True):
         possible_duplicates: Further runs on stand-ins, with the same idempotency key; null in lists
             and in responses to requests that change something.
         rerun_of: The execution that it runs again; null if it is no rerun.
-        expires_at: The instant by which it has to start or, once it has started, to end; null
-            without limit.
+        expires_at: The instant by which it has to start or, once it has started, to end; null if
+            there is no limit.
         broken: Why the record cannot be shown; empty for a valid record.
     """
 
@@ -178,16 +178,18 @@ class ExecutionList(View, frozen=True):
 
 
 class RerunBody(Body, frozen=True):
-    """The rerun of an execution: of its failed tasks, of all, or of a task and those after it.
+    """A request to run an execution again: its failed tasks, all tasks, or those from one task on.
 
     Attributes:
         tasks: ``failed``: the tasks that failed, were cancelled, or were skipped because of a
             failure; ``all``: all tasks. Null without *from_task*: ``failed`` for an execution that
             did not succeed, otherwise ``all``.
-        from_task: The task from which on tasks run again.
+        from_task: A task that runs again, with all tasks that need it, directly or through others.
         parameters: Parameters that replace those of the execution; at most 120,000 bytes of JSON.
-        overrides: Members that replace single members of the parameters, which are an object.
-        version: The definition: ``same`` as that of the execution, or the ``latest`` of the job.
+        overrides: Members that replace single members of the parameters; the parameters must be an
+            object.
+        version: ``same``: the definition that the execution ran; ``latest``: the newest definition
+            of the job.
     """
 
     tasks: Literal["failed", "all"] | None = None
@@ -198,7 +200,7 @@ class RerunBody(Body, frozen=True):
 
 
 class WaitManyBody(Body, frozen=True):
-    """A wait for several executions.
+    """A request to wait for several executions.
 
     Attributes:
         execution_ids: The ids of 1 to 1,000 executions.

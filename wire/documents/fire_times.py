@@ -12,7 +12,7 @@ class LedgerEntryView(View, frozen=True):
         count: The number of fire times; usually 1.
         schedule: The number of the schedule.
         outcome: ``fired``, ``skipped``, ``missed``, ``coalesced`` or ``paused``; ``broken`` if its
-            record cannot be decoded. Then only *fire_time* and *schedule* are known.
+            record cannot be decoded: only *fire_time* and *schedule* are known then.
         execution_id: The execution that was created, that was still running (``skipped``), or that
             covers the fire time (``coalesced``); null for ``missed`` and ``paused``.
         reason: The reason, for people; empty for ``fired``, unless a stand-in ran it.
@@ -54,7 +54,8 @@ class NextFireView(View, frozen=True):
         at: The instant, in UTC.
         local: The local time in the time zone of the schedule.
         schedule: The number of the schedule.
-        note: How a change of the local clock shifts it; empty if none does.
+        note: The effect of a clock change in the time zone on this fire time; empty if there is
+            none.
     """
 
     at: InstantText

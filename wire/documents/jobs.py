@@ -75,8 +75,8 @@ class JobBody(Body, frozen=True):
 
     Attributes:
         name: Its name, 1 to 128 letters, digits, dots, underscores or hyphens; unique in its
-            namespace. It may be omitted for a job type: the node mints one, and a job without
-            schedules and dependencies then runs once, at once.
+            namespace. It may be omitted if *type* is a job type: the node then generates a name,
+            and a job without schedules and dependencies runs once, immediately.
         namespace: Its namespace, in the same form; it exists as soon as a job is in it.
         description: A description for people.
         schedule: Shorthand for *schedules* with one item.
@@ -238,10 +238,10 @@ class RecentView(View, frozen=True):
         counts: The number of these executions by status: ``success``, ``failed``, ``cancelled``,
             and ``broken`` for those whose record cannot be read.
         last_success: The newest of these executions that succeeded; null if none did.
-        failure_streak: How many of these executions in a row failed, from the newest on. Cancelled
-            and broken ones neither count nor end the row.
-        skip_streak: How many of these fire times in a row were skipped or missed, from the newest
-            on. A ledger entry that cannot be read neither counts nor ends the row.
+        failure_streak: The number of consecutive failed executions, counted back from the newest.
+            Cancelled and broken executions are ignored.
+        skip_streak: The number of consecutive fire times that were skipped or missed, counted back
+            from the newest. Ledger entries that cannot be read are ignored.
     """
 
     counts: dict[str, int]
@@ -297,9 +297,9 @@ class JobView(View, frozen=True):
             a newer node may have fields that a client does not know.
         broken: Which part of the record cannot be read, and why; the job can still be replaced and
             deleted. Empty for a valid record.
-        warnings: What will not work as things are now: a label that no living node has, a ``cwd``
-            or a program that does not exist on the node that saved the job, a job of a hook that
-            does not exist; in responses to requests that make changes, empty elsewhere.
+        warnings: Reasons why its tasks cannot run at present: a label that no living node has, or a
+            ``cwd`` or a program that does not exist on the node that saved the job. Only responses
+            to requests that make changes have warnings.
     """
 
     job_id: str

@@ -22,8 +22,8 @@ class ProblemView(View, frozen=True):
         type: ``urn:rota:problem:`` and the *code*.
         title: The HTTP status in words.
         status: The HTTP status.
-        code: The error for programs; a code never changes its meaning.
-        detail: The error for people.
+        code: The code of the error, for programs; the meaning of a code never changes.
+        detail: The description of the error, for people.
         request_id: The id of the request in the node's log.
         errors: The errors of single fields of the request.
     """

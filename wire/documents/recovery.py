@@ -39,7 +39,7 @@ class HeldView(View, frozen=True):
         seen: The newest configuration that the node has seen in etcd; null if it has seen none.
         promised: The highest epoch that the node promised to obey.
         allocation: The id of its copy, if the copy is complete; null otherwise.
-        before: The index of the entry before the oldest one in the copy's journal.
+        before: The index of the entry before the oldest entry in the copy's journal.
         committed: The index up to which entries are known to be committed.
         tip_epoch: The epoch of the last entry of the copy.
         tip_index: The index of that entry; 0 without entries.
@@ -84,15 +84,15 @@ class HashesView(View, frozen=True):
 
 
 class ShardRecoveryView(View, frozen=True):
-    """The recovery of a shard, as a part of that of the cluster.
+    """The recovery of a shard, as a part of the recovery of the cluster.
 
     Attributes:
         shard: The number of the shard.
-        outcome: ``recovered``; ``founded``: no node had data of it; ``changed``: its configuration
-            changed during the recovery, which must be run again; or the reason why it stays closed:
-            ``no_copy``, ``unknown_configuration``, ``forked``, ``unsure``.
+        outcome: ``recovered``; ``founded``: no node had any data of the shard; ``changed``: the
+            configuration changed during the recovery, which must be run again; or the reason why
+            the shard stays closed: ``no_copy``, ``unknown_configuration``, ``forked``, ``unsure``.
         epoch_before: The epoch of the newest known configuration or, if the shard has forked, of
-            the one with every acknowledged write; 0 without one.
+            the one with every acknowledged write; 0 if there is none.
         epoch: The epoch of the new configuration; null if none was written.
         primary: The primary in the new configuration; null if none was written.
         copies: The nodes whose copies count in the new configuration.
@@ -128,7 +128,7 @@ class ShardLossView(View, frozen=True):
     Attributes:
         shard: The number of the shard.
         node_id: The node whose copy is now the only one that counts.
-        epoch_before: The epoch of the newest known configuration; 0 without one.
+        epoch_before: The epoch of the newest known configuration; 0 if there is none.
         epoch: The epoch of the new configuration.
         last_index: The index of the copy's last entry; later acknowledged writes are lost.
         last_at: The instant of that entry; null without entries.

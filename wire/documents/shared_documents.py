@@ -17,7 +17,8 @@ class JobTypeBody(Body, frozen=True):
         parameters: A JSON Schema (draft 2020-12) of the parameters, without references. The
             ``default`` of a property is used for parameters without that property.
         template: The fields of a job, such as ``command``, ``retries`` and ``labels``, for the jobs
-            of this type; not its name, namespace, schedules, dependencies and parameters.
+            of this type; its name, namespace, schedules, time zone, dependencies and parameters are
+            not allowed here.
     """
 
     description: ProseText = ""
@@ -31,11 +32,11 @@ class DocumentView(View, frozen=True):
     Attributes:
         kind: Its kind, such as ``types``.
         name: Its name.
-        version: Grows with each change, from 1; a deletion is a change too.
-        definition: As in the request that made this version, without fields that have their
-            defaults.
+        version: The number of its version, from 1; each change increases it, also a deletion.
+        definition: Its definition, as in the request that made this version, but without the fields
+            that have their defaults.
         changed_at: When this version was made.
-        changed_by: The caller who made it.
+        changed_by: The caller that made this version.
     """
 
     kind: str
@@ -62,9 +63,9 @@ class DocumentChangeView(View, frozen=True):
     """A change of a shared document.
 
     Attributes:
-        version: The version that it made.
-        at: When it was made.
-        by: The caller who made it.
+        version: The version that the change made.
+        at: When the change was made.
+        by: The caller that made the change.
         action: ``created``, ``replaced`` or ``deleted``.
     """
 

@@ -41,7 +41,7 @@ class RetryBody(Body, frozen=True):
         factor: The ratio of each delay to the previous one.
         max_delay: The longest delay.
         delays: The delays of ``explicit``, in order.
-        jitter: The largest random addition to a delay, as a fraction of it, 0 to 1.
+        jitter: The largest random addition to a delay, as a fraction of the delay, 0 to 1.
         on_exit_codes: Exit statuses after which the task is retried. If this and *on_exceptions*
             are empty, it is retried after every failure.
         never_on_exit_codes: Exit statuses after which the task is not retried.
@@ -69,8 +69,8 @@ class SandboxBody(Body, frozen=True):
     Attributes:
         profile: ``none``, ``default`` or ``strict``.
         network: Whether the command has network access. With ``strict`` it reaches other machines
-            but not the loopback of its own; with ``default`` it uses the network of the machine. If
-            null, ``strict`` has no network and ``default`` has it.
+            but not the loopback address of its own machine; with ``default`` it uses the network of
+            the machine. If null, ``strict`` has no network access and ``default`` has it.
         binds: Further files and folders of the machine in the sandbox: ``/source:/target``, read
             only; writable with ``:rw``.
     """
@@ -81,12 +81,12 @@ class SandboxBody(Body, frozen=True):
 
 
 class LimitsBody(Body, frozen=True):
-    """The limits of an attempt, for all its processes together; null is no limit.
+    """The limits of an attempt, for all its processes together; null means no limit.
 
     Attributes:
-        cpu: Processors, 0.01 to 1,024; 0.5 is half a processor.
+        cpu: The number of processors, 0.01 to 1,024; 0.5 is half a processor.
         memory: Memory in bytes, or as text such as ``512MiB``; 1 MiB to 1,024 TiB.
-        pids: Processes and threads, 1 to 4,194,304.
+        pids: The number of processes and threads, 1 to 4,194,304.
     """
 
     cpu: float | None = None
@@ -140,7 +140,7 @@ class TaskBody(Body, frozen=True):
         name: Its name, 1 to 128 letters, digits, dots, underscores or hyphens; unique in its job.
         command: A line for ``/bin/sh -c``, or a program and its arguments.
         python: A Python function in place of a command: ``module:function``, or an object.
-        type: A registered way to run *parameters*, in place of a command.
+        type: A task type that the node has, in place of a command; it runs *parameters*.
         parameters: The parameters of the type; a task with a command does not get them.
         needs: Names of tasks of this job that must end before it starts.
         trigger_rule: The condition on the outcomes of the needed tasks.
@@ -181,8 +181,9 @@ class SandboxView(View, frozen=True):
 
     Attributes:
         profile: ``default`` or ``strict``.
-        network: Whether it has network access. With ``strict`` it reaches other machines but not
-            the loopback of its own; with ``default`` it uses the network of the machine.
+        network: Whether the task has network access. With ``strict`` it reaches other machines but
+            not the loopback address of its own machine; with ``default`` it uses the network of the
+            machine.
         binds: Further files and folders in the sandbox: ``/source:/target:ro`` or ``:rw``.
     """
 
@@ -192,12 +193,12 @@ class SandboxView(View, frozen=True):
 
 
 class LimitsView(View, frozen=True):
-    """The limits of an attempt, for all its processes together; null is no limit.
+    """The limits of an attempt, for all its processes together; null means no limit.
 
     Attributes:
-        cpu: Processors.
+        cpu: The number of processors.
         memory: Memory, such as ``512MiB``.
-        pids: Processes and threads.
+        pids: The number of processes and threads.
     """
 
     cpu: float | None = None
@@ -212,8 +213,9 @@ class TaskSpecView(View, frozen=True):
         name: Its name, unique in its job.
         needs: Names of the tasks that must end before it starts.
         trigger_rule: The condition on the outcomes of these tasks.
-        type: Its type; ``process`` for a command, ``python``, ``container``.
-        command: Its command; null for other types.
+        type: Its type: ``process`` for a command, ``python`` for a function, ``container``, or
+            another task type of the node.
+        command: Its command; null if it has none.
         retries: Its number of retries.
         timeout: The time limit of an attempt, such as ``1m30s``; ``0s`` is no limit.
         python: The function that it calls; null for other types.

@@ -32,9 +32,9 @@ class TriggerItem(Body, frozen=True):
     """One trigger of a batch.
 
     Attributes:
-        job: Its id, its name in ``default``, or ``namespace/name``.
+        job: The job: its id, its name in the namespace ``default``, or ``namespace/name``.
         parameters: Parameters that replace those of the job.
-        idempotency_key: Like the header ``Idempotency-Key``, for this item alone.
+        idempotency_key: The idempotency key of this item alone; as the header ``Idempotency-Key``.
     """
 
     job: LineText
