@@ -66,7 +66,7 @@ OPERATIONS = [
     )
     for operation in operations.declared
 ]
-"""All operations, in the order of the description."""
+"""All operations, in the order in which the API's description lists them."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -143,7 +143,7 @@ def _handler_of(operation: Operation) -> Handler:
 
 
 def _authority(http: web.Request) -> str | None:
-    """Return the host and port in the target of a request to a proxy; ``*`` has none."""
+    """Return the host and port in the target of a request to a proxy; None for the target ``*``."""
     url = http.url
     return url.host_port_subcomponent if url.absolute else None
 
@@ -151,7 +151,7 @@ def _authority(http: web.Request) -> str | None:
 def _guarded(request: RequestContext, refusal: Refused, refusal_logs: RefusalLogs) -> web.Response:
     """Return the response to a request that the guard refuses.
 
-    It is logged here, in a sampled log: an attacker can send many such requests.
+    The request is logged in a sampled log, because an attacker can send many such requests.
     """
     request.http[IS_LOGGED] = True
     refusal_logs.refused.write(code=refusal.code, detail=refusal.detail, remote=request.http.remote)

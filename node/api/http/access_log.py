@@ -17,17 +17,20 @@ from rota.node.api.requests.tracing import checked_traceparent
 
 ACCESS_LOGGER = logging.getLogger("rota.access")
 IS_LOGGED: RequestKey[bool] = RequestKey("is_logged", bool)
-"""Set for a malformed or guarded request, which has a line in a sampled log instead. A key of the
-request, since aiohttp gives loggers nothing else."""
+"""Set for a request that is malformed or that the guard refuses; such a request has a line in a
+sampled log instead. This is a key of requests, since aiohttp passes only the request to loggers."""
 PATH_MAX = 512
-"""Characters of a path that are logged; every path of the API is shorter."""
+"""The most characters of a path that are logged; every path of the API is shorter."""
 
 
 class AnswerLog(AbstractAccessLogger):
     """Logs every response."""
 
     def log(self, request: BaseRequest, response: StreamResponse, time: float) -> None:
-        """Log a response; *time* is used for requests without a context, which are malformed."""
+        """Log a response; *time* is the duration in seconds, used if the request has no context.
+
+        Requests without a context are malformed.
+        """
         if IS_LOGGED in request:
             return
         context = request.get(REQUEST)
@@ -57,7 +60,7 @@ class FailureLog(AnswerLog):
 
 
 class NoLog(AbstractAccessLogger):
-    """Logs nothing; the server does not read the clock for it."""
+    """Logs nothing; since it is not enabled, the server does not even read the clock."""
 
     @property
     def enabled(self) -> bool:

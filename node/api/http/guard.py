@@ -1,11 +1,11 @@
 """Guard against requests that a web page sends through a browser with access to the node.
 
 A browser lets any page send some requests to any server: forms, and requests of scripts without
-custom headers. It marks them with ``Sec-Fetch-Site`` and ``Origin``, which a page cannot change.
-The rules here are those of Go's ``http.CrossOriginProtection``. A page whose domain resolves to the
-node's address (DNS rebinding) has the node's origin, but its domain is in ``Host``.
+custom headers. The browser marks them with ``Sec-Fetch-Site`` and ``Origin``, which a page cannot
+change. The rules here are those of Go's ``http.CrossOriginProtection``. A page whose domain
+resolves to the node's address (DNS rebinding) has the node's origin, but its domain is in ``Host``.
 
-Pure, and run for every request in 0.3 us (`bench.parts.request_guard`).
+The check does no I/O. It runs for every request and takes 0.3 us (`bench.parts.request_guard`).
 """
 
 from collections.abc import Collection, Mapping
@@ -22,11 +22,11 @@ FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-dat
 """Media types that a form can send to any origin without a preflight request."""
 JSON_ALONE = (JSON,)
 ACCEPTED_BY = {method: media_types for method, (_, media_types) in ACCEPTED.items()}
-"""Accepted media types by method; `JSON_ALONE` for other methods."""
+"""The accepted media types of each method; for other methods `JSON_ALONE` applies."""
 SHOWN_MAX = 100
-"""Characters of a header that a refusal quotes."""
+"""The most characters of a header that a refusal quotes."""
 KNOWN_MAX = 1_000
-"""The most allowed values of ``Host`` that are cached."""
+"""The highest number of allowed ``Host`` values that are cached."""
 
 # An istr is looked up without a conversion to lower case.
 _HOST, _ORIGIN, _SITE = istr("Host"), istr("Origin"), istr("Sec-Fetch-Site")
@@ -64,7 +64,7 @@ class Guard:
             method: The request's method.
             headers: The request's headers; names are case-insensitive.
             has_body: Whether the request has a body.
-            authority: The host and port in the request's target, if it has them.
+            authority: The host and port in the request's target; None if the target has none.
         """
         host = headers.get(_HOST)
         if host not in self._known and not self._allows(host or ""):
@@ -127,7 +127,7 @@ def _is_address(name: str) -> bool:
 
 
 def _announces_body(headers: Mapping[str, str]) -> bool:
-    """Return True if the headers announce a body; ``Upgrade`` does not."""
+    """Return True if the headers announce a body; ``Upgrade`` alone does not announce one."""
     if _LENGTH in headers and headers[_LENGTH].strip("0"):
         return True
     return _TRANSFER in headers
@@ -167,7 +167,7 @@ class CrossOrigin(Refused):
             Kind.FORBIDDEN,
             "cross_origin",
             f"a browser sent this request for a page of {where}, which may not change anything; "
-            "to permit it, add its origin to the node's setting allowed_origins "
+            "to permit this, add the page's origin to the node's setting allowed_origins "
             "(ROTA_ALLOWED_ORIGINS)",
         )
 

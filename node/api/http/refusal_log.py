@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class RefusalLogs:
-    """Logs whose number of events any client can decide; they are therefore sampled.
+    """Logs of events that any client can cause in any number; they are therefore sampled.
 
     Args:
         now: A monotonic clock.

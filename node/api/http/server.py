@@ -1,10 +1,11 @@
-"""The API's HTTP server, with limits on connections and on the time of a request's head.
+"""The API's HTTP server, with limits on connections and on the time for a request's head.
 
-A connection beyond a limit is closed at once, before any byte is read. The head of a request must
-be complete within `HEAD_S` of its first byte, or of the connection's start. Bodies have a timeout
-of their own (`rota.node.api.requests.request_reader`). A client that sends an incomplete request
-and waits therefore occupies a connection for a few seconds only. A response that its client does
-not read takes memory; `rota.node.api.http.unread_responses` limits it.
+A connection beyond a limit is closed immediately, before any byte is read. The head of the first
+request must be complete within `HEAD_S` of the connection's start, that of a later request within
+`HEAD_S` of its first byte. Bodies have a timeout of their own
+(`rota.node.api.requests.request_reader`). A client that sends an incomplete request and waits
+therefore occupies a connection for some seconds only. A response that the client does not read
+takes memory, which `rota.node.api.http.unread_responses` limits.
 """
 
 import asyncio
@@ -26,15 +27,16 @@ from rota.node.system.config_values import Address
 from rota.node.system.metrics import Metrics
 
 HEAD_S = 10.0
-"""A head fits into a few packets. The defaults of Go and nginx are none and 60 s."""
+"""The time for a request's head, which fits into a few packets. Go has no limit by default, and
+nginx has 60 s."""
 IDLE_S = 75.0
 """How long a connection may be idle. Load balancers close idle connections after 60 s. With a
 longer time here, no balancer sends a request over a connection that the node is closing."""
 SHUTDOWN_S = 1.0
-"""How long requests in progress may take when the API stops; aiohttp waits twice as long."""
+"""How long requests in progress may take when the API stops; aiohttp waits for this time twice."""
 REPORT_S = 10.0
 FILES_SHARE = 2
-"""Connections may use this fraction (1/n) of the process's limit of open files."""
+"""Connections may use one n-th of the process's limit on open files; this is n."""
 REASON_MAX = 200
 
 
@@ -89,8 +91,8 @@ class Gate:
 class Connection(web.RequestHandler):
     """A connection of aiohttp, with a timeout for heads, and with error documents.
 
-    It reads private fields of aiohttp, since no public API shows that a part of a head has arrived;
-    tests check these fields.
+    The class reads private fields of aiohttp, since no public API shows that a part of a head has
+    arrived; tests check that these fields exist.
     """
 
     __slots__ = ("_address", "_gate", "_head_timer")
@@ -110,7 +112,7 @@ class Connection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept the connection, or close it at once."""
+        """Accept the connection, or close it immediately if it exceeds a limit."""
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""
         if not self._gate.admit(address):
@@ -131,19 +133,19 @@ class Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Count what the client has not read yet."""
+        """Count the bytes that the client has not read yet; the write buffer is full."""
         super().pause_writing()
         if self.transport is not None:
             unread = self.transport.get_write_buffer_size()
             self._gate.unread.add(self, unread, self._close_unread)
 
     def resume_writing(self) -> None:
-        """Count it no longer."""
+        """Stop counting the connection as unread; the client has read most of the buffer."""
         self._gate.unread.remove(self)
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Read; the first byte of a head starts its timeout."""
+        """Process received data; the first byte of a head starts the timeout of that head."""
         before = self._request_count
         super().data_received(data)
         if self._request_count != before:
@@ -225,16 +227,17 @@ async def serving(
 
 
 def _with_known_expectations(handle: Handle) -> Handle:
-    """Return a handler that passes requests to *handle*, but refuses an unknown ``Expect``.
+    """Return a handler that refuses requests with an unknown ``Expect`` header.
 
-    aiohttp itself quotes the unknown value in its response, and fails if the value is not text.
+    All other requests go to *handle*. aiohttp itself quotes the unknown value in its response, and
+    fails if the value is not text.
     """
 
     async def refuse(request: web.BaseRequest) -> web.StreamResponse:
         view = problem(
             417,
             "bad_request",
-            "the header Expect has an unsupported value; send 100-continue or leave it out",
+            "the header Expect has an unsupported value; send 100-continue, or omit the header",
         )
         return response(view, request_id="", headers=dict(SAME_FOR_ALL))
 

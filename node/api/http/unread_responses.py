@@ -1,21 +1,26 @@
 """Limit on the memory of responses that clients do not read.
 
-What the kernel does not take is kept in memory until the client reads on, and a client need not. A
-connection counts from the moment its buffer is full until it is nearly empty. Beyond the limit the
-connections that have waited longest are closed: those of clients that do read wait briefly.
+Bytes that the kernel does not accept stay in memory until the client reads, which a client need not
+do. A connection counts from the moment its buffer is full until the buffer is nearly empty. Beyond
+the limit, the connections that have waited longest are closed, since the connections of clients
+that read wait only briefly.
 """
 
 from collections.abc import Callable, Hashable
 
 UNREAD_MAX = 128 << 20
-"""Bytes of all connections. The response, its parts and their copies take three times as much."""
+"""The limit of all connections in bytes. The memory used may be three times as much: the response,
+its parts and their copies."""
 
 
 class UnreadResponses:
-    """The connections whose clients do not read, in the order in which they stopped.
+    """The connections whose clients do not read, in the order in which they stopped reading.
 
     Args:
-        limit: Bytes of all connections; that of one connection alone is permitted.
+        limit: The limit of all connections in bytes; one connection alone may exceed it.
+
+    Attributes:
+        byte_count: The unread bytes of all connections.
     """
 
     def __init__(self, limit: int = UNREAD_MAX) -> None:
@@ -28,8 +33,8 @@ class UnreadResponses:
 
         Args:
             connection: The connection.
-            byte_count: Bytes in its buffer.
-            close: Closes it; called at most once.
+            byte_count: The number of bytes in its buffer.
+            close: Closes the connection; called at most once.
         """
         self.remove(connection)
         self._waiting[connection] = (byte_count, close)
@@ -41,6 +46,6 @@ class UnreadResponses:
             close_oldest()
 
     def remove(self, connection: Hashable) -> None:
-        """Count a connection no longer: its client reads on, or it is closed."""
+        """Stop counting a connection, because its client reads again or it is closed."""
         byte_count, _ = self._waiting.pop(connection, (0, None))
         self.byte_count -= byte_count

@@ -1,1 +1,1 @@
-"""Declared operations, parameters, error codes, decoding of requests, problems in answers."""
+"""Declarations of operations and parameters, decoding of requests, and error documents."""

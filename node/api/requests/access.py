@@ -1,7 +1,8 @@
-"""Principals: the caller of each request, and the check of what it may do.
+"""Principals: the caller of each request, and the check of the caller's permissions.
 
-There is no authentication yet. Until there is, a node listens on loopback, where every caller can
-start processes anyway, or runs with ``--insecure``. Every request is the operator's.
+There is no authentication yet, so every request counts as a request of the operator. A node
+therefore listens on loopback, where every caller can start processes anyway, or runs with
+``--insecure``.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ class Verb(Enum):
     RUN = "run"
     """Create or cancel executions."""
     OPERATE = "operate"
-    """Change which nodes the cluster has, and which shards they hold."""
+    """Change the nodes of the cluster, and the shards that they hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class Principal:
     """The caller of a request.
 
     Attributes:
-        verbs: Its permissions, in every namespace.
+        name: The name of the caller, as in logs and records.
+        verbs: The permissions of the caller, in every namespace.
     """
 
     name: str
@@ -43,7 +45,7 @@ class Principal:
         """Check that *verb* is permitted in *namespace*; ``*`` stands for all namespaces.
 
         Raises:
-            Refused: Code ``forbidden``: it is not.
+            Refused: Code ``forbidden``: the caller lacks the permission.
         """
         if not self.may(verb, namespace):
             raise Refused(
@@ -57,6 +59,6 @@ OPERATOR = Principal("operator", frozenset(Verb))
 
 
 def principal_of(http: web.Request) -> Principal:
-    """Return the caller of a request; called once for each request, first of all."""
+    """Return the caller of a request; called once for each request, before anything else."""
     del http
     return OPERATOR

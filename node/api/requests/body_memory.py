@@ -5,16 +5,16 @@ from collections import Counter
 from rota.core.errors import Kind, Refused
 
 BODIES_MAX = 256 << 20
-"""Bytes in total; requests beyond it are refused with 503 and Retry-After."""
+"""The limit of all bodies in bytes; requests beyond it are refused with 503 and Retry-After."""
 BODIES_PER_ADDRESS_MAX = BODIES_MAX // 2
-"""Bytes of one address, so that one client cannot shut out all others."""
+"""The limit of one client address in bytes, so that one client cannot shut out all others."""
 
 
 class BodyMemory:
     """Memory for the bodies of all requests in flight.
 
     Args:
-        largest: Bytes of the largest body that is accepted; one such body always fits.
+        largest: The size in bytes of the largest accepted body; one such body always fits.
     """
 
     def __init__(self, largest: int) -> None:

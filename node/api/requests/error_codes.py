@@ -8,8 +8,8 @@ class Code:
     """A kind of error.
 
     Attributes:
-        status: Its HTTP status.
-        meaning: Its cause, as in the reference.
+        status: The HTTP status of the error.
+        meaning: The cause of the error, as shown in the reference.
     """
 
     status: int
@@ -40,23 +40,23 @@ CODES = {
     "job_exists": Code(409, "a job with this name exists"),
     "not_finished": Code(409, "the execution has not finished"),
     "nothing_to_rerun": Code(409, "none of the execution's tasks would run again"),
-    "version_not_kept": Code(409, "the definition that the execution ran is not kept any more"),
+    "version_not_kept": Code(409, "the definition that the execution ran is no longer stored"),
     "overlap": Code(
         409, "the job is running, and its overlap policy does not allow another execution"
     ),
     "last_node": Code(409, "no other node can take the copies of this node"),
     "node_alive": Code(409, "the node is alive"),
-    "node_in_use": Code(409, "a copy on the node counts, so that writes wait for it"),
+    "node_in_use": Code(409, "a copy on the node counts, so writes wait for this copy"),
     "shard_sound": Code(409, "the shard needs no repair"),
     "coordinator_behind": Code(409, "etcd has an older configuration of the shard than a node"),
     "coordination_sound": Code(409, "etcd lost nothing that needs a recovery"),
     "coordination_lost": Code(409, "etcd lost its state, and the cluster is not recovered yet"),
     "other_cluster": Code(409, "etcd has a different cluster with the same name"),
-    "copies_alive": Code(409, "a copy that counts exists, so that no write needs to be given up"),
+    "copies_alive": Code(409, "a copy that counts exists, so no acknowledged write has to be lost"),
     "copy_missing": Code(409, "the node has no complete copy of the shard"),
     "loss_not_accepted": Code(409, "the request may lose data and does not accept the loss"),
     "epochs_exhausted": Code(409, "no epoch above the promised one is left for the shard"),
-    "contention": Code(409, "other requests changed the document again and again"),
+    "contention": Code(409, "other requests repeatedly changed the document at the same time"),
     "version_mismatch": Code(
         412, "the job or document does not have the version in `If-Match`, or exists already"
     ),
@@ -68,12 +68,16 @@ CODES = {
     "invalid_type": Code(422, "the definition of the job type is invalid"),
     "document_too_large": Code(422, "the definition of a document has more than 64 KiB of JSON"),
     "past_schedule": Code(422, "an `@at` has passed, and the job has no `misfire` policy"),
-    "unknown_type": Code(422, "the node does not have the type of a task"),
+    "unknown_type": Code(422, "a task has a type that the node does not have"),
     "unknown_dependency": Code(422, "a job in `dependencies` does not exist"),
     "invalid_if_match": Code(422, "`If-Match` is not an `ETag`"),
     "invalid_if_none_match": Code(422, "`If-None-Match` is not `*`"),
-    "invalid_parameters": Code(422, "the parameters of a trigger are too long"),
-    "invalid_rerun": Code(422, "the body names a task and a set of tasks, or overrides no object"),
+    "invalid_parameters": Code(
+        422, "the parameters are too long, or do not match the schema of the job type"
+    ),
+    "invalid_rerun": Code(
+        422, "the body has `fromTask` and `tasks`, or `overrides` for parameters that are no object"
+    ),
     "invalid_query": Code(422, "a parameter of the query is unknown or malformed"),
     "invalid_event_id": Code(422, "`Last-Event-ID` is not the id of an event"),
     "invalid_execution_id": Code(422, "an item of a list is not an execution id"),
@@ -145,6 +149,6 @@ READING = (
 )
 """Codes of operations that read committed state."""
 DECIDING = ("busy", "disk_full", "outcome_unknown", *READING)
-"""Codes of operations with a command to a shard."""
+"""Codes of operations that send a command to a shard."""
 WAITING = (*READING, "too_many_waiters")
 """Codes of operations that wait for executions to end."""

@@ -1,4 +1,4 @@
-"""Decoding of a job's JSON in short steps, with a limit on tasks that is checked first.
+"""Decoding of a job's JSON in short steps; the number of tasks is checked first.
 
 The decoding of 10,000 tasks in one call blocks the event loop for 50 ms or more. A thread does not
 help, because the decoder holds the interpreter's lock. A long job is therefore decoded task by
@@ -24,15 +24,15 @@ AT_ONCE_BYTES = 64 << 10
 _TASKS = "tasks"
 _SPACE = re.compile(r"[ \t\n\r]*")
 _scan = json.JSONDecoder(parse_int=str, parse_float=str, strict=False).raw_decode
-"""Finds the end of an item. Numbers stay text: Python raises for integers of 4,300 digits."""
+"""Finds the end of an item. Numbers stay text, since Python refuses integers of 4,300 digits."""
 
 
 def decoded_job(content: bytes | msgspec.Raw) -> Generator[None, None, JobBody]:
-    """Return the job in JSON *content*; a pause is possible after each task of a long one.
+    """Return the job in JSON *content*; the generator yields after each task of a long job.
 
     Raises:
-        Refused: As `rota.node.api.requests.json_decoding.decode`; or code ``invalid_job``: the job
-            has more than `TASKS_MAX` tasks.
+        Refused: As for `rota.node.api.requests.json_decoding.decode`; or code ``invalid_job``: the
+            job has more than `TASKS_MAX` tasks.
     """
     if len(bytes(content)) <= AT_ONCE_BYTES:
         return decode(content, JobBody)
@@ -50,7 +50,7 @@ def decoded_object(content: bytes) -> Generator[None, None, dict[str, Json]]:
     """Return JSON *content* as an object, with pauses as in `decoded_job`.
 
     Raises:
-        Refused: It is not a JSON object, or has more than `TASKS_MAX` tasks.
+        Refused: *content* is not a JSON object, or has more than `TASKS_MAX` tasks.
     """
     if len(content) <= AT_ONCE_BYTES:
         return decode(content, dict[str, Json])
@@ -78,7 +78,11 @@ def _each(items: list[bytes], kind: type[T]) -> Generator[None, None, list[T]]:
 
 
 def _items(raw: msgspec.Raw) -> Generator[None, None, list[bytes]]:
-    """Return the items of the JSON list *raw*, at most `TASKS_MAX`."""
+    """Return the items of the JSON list *raw*.
+
+    Raises:
+        Refused: The list is malformed, or has more than `TASKS_MAX` items.
+    """
     items: list[bytes] = []
     try:
         for item in _split(bytes(raw).decode()):

@@ -26,9 +26,9 @@ _NAMES = {
     "object": "an object",
     "null": "null",
 }
-"""Types of JSON as msgspec names them, and in words."""
+"""The types of JSON in words, by their names in msgspec."""
 LISTED_MAX = 12
-"""Fields that the error about an unknown one lists; an object with more has no list."""
+"""An error about an unknown field lists the valid fields if there are at most so many."""
 _AT_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+|\.\.\.)\]")
 
@@ -39,23 +39,22 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
     Args:
         content: JSON in UTF-8.
         kind: A struct, or another type of msgspec.
-        place: JSON pointer of *content* in the body; empty if it is the whole body.
+        place: The JSON pointer of *content* in the body; empty if *content* is the whole body.
 
     Raises:
-        Refused: Code ``malformed_json``: it is not JSON; code ``invalid_body``: it is not a *kind*,
-            with a pointer to the field.
+        Refused: Code ``malformed_json``: *content* is not JSON; code ``invalid_body``: *content* is
+            not a *kind*; the error has a pointer to the field.
     """
     try:
         return _decoder(kind).decode(content)
     except msgspec.ValidationError as error:
         raise _refusal(str(error), kind, place) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(
-            Kind.INVALID, "malformed_json", f"the request body is not valid JSON in UTF-8: {error}"
-        ) from error
+        detail = f"the request body is not valid JSON in UTF-8: {error}; correct it there"
+        raise Refused(Kind.INVALID, "malformed_json", detail) from error
     except RecursionError as error:
         raise invalid(
-            "invalid_body", "the request body is nested too deeply: use fewer levels"
+            "invalid_body", "the request body is nested too deeply; use fewer levels"
         ) from error
 
 
@@ -63,7 +62,7 @@ _decoders: dict[object, "msgspec.json.Decoder[Any]"] = {}  # Any: each decodes i
 
 
 def _decoder(kind: type[T]) -> "msgspec.json.Decoder[T]":
-    """Return the decoder of *kind*; a dozen are cached, since making one costs 20 us."""
+    """Return the decoder of *kind*; decoders are cached, since making one takes 20 us."""
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
@@ -92,7 +91,7 @@ def _refusal(text: str, kind: object, place: str) -> Refused:
 
 
 def _wrong_type(wanted: list[str], given: str) -> str:
-    """Return the detail about a value of type *given* where another one is wanted."""
+    """Return the detail about a value of type *given* where one of the types *wanted* is valid."""
     # Null is the same as omitting the field.
     words = [_NAMES.get(each, each) for each in wanted if each != "null" or len(wanted) == 1]
     quote = "; put it in quotes" if "str" in wanted and given in ("int", "float", "bool") else ""
@@ -149,7 +148,10 @@ def _words(info: inspect.Type | None) -> list[str]:
 
 
 def _did_you_mean(name: str, info: inspect.Type | None) -> str:
-    """Return a hint: the field of *info* with a spelling close to *name*, or all of a few."""
+    """Return a hint for the unknown field *name* of an object of type *info*.
+
+    The hint is the field with a similar spelling, else the list of all fields if they are few.
+    """
     fields = [
         field.encode_name
         for each in _alternatives(info)

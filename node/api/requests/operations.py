@@ -1,8 +1,8 @@
-"""Operations of the API: each handler declares its own, where it is defined.
+"""Operations of the API: each handler declares its own operation, where the handler is defined.
 
-From the declaration follow the route, the node that handles a request, the check of the query, and
-the description of the API for programs and for people. Its summary and description are the
-handler's docstring.
+The declaration determines the route, the node that handles a request, the check of the query, and
+the description of the API for programs and for people. The summary and the description of an
+operation are the handler's docstring.
 """
 
 import inspect
@@ -26,7 +26,7 @@ ACCEPTED = {
     "PUT": ("Accept", (JSON,)),
     "PATCH": ("Accept-Patch", (MERGE_PATCH, JSON)),
 }
-"""By method: the response header that lists the media types of a body, and these media types."""
+"""For each method: the response header that lists the media types of a body, and these types."""
 
 Handler = Callable[[RequestContext], Awaitable[web.StreamResponse]]
 Target = Callable[[RequestContext], Awaitable[Shard | None]]
@@ -38,7 +38,9 @@ class Header:
     """A header of a request or of a response.
 
     Attributes:
-        schema: JSON Schema of its text.
+        name: The name of the header.
+        meaning: The description of the header in the reference.
+        schema: The JSON Schema of its value.
     """
 
     name: str
@@ -54,7 +56,7 @@ IDEMPOTENCY_KEY = Header(
 )
 IF_MATCH = Header(
     "If-Match",
-    "The `ETag`: the request is refused if there is another version by now.",
+    "The `ETag` of the expected version: the request is refused if the current version differs.",
     {"type": "string", "pattern": r'^(\*|"\d{1,18}")$'},
 )
 IF_NONE_MATCH = Header(
@@ -69,10 +71,11 @@ class Body:
     """The body of a request.
 
     Attributes:
-        kind: Its document.
-        is_optional: Whether it may be empty.
-        in_path: Fields that the path has too, and that the body may omit.
-        is_patch: Whether it is a merge patch of the document: any of its fields, or null.
+        kind: The document in the body.
+        is_optional: Whether the body may be empty.
+        in_path: Fields that the path has too, and that the body may therefore omit.
+        is_patch: Whether the body is a merge patch of the document: some of its fields, each with
+            a new value or null.
     """
 
     kind: type[msgspec.Struct]
@@ -86,10 +89,11 @@ class Success:
     """A response that is not an error.
 
     Attributes:
-        meaning: Its description in the reference.
-        content: Its document; None for a response without content, or with text.
-        media_types: The media types of its content; empty if it has none.
-        headers: The headers that it always has.
+        status: The HTTP status of the response, 200 to 299.
+        meaning: The description of the response in the reference.
+        content: The document in the response; None for a response without content, or with text.
+        media_types: The media types of the content; empty if the response has none.
+        headers: The headers that the response always has.
     """
 
     status: int
@@ -104,14 +108,16 @@ class Operation:
     """One operation of the API.
 
     Attributes:
-        path: Its path, with the names of variable parts in braces; `PATH_PARTS` describes them.
-        tag: Its heading in the reference.
+        method: The HTTP method.
+        path: The path, with the names of variable parts in braces; `PATH_PARTS` describes them.
+        tag: The heading of the operation in the reference.
         handler: Makes the response; runs on the primary of the shard that *target* returns.
-        target: Returns the shard that the request is about; None if it is about no single shard.
-        answers: Its responses that are not errors.
-        query: Its parameters; with None any parameter is accepted and ignored.
-        headers: The request headers that it uses.
-        problems: The codes of its own errors; `error_codes` has all.
+        target: Returns the shard that a request is about; None if no request is about one shard.
+        answers: The responses that are not errors.
+        query: The parameters of the query; if None, any parameter is accepted and ignored.
+        headers: The request headers that the operation uses.
+        body: The body of the request; None if there is none.
+        problems: The codes of the errors of this operation alone; *codes* has all.
     """
 
     method: str
@@ -126,7 +132,7 @@ class Operation:
     problems: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Check the statuses of its answers and the codes of its errors, at import.
+        """Check the statuses of the answers and the codes of the errors when it is declared.
 
         Raises:
             ValueError: An answer has the status of an error, or `error_codes` lacks a code.
@@ -134,13 +140,14 @@ class Operation:
         for answer in self.answers:
             if not 200 <= answer.status < 300:
                 raise ValueError(
-                    f"{self.method} {self.path}: status {answer.status} is not a success; errors "
-                    "belong into problems, by their codes"
+                    f"{self.method} {self.path}: status {answer.status} is not a success; list the "
+                    "error's code in problems instead"
                 )
         unknown = sorted(self._codes - CODES.keys())
         if unknown:
             raise ValueError(
-                f"{self.method} {self.path}: the table of error codes lacks {', '.join(unknown)}"
+                f"{self.method} {self.path}: the table of error codes lacks {', '.join(unknown)}; "
+                "add them to CODES"
             )
 
     @property
@@ -211,7 +218,7 @@ class Operations:
     """The operations of one module, in the order of their declaration.
 
     Args:
-        tag: Their heading in the reference.
+        tag: The heading of these operations in the reference.
     """
 
     def __init__(self, tag: str) -> None:

@@ -1,7 +1,7 @@
 """Parameters of the query: names, values, defaults and descriptions.
 
-A parameter is declared once. From its declaration follow its value in a request, the refusal of
-malformed values, and its description in the reference.
+A parameter is declared once. The declaration determines how its value is read from a request, which
+values are refused, and its description in the reference.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ LIMIT_DEFAULT = 100
 LIMIT_MAX = 1_000
 DIGITS_MAX = 18
 TEXT_MAX = 1_000
-"""Characters of a parameter's value, unless its declaration has another limit."""
+"""The most characters of a parameter's value, unless its declaration has another limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Parameter(Generic[T_co]):
         name: Its name in the query.
         meaning: Its description in the reference.
         read: Parses its text; raises ValueError with a message that names the valid values.
-        default: The value of a parameter that is not given.
-        schema: JSON Schema of its text.
-        length_max: Characters; a longer text is refused before it is parsed.
+        default: The value if the parameter is absent.
+        schema: The JSON Schema of its text.
+        length_max: The most characters of its text; a longer text is refused before it is parsed.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Repeatable(Parameter[T_co]):
         """Return its values in *request*, in the order of the query.
 
         Raises:
-            Refused: One of them is malformed.
+            Refused: One of the values is malformed.
         """
         return [_read(self, text) for text in request.http.query.getall(self.name, [])]
 
@@ -102,12 +102,12 @@ def instant(name: str, meaning: str) -> Parameter[Instant | None]:
 
 
 def instant_or(default: Instant, name: str, meaning: str) -> Parameter[Instant]:
-    """Return a parameter for an instant (RFC 3339)."""
+    """Return a parameter for an instant (RFC 3339); if it is absent, *default*."""
     return Parameter(name, meaning, _instant, default, _INSTANT_SCHEMA)
 
 
 def timespan(name: str, meaning: str, *, default: Duration) -> Parameter[Duration]:
-    """Return a parameter for a duration: seconds, or text with units."""
+    """Return a parameter for a duration: a number of seconds, or text with units."""
     return Parameter(name, meaning, _timespan, default, {"type": "string", "maxLength": TEXT_MAX})
 
 
@@ -123,7 +123,7 @@ def choice(name: str, meaning: str, words: Sequence[str]) -> Parameter[str | Non
 
 
 def choice_of_status(name: str, meaning: str, words: Sequence[str]) -> Parameter[str | None]:
-    """Return a parameter for one of *words*, which are states; its default is None."""
+    """Return a parameter for one of the states *words*, or a synonym; its default is None."""
     plain = choice(name, f"{meaning} `{SUCCEEDED}` means `{SUCCESS}`.", [*words, SUCCEEDED])
 
     def read(given: str) -> str | None:
@@ -170,7 +170,7 @@ def number_in(given: str, *, least: int, most: int) -> int:
     """Return *given* as a whole number from *least* to *most*.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: *given* is not such a number.
     """
     # Python raises ValueError for numbers of thousands of digits; this limit is lower.
     is_number = given.isascii() and given.isdecimal() and len(given) <= DIGITS_MAX
@@ -216,7 +216,7 @@ def _timespan(given: str) -> Duration:
 
 # -- parameters of several operations -------------------------------------------------------------
 
-LIMIT = whole_number_or(LIMIT_DEFAULT, "limit", "The most items of a page.", most=LIMIT_MAX)
+LIMIT = whole_number_or(LIMIT_DEFAULT, "limit", "The most items on a page.", most=LIMIT_MAX)
 FROM = instant_or(Instant(0), "from", "Only fire times at or after this instant.")
 TO = instant_or(LATEST_INSTANT, "to", "Only fire times before this instant.")
-DRY_RUN = flag("dryRun", "Make all checks and respond as the request would, but change nothing.")
+DRY_RUN = flag("dryRun", "Make all checks and respond as without it, but change nothing.")

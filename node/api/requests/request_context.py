@@ -1,4 +1,4 @@
-"""The context of one request: its node, its caller, its options and the shards that it has read."""
+"""The context of one request: the node, the caller, the options, and the shards that were read."""
 
 from collections.abc import Awaitable
 from time import perf_counter
@@ -13,7 +13,7 @@ from rota.node.shards.shard import NotCommitted, OutcomeUnknown, Shard
 from rota.storage.history import History
 
 FORWARDED = "Rota-Forwarded"
-"""The header of a request that another node sent: the id of that node."""
+"""The header of a request that another node has sent; its value is the id of that node."""
 
 
 class RequestContext:
@@ -32,9 +32,10 @@ class RequestContext:
         began_at: When the request arrived, by `perf_counter`; the clock of the event loop has a
             resolution of 1 ms.
         is_dry_run: Whether the request only checks what it would do (``?dryRun=true``).
-        has_written: Whether a command of the request was decided here. Another node must not decide
-            it again.
-        minted_name: The name of the job in the body, which has none; empty otherwise.
+        has_written: Whether a command of the request was decided here. If so, no other node may
+            handle the request again.
+        minted_name: The name that this node generated for a job whose body has none; empty
+            otherwise.
         reserved_body: The memory reserved for the body, from the first read until the response.
     """
 
@@ -87,8 +88,8 @@ class RequestContext:
         """Set the shard that the operation is about.
 
         Raises:
-            NotPrimary: Another node is its primary, or none is.
-            Unreadable: This node is its primary and cannot read its state.
+            NotPrimary: Another node is the primary of *shard*, or none is.
+            Unreadable: This node is the primary of *shard* and cannot read its state.
         """
         if shard is not None:
             shard.check_open()
@@ -101,7 +102,7 @@ class RequestContext:
 
         Raises:
             NotPrimary: This node is not the primary of *shard*.
-            Unreadable: This node is its primary and cannot read its state.
+            Unreadable: This node is the primary of *shard* and cannot read its state.
         """
         state = shard.state
         self._unsettled.add(shard)
@@ -110,10 +111,11 @@ class RequestContext:
     async def history(self, *shards: Shard) -> History:
         """Return the history, with everything that *shards* have decided so far.
 
-        What has just ended is no longer in memory, and is in the history only after its commit.
+        An execution that has just ended is no longer in memory, and is in the history only after
+        the commit of its end.
 
         Raises:
-            Refused: As `settle`.
+            Refused: As for `settle`.
         """
         await self.settle(*shards)
         return self.node.history
@@ -122,10 +124,10 @@ class RequestContext:
         """Wait until everything read so far is committed and applied.
 
         Args:
-            shards: Shards that count as read too.
+            shards: Further shards that count as read.
 
         Raises:
-            Refused: It will not be committed: the storage failed, or a shard has another primary.
+            Refused: The commit fails: the storage failed, or a shard has another primary.
             NotPrimary: This node may no longer answer for one of the shards (PROTOCOL R15).
         """
         unsettled = self._unsettled.union(shards)
@@ -134,35 +136,41 @@ class RequestContext:
             self._unsettled -= unsettled
 
     def note_committed(self, shard: Shard) -> None:
-        """Count earlier reads of *shard* as settled: a later command of the request is committed.
+        """Count earlier reads of *shard* as settled, because a later command is committed.
 
-        Entries of a shard are committed in order, and only by its primary.
+        The entries of a shard are committed in order, and only by its primary.
         """
         self._unsettled.discard(shard)
 
     def note_read(self, shard: Shard) -> None:
-        """Count *shard* as read: a decision about it is part of the response."""
+        """Count *shard* as read, because a decision about it is part of the response."""
         self._unsettled.add(shard)
 
     def forget_reads(self) -> None:
-        """Count nothing as read: the request is handled again, or by another node."""
+        """Count nothing as read, because the request is handled again, or by another node."""
         self._unsettled.clear()
 
     async def wait_committed(self) -> None:
         """Wait for the commit of everything read so far, without a check of this node's authority.
 
-        For a batch: each decided item is committed, and a read that is no longer certain for one
-        item must not replace the results of all others.
+        This is for batches: each decided item is committed, and an uncertain read for one item must
+        not replace the results of all others.
 
         Raises:
-            Refused: It will not be committed: the storage failed, or a shard has another primary.
+            Refused: The commit fails: the storage failed, or a shard has another primary.
         """
         read = tuple(self._unsettled)
         self._unsettled.clear()
         await self._waited(self.node.shards.committed(*read))
 
     async def _waited(self, wait: Awaitable[None]) -> None:
-        """Wait for a commit; what the request itself has written may have taken effect."""
+        """Wait for a commit.
+
+        Raises:
+            OutcomeUnknown: It did not happen in time, and the request has written something, which
+                may have taken effect.
+            Refused: The commit fails, or did not happen in time.
+        """
         try:
             await wait
         except NotCommitted as refusal:
@@ -171,15 +179,15 @@ class RequestContext:
             raise
 
     async def start(self, response: web.StreamResponse) -> None:
-        """Send the head of a streamed *response*.
+        """Send the head of a streamed *response*, once everything read so far is committed.
 
         Raises:
-            Refused: As `settle`.
+            Refused: As for `settle`.
         """
         await self.settle()
         await response.prepare(self.http)
 
 
 REQUEST: web.RequestKey[RequestContext] = web.RequestKey("request", RequestContext)
-"""The context of a request for the hooks of aiohttp (headers, access log), which get the request of
-aiohttp alone."""
+"""The context of a request, for the hooks of aiohttp (headers, access log), which receive only
+aiohttp's own request."""

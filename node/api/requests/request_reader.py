@@ -41,7 +41,7 @@ def document(
 
 
 async def read_body(request: RequestContext, kind: type[T], *, if_empty: T | None = None) -> T:
-    """Return the request's body as a *kind*.
+    """Return the request's body as a *kind*; if the body is empty, *if_empty* unless it is None.
 
     Raises:
         Refused: The body is too long, is not JSON, or does not have the form of *kind*.
@@ -53,7 +53,7 @@ async def read_body(request: RequestContext, kind: type[T], *, if_empty: T | Non
 
 
 async def read_job(request: RequestContext) -> JobBody:
-    """Return the request's body as a job; the decoding of a long one pauses for other work.
+    """Return the request's body as a job; decoding a long job pauses for other work.
 
     Raises:
         Refused: The body is too long, is not JSON, is not a job, or has too many tasks.
@@ -74,8 +74,8 @@ async def read_content(request: RequestContext) -> bytes:
     """Return the bytes of the request's body; later calls return the same bytes.
 
     Raises:
-        Refused: The body is too long, arrives too slowly, or is incomplete; or no memory is left
-            for it.
+        Refused: The body is too long, arrives too slowly, or is incomplete; or too little memory is
+            left for it.
     """
     http = request.http
     if not http.body_exists:
@@ -126,7 +126,7 @@ class BodyTooLarge(Refused):
 
 
 class BodyTooSlow(Refused):
-    """The body did not arrive in time; its memory was not available to other requests."""
+    """The body did not arrive within `BODY_TIMEOUT_S`, during which memory is reserved for it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -137,11 +137,11 @@ class BodyTooSlow(Refused):
 
 
 def check_count(count: int, pointer: str) -> None:
-    """Check the length of a list of things that are processed together.
+    """Check the length of a list of items that are processed together.
 
     Args:
-        count: Its length, which must be 1 to `ITEMS_MAX`.
-        pointer: JSON pointer of the list.
+        count: The length of the list, which must be 1 to `ITEMS_MAX`.
+        pointer: The JSON pointer of the list.
 
     Raises:
         Refused: Code ``no_items`` or ``too_many_items``.
@@ -156,7 +156,7 @@ def check_count(count: int, pointer: str) -> None:
 
 
 def target_of(http: web.Request) -> str:
-    """Return the path and query of a request, without the scheme and host that proxies get."""
+    """Return the path and query of a request, without the scheme and host of a proxy request."""
     target = http.raw_path
     return target if target.startswith("/") else http.rel_url.raw_path_qs
 
@@ -165,7 +165,7 @@ def idempotency_key(http: web.Request) -> str:
     """Return the request's ``Idempotency-Key``, or empty.
 
     Raises:
-        Refused: As `checked_key`.
+        Refused: As for `checked_key`.
     """
     return checked_key(http.headers.get("Idempotency-Key", ""))
 
@@ -174,8 +174,8 @@ def checked_key(key: str) -> str:
     """Return *key* if it is a valid idempotency key.
 
     Raises:
-        Refused: It is too long, or has characters that are not printable. Undecodable bytes of a
-            header arrive as lone surrogates, which no journal can hold.
+        Refused: The key is too long, or has characters that are not printable. Undecodable bytes of
+            a header arrive as lone surrogates, which the journal cannot store.
     """
     if not key.isprintable():
         raise invalid(
@@ -186,19 +186,18 @@ def checked_key(key: str) -> str:
     if len(key) > IDEMPOTENCY_KEY_MAX:
         raise invalid(
             "invalid_idempotency_key",
-            f"the Idempotency-Key has {len(key)} characters; at most {IDEMPOTENCY_KEY_MAX} are "
-            "allowed",
+            f"the Idempotency-Key has {len(key)} characters; use at most {IDEMPOTENCY_KEY_MAX}",
         )
     return key
 
 
 def expected_version(http: web.Request) -> int | None:
-    """Return the version of a job that ``If-Match`` requires, or None.
+    """Return the version that ``If-Match`` requires; None if any version is accepted.
 
     Raises:
         Refused: The header is not an entity tag of this API.
     """
-    # With several lines, the first one alone would be a condition that the client did not mean.
+    # If there are several lines, the first line alone is not the condition that the client sent.
     header = ", ".join(http.headers.getall("If-Match", ["*"])).strip()
     if header == "*":
         return None
@@ -213,7 +212,7 @@ def expected_version(http: web.Request) -> int | None:
 
 
 def only_creates(http: web.Request) -> bool:
-    """Return True if ``If-None-Match: *`` requires that the job does not exist.
+    """Return True if ``If-None-Match: *`` requires that the resource does not exist.
 
     Raises:
         Refused: The header has another value, which must not be ignored silently.

@@ -1,8 +1,9 @@
 """Interruption of endless responses when the node stops.
 
-A stopping server waits for the responses in progress, and some take days: the output of a running
-attempt, followed through this node. These responses are cut off. The client sees that its response
-is incomplete and repeats the request, to another node or to this one after its restart.
+A server that stops waits for the responses in progress. Some of them would take days, such as the
+output of a running attempt that a client follows through this node. These responses are cut off.
+The client detects that its response is incomplete, and repeats the request to another node, or to
+this node after its restart.
 """
 
 import asyncio

@@ -18,13 +18,14 @@ from rota.node.api.requests.request_reader import idempotency_key, read_content
 from rota.node.shards.shard import Shard
 
 MINTED_STEM_MAX = 100
-"""Characters of a type that a minted name begins with; a name has at most 128."""
+"""The most characters of the job type with which a generated name begins; a name has at most 128
+characters."""
 MINTS_MAX = 32
-"""Names that are drawn to find one of this node."""
+"""The most names that are generated to find one whose shard is open on this node."""
 
 
 class JobName(msgspec.Struct):
-    """The fields of a job's body that decide its shard."""
+    """The fields of a job's body that determine its shard."""
 
     name: str = ""
     namespace: str = "default"
@@ -58,7 +59,7 @@ async def shard_of_job_body(request: RequestContext) -> Shard | None:
     """Return the shard of the job in the body; None if the body is malformed.
 
     Raises:
-        Refused: The body cannot be read.
+        Refused: The body cannot be received.
     """
     try:
         job = msgspec.json.decode(await read_content(request), type=JobName)
@@ -71,10 +72,11 @@ async def shard_of_job_body(request: RequestContext) -> Shard | None:
 
 
 def _minted_name(request: RequestContext, namespace: str, job_type: str) -> str:
-    """Return a name for a job of *job_type*: the same for each repetition of a request with a key.
+    """Return a generated name for a job of *job_type*.
 
-    Without a key it is a name of a shard that is open on this node, if there is one, so that the
-    request is not forwarded; a node that gets it forwarded mints another.
+    A request with an idempotency key and its repetitions have the same name. Without a key, the
+    name belongs to a shard that is open on this node, if one is found, so that the request is not
+    forwarded. If the request is forwarded, the receiving node generates another name.
     """
     stem, shards = job_type[:MINTED_STEM_MAX], request.node.shards
     if key := idempotency_key(request.http):
@@ -130,7 +132,7 @@ def find_job(request: RequestContext, named: str) -> tuple[Shard, Job]:
 
 
 def find_job_id(request: RequestContext, named: str) -> tuple[Shard, JobId]:
-    """Return the id of the job that *named* names; an id is valid after the job's deletion too.
+    """Return the shard and the id of the job *named*; an id remains valid after a deletion.
 
     Raises:
         Refused: No such job exists.

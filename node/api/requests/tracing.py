@@ -21,18 +21,18 @@ _TRACEPARENT = re.compile(
 
 
 def traceparent_of(http: web.Request) -> str:
-    """Return the ``traceparent`` of a request, or empty if it has none that is valid.
+    """Return the ``traceparent`` of a request; empty if the request has no valid one.
 
-    A malformed one is ignored, as the standard requires: a trace is no reason to refuse a request.
+    A malformed header is ignored, as the standard requires.
     """
     given = http.headers.getall("traceparent", [])
     return checked_traceparent(given[0]) if len(given) == 1 else ""
 
 
 def checked_traceparent(text: str) -> str:
-    """Return *text* if it is a ``traceparent``, in the form of version 00, else empty.
+    """Return the ``traceparent`` *text* in the form of version 00; empty if it is malformed.
 
-    Later versions may append fields, which an implementation of version 00 leaves out.
+    Later versions may append fields, which are left out.
     """
     found = _TRACEPARENT.fullmatch(text.strip())
     if found is None or (found["version"] == "00" and found["more"]):
