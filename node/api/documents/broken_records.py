@@ -1,8 +1,9 @@
 """Documents of broken records.
 
 Another version, or a fault, may have stored a value that no document can contain, such as an
-instant after the year 9999. A list still has all records. A broken one has the reason, and its
-names and ids, which are enough to delete it. For a record that cannot be decoded, its key is shown.
+instant after the year 9999. Lists still contain all records. A broken record is shown with the
+reason, and with its names and ids, which suffice to delete it. A record that cannot be decoded is
+shown with its key.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,12 @@ View = TypeVar("View")
 
 
 def complete_or_broken(complete: Callable[[], View], broken: Callable[[str], View]) -> View:
-    """Return the document that *complete* makes; if it fails, that of *broken* for the reason."""
+    """Return the document that *complete* makes; if this fails, what *broken* makes of the reason.
+
+    Args:
+        complete: Makes the complete document.
+        broken: Makes the document of a broken record, given the reason.
+    """
     try:
         return complete()
     except Exception as error:

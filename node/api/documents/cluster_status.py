@@ -1,7 +1,7 @@
 """Status of the cluster: nodes, shards, and pending moves of copies.
 
-Every node has a view of which nodes are alive and where copies are. The lag of copies is known only
-to their primary, and the load of a node only to that node. Each node therefore reports these values
+Every node has a view of which nodes are alive and where copies are. Only the primary of a shard has
+the lag of its copies, and only a node itself has its load. Each node therefore reports these values
 (`own_status`), and `merged_status` combines the reports. A value that no node reported is
 shown as unknown, never as 0.
 """
@@ -29,7 +29,8 @@ from rota.wire.documents import (
 )
 
 ETCD_SILENT_S = 3.0
-"""Several intervals of renewals, which are sent once a second; `RotaEtcdSilent` is the alert."""
+"""The age in seconds from which a session counts as not renewed. Renewals are sent once a second;
+the alert is `RotaEtcdSilent`."""
 ETCD_SILENT = "etcd does not renew the session of this node; no shard can change its primary"
 GONE = "gone"
 PRIMARY, BACKUP, LEARNER = "primary", "backup", "learner"
@@ -37,7 +38,7 @@ COPY, HANDOVER, REMOVAL = "copy", "handover", "removal"
 
 
 def own_status(context: NodeContext) -> ClusterView:
-    """Return what only this node has: its load, and the shards of which it is the primary."""
+    """Return the values that only this node has: its load, and the shards that it is primary of."""
     me = context.config.node_id
     shards = [_shard(context, shard) for shard in context.shards if shard.replica.primary]
     nodes = [each for each in _nodes(context, shards) if each.node_id == me]
@@ -76,8 +77,8 @@ def moves_of(shard: ShardView, copies: Copies) -> Iterator[MoveView]:
     """Yield the moves that are pending until the copies of *shard* are on their target nodes.
 
     A copy on another node is removed only when its replacement counts (PROTOCOL R26). If there are
-    fewer nodes than wanted copies, it is removed too, provided that enough copies remain. Otherwise
-    it stays, and that is no move.
+    fewer nodes than wanted copies, such a copy is removed too, provided that enough copies remain.
+    Otherwise it stays, and is not listed as a move.
     """
     roles = {each.node_id: each for each in shard.replicas}
     counting = {node_id for node_id, each in roles.items() if each.role != LEARNER}
@@ -225,7 +226,7 @@ def _shard(context: NodeContext, shard: Shard) -> ShardView:
 
 
 def _learners(primary: Primary, now: Instant) -> list[tuple[NodeId, PeerCopy]]:
-    """Return the learners that respond, by node; the replica lists lost ones for a while."""
+    """Return the learners that respond, by node; the replica lists lost ones for some time."""
     since = Instant(now - primary.timing.silence)
     learners = sorted(primary.learners.items(), key=lambda each: each[0])
     return [

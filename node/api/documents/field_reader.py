@@ -16,10 +16,12 @@ from rota.wire.documents import Json, ScheduleBody, Timespan
 
 N = TypeVar("N", int, float)
 PARAMETERS_MAX = 120_000
-"""Bytes of JSON. Tasks get their parameters in one variable, which Linux limits to 128 KiB."""
+"""The most bytes of JSON. Tasks get their parameters in one environment variable; Linux limits each
+to 128 KiB."""
 
 HINTS_MAX = 3
-"""Unknown time zones of one request for which the closest names are searched, 2 ms each."""
+"""The most unknown time zones of one request for which the closest names are searched; each search
+takes 2 ms."""
 
 _BIND = re.compile(r"(?P<source>[^:]+):(?P<target>[^:]+?)(?::(?P<mode>ro|rw))?")
 _IMAGE = re.compile(r"[!-~]{1,512}")
@@ -42,6 +44,9 @@ class Reader:
 
     Each method returns the value of a field for the core. For an invalid field it returns a
     harmless value, so that the other fields can be checked.
+
+    Args:
+        hints: The hints that are left for the request; None for a new request.
 
     Attributes:
         problems: The errors so far.
@@ -93,7 +98,7 @@ class Reader:
             self.problems.append(
                 Problem(
                     pointer,
-                    f"the value has {len(content)} bytes as JSON; the limit is {PARAMETERS_MAX}",
+                    f"the value has {len(content)} bytes as JSON; use at most {PARAMETERS_MAX}",
                 )
             )
         return content.decode()

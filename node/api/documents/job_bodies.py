@@ -31,7 +31,7 @@ from rota.wire.documents import HookBody, JobBody, Json, RetryBody, ScheduleBody
 MAIN_TASK = "main"
 """The name of the only task of a job without ``tasks``."""
 PROBLEMS_MAX = 20
-"""Errors of one job in a response; a batch may have a thousand such jobs."""
+"""The most errors of one job in a response; a batch may have a thousand such jobs."""
 SHARED = {
     "cwd": "cwd",
     "stdin": "stdin",
@@ -122,7 +122,7 @@ def parameters_json(value: Json) -> str:
     """Return the parameters of a trigger as they are stored.
 
     Raises:
-        Refused: They are too long.
+        Refused: The parameters are too long.
     """
     reader = Reader()
     text = reader.json(value, "/parameters")
@@ -184,7 +184,7 @@ def _tasks(body: JobBody, reader: Reader) -> Iterator[TaskSpec]:
 
 
 def _alternatives(body: JobBody) -> list[str]:
-    """Return the fields of *body* that define what to run, of which there must be one at most."""
+    """Return the fields of *body* that define the work; there must be at most one."""
     alternatives = {
         "command": body.command is not None,
         "python": body.python is not None,

@@ -170,7 +170,7 @@ def _unless_same(default: str, text: str) -> str:
 
 
 def _unless(default: Timespan, duration: Duration) -> Timespan:
-    """Return *default* itself if *duration* equals it, so that the document omits it."""
+    """Return *default* itself if *duration* equals it, so that the document omits the field."""
     text = _text(duration)
     return default if text in (default, f"{default}s") else text
 

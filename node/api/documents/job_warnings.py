@@ -1,4 +1,4 @@
-"""Warnings about a saved job: what will not work as the cluster is now."""
+"""Warnings about a saved job: reasons why its tasks cannot run in the present cluster."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,13 +10,13 @@ from rota.node.cluster.membership import Membership
 from rota.node.context import NodeContext
 
 WARNINGS_MAX = 10
-"""Warnings about one job; further ones are omitted."""
+"""The most warnings about one job; further ones are omitted."""
 
 
 async def warnings_of(spec: JobSpec, node: NodeContext) -> list[str]:
     """Return the warnings about a job, at most `WARNINGS_MAX`, as seen on *node*.
 
-    Without those about files if its disks do not respond.
+    Warnings about files are omitted if the node's disks do not respond.
     """
     found = list(dict.fromkeys(_missing_labels(spec, node.membership)))
     if may_have_warnings(spec):

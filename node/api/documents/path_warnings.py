@@ -11,7 +11,7 @@ from rota.core.model.job import JobSpec, TaskSpec
 from rota.core.quoting import in_quotes
 
 TASKS_MAX = 100
-"""Tasks of a job that are looked at."""
+"""The most tasks of a job that are checked."""
 
 _AFTER = "an attempt fails where it is missing"
 
@@ -19,13 +19,13 @@ _AFTER = "an attempt fails where it is missing"
 def path_warnings(spec: JobSpec, node_id: NodeId, labels: Mapping[str, str]) -> list[str]:
     """Return the warnings about the first `TASKS_MAX` tasks that can run on this node.
 
-    Blocks while a disk hangs. Only files that certainly do not exist give a warning. Tasks in a
-    container or a sandbox are left out, since they have files of their own.
+    This function blocks while a disk hangs. It warns only about files that certainly do not exist.
+    Tasks in a container or a sandbox are left out, since they have their own files.
 
     Args:
         spec: The job.
         node_id: This node.
-        labels: Its labels.
+        labels: The labels of this node.
     """
     checked = (task.work for task in spec.tasks if _runs_on_files_of(task, labels))
     found = (text for work in islice(checked, TASKS_MAX) for text in _missing(work, node_id))
@@ -56,7 +56,7 @@ def _missing(work: Work, node_id: NodeId) -> Iterator[str]:
     if not work.cwd and not os.path.isabs(program):
         yield (
             f"there is no program {in_quotes(program)} in the empty folder of a task without cwd; "
-            "give it an absolute path, or the task a cwd"
+            "give the program's absolute path, or set cwd"
         )
     elif not _exists(os.path.join(work.cwd, program), is_folder=False):
         yield f"there is no program {in_quotes(program)} on node {node_id}; {_AFTER}"

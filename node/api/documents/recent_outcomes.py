@@ -9,7 +9,7 @@ from rota.storage.history import UnreadableEntry, UnreadableExecution
 from rota.wire.documents import LastSuccessView, RecentView
 
 RECENT = 100
-"""Executions, and fire times, that are counted: the most that one read of a job costs."""
+"""The most executions, and the most fire times, that are counted, to limit the cost of a read."""
 
 End = ExecutionEnd | UnreadableExecution
 Entry = LedgerEntry | UnreadableEntry

@@ -63,7 +63,7 @@ JOB_STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished
 
 
 def view_of(state: State, job: Job, *, is_complete: bool = False) -> JobView:
-    """Return the document of a job of *state*; with its definition if *is_complete*.
+    """Return the document of a job of *state*, with its definition if *is_complete*.
 
     A job that cannot be shown has the status ``broken``, so that a list is complete and the job can
     be deleted.
@@ -354,7 +354,7 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
 
 
 def _outcome_word(outcome: Outcome) -> str:
-    """Return the word for an outcome; that of a success is the word for executions and tasks."""
+    """Return the word for an outcome; a success has the same word as for executions and tasks."""
     return SUCCESS if outcome is Outcome.SUCCEEDED else outcome.value
 
 

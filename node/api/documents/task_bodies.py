@@ -1,7 +1,7 @@
 """Conversion between the bodies of tasks and the work of executors.
 
-A field that a task omits has the job's value, where it applies: the job's container and sandbox
-apply to commands, its limits to every type of task that can be limited.
+A field that a task omits has the value of the job, if that value applies to the task: the job's
+container and sandbox apply to commands, and its limits to every task type that supports limits.
 """
 
 from typing import Literal, TypeVar, cast
@@ -25,7 +25,7 @@ from rota.wire.documents import (
 )
 
 OWN_FIELDS = ("python", "container")
-"""Types of tasks that are given by a field of the same name."""
+"""Task types that are chosen by a field of the same name."""
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ def _problems_of_alternatives(task: TaskBody, pointer: str) -> list[Problem]:
         )
         return [Problem(f"{pointer}/{present[1]}", detail)]
     if task.container and present and present != ["command"]:
-        detail = f"a task with the field {present[0]} cannot have a container"
+        detail = f"a task with the field {present[0]} cannot have a container; omit one of them"
         return [Problem(f"{pointer}/container", detail)]
     if task.type in OWN_FIELDS:
         return [Problem(f"{pointer}/type", f"use the field {task.type!r} instead of this type")]
@@ -151,7 +151,7 @@ def _limits(body: LimitsBody | None, reader: Reader, pointer: str) -> ResourceLi
 
 
 class _Arguments(msgspec.Struct):
-    """`Call.arguments`."""
+    """The form of `Call.arguments`."""
 
     args: list[Json] = []
     kwargs: dict[str, Json] = {}

@@ -8,13 +8,13 @@ from rota.node.api.documents.job_warnings import labels_text, living_nodes
 from rota.node.context import NodeContext
 
 LONG = Duration(2 * MINUTE)
-"""A shorter wait is no trouble."""
+"""The wait from which on a waiting task counts as a trouble."""
 
 
 def long_waits(context: NodeContext) -> Iterator[str]:
-    """Yield a sentence for each set of labels whose first waiting task has waited for long.
+    """Yield a sentence for each set of labels whose first waiting task has waited for `LONG`.
 
-    The tasks are those of shards whose primary is this node.
+    Only tasks of shards whose primary is this node are considered.
     """
     table = context.attempts.slot_table
     for wait in table.first_waits():

@@ -1,6 +1,6 @@
 """Batches across nodes: each item is decided by the primary of its shard.
 
-A part of a batch is itself a batch. A header gives the numbers of its items in the whole batch, so
+A part of a batch is itself a batch. A header has the numbers of its items in the whole batch, so
 that error pointers, and the idempotency keys derived from the numbers, are the same as if one node
 had decided all items.
 """
@@ -55,7 +55,7 @@ class Split:
 
     Attributes:
         local: The items of this node.
-        remote: The items of each other node; empty for a part of a batch.
+        remote: The items of each other node; empty if the request is a part of a batch.
     """
 
     local: list[Item]
@@ -67,12 +67,12 @@ async def read_split(request: RequestContext, shard_of: Callable[[msgspec.Raw], 
 
     Args:
         request: The batch.
-        shard_of: Returns the shard of an item; raises `msgspec.DecodeError` for a malformed item,
-            which this node then refuses.
+        shard_of: Returns the shard of an item; raises an error of `UNDECODABLE` for a malformed
+            item, which this node then refuses.
 
     Raises:
-        Refused: The body is not a batch; or some shards have no primary that can be reached, and no
-            item is decided.
+        Refused: The body is not a batch; or some shards have no primary that can be reached. No
+            item is decided in either case.
     """
     body = await read_body(request, Items)
     check_count(len(body.items), "/items")
@@ -123,11 +123,11 @@ async def results_of(
         request: The batch.
         split: Its items.
         decide_local: Decides the items of this node.
-        kind: The response of other nodes.
-        refused: Makes the result of an item whose node refuses its whole part.
+        kind: The document of the responses of other nodes.
+        refused: Makes the result of an item if its node refuses the whole part of the batch.
 
     Raises:
-        Refused: By this node, if it decides all items and refuses the whole batch.
+        Refused: This node decides all items, and refuses the whole batch.
     """
     if not split.remote:
         return await decide_local(split.local)
@@ -150,7 +150,7 @@ async def results_of(
 
 
 def _parts_of(request: RequestContext, split: Split) -> dict[NodeId, PeerRequest]:
-    """Return the request to each other node."""
+    """Return the request for each other node."""
     return {
         node_id: PeerRequest(
             method="POST",

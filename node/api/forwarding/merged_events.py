@@ -32,7 +32,7 @@ OPEN_S = 3.0
 LOOK_S = 0.5
 """The interval of checks for nodes that joined or left."""
 WAITING_MAX = 64
-"""Batches that are buffered for a slow client; beyond it the nodes are read no further."""
+"""The most batches that are buffered for a slow client; until it reads, no more are read."""
 OPENED, GAP, CLOSED = "stream.opened", "stream.gap", "stream.closed"
 LAST = (CLOSED, "stream.dropped")
 """The types of the last event of a node's stream."""
@@ -46,7 +46,7 @@ Batch = list[EncodedEvent]
 async def merged_batches(
     request: RequestContext, others: PeerApis, reader: Reader, target: str, after: Seen | None
 ) -> AsyncGenerator[AsyncGenerator[Batch]]:
-    """Read the events of all nodes while the body runs, and give their batches.
+    """Read the events of all nodes while the body runs, and yield a generator of their batches.
 
     Args:
         request: The client's request.
@@ -56,7 +56,7 @@ async def merged_batches(
         after: The positions after which the client resumes; None for new events only.
 
     Raises:
-        NoPrimaryReachable: A node's stream did not begin in time.
+        NoPrimaryReachable: The stream of a node did not begin in time.
     """
     nodes = others.reached
     stream = _MergedEvents(request, others, nodes, target, after)
@@ -121,10 +121,10 @@ class _MergedEvents:
     # -- events to the client -------------------------------------------------------------------
 
     async def opened(self) -> list[Batch]:
-        """Return the beginning of the stream, once the streams of all nodes have begun.
+        """Return the first batches, once the streams of all nodes have begun.
 
         Raises:
-            NoPrimaryReachable: One of them has not.
+            NoPrimaryReachable: The stream of a node did not begin in time.
         """
         openings: Batch = []
         early: Batch = []
@@ -149,7 +149,7 @@ class _MergedEvents:
         return [self._with_merged_ids(begin), self._with_merged_ids(early)]
 
     async def batches(self, opening: list[Batch]) -> AsyncGenerator[Batch]:
-        """Yield the batches to send; the last one gives the reason of its end."""
+        """Yield the batches to send; the last batch has the reason why the stream ends."""
         for batch in opening:
             yield batch
         newest = opening[0][0]

@@ -21,14 +21,14 @@ OF_SHARDS = "Rota-Shards"
 """The header of a request for some shards only: a hexadecimal number with a bit for each shard, the
 lowest bit for shard 0."""
 OF_ITEMS = "Rota-Items"
-"""The header of a part of a batch: the numbers of its items in the whole batch, with commas."""
+"""The header of a part of a batch: the numbers of its items in the whole batch, comma-separated."""
 NOT_PRIMARY = "not_primary"
 NAMED_MAX = 10
 UNKNOWN = (
-    "whether the request took effect is not known: read its result, or repeat it with its "
+    "whether the request took effect is not known; read its result, or repeat it with its "
     "idempotency key"
 )
-"""The end of an error after which a request may have taken effect."""
+"""The end of the detail of an error after which the request may have taken effect."""
 
 _OF_THE_CONNECTION = frozenset(
     {
@@ -43,7 +43,7 @@ _OF_A_BROWSER = frozenset(
     {"origin", "referer", "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user"}
 )
 """Headers about the web page that a browser's request comes from. This node has checked them
-against its own name; the next node has another one."""
+against its own name; the next node has another name."""
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def owners_of(request: RequestContext, shards: Iterable[Shard]) -> ShardOwners:
     Raises:
         NoPrimaryReachable: Some shards have no primary that can be reached; no shard is left out
             silently.
-        Unreadable: This node is the primary of one of them and cannot read its state.
+        Unreadable: This node is the primary of one of the shards and cannot read its state.
     """
     others = request.node.others
     if others is None or request.is_forwarded:
@@ -124,7 +124,13 @@ def owner_of(request: RequestContext, shard: Shard) -> NodeId:
 
 
 def requested_shards(request: RequestContext) -> list[Shard]:
-    """Return the shards of a request about all shards: all, or those of the header `OF_SHARDS`."""
+    """Return the shards of a request about all shards.
+
+    A request from another node is only about the shards in its header `OF_SHARDS`, if it has one.
+
+    Raises:
+        Refused: The header is malformed.
+    """
     shards = request.node.shards
     bits = request.http.headers.get(OF_SHARDS) if request.is_forwarded else None
     if bits is None:
@@ -150,7 +156,7 @@ async def ask_peer(request: RequestContext, node_id: NodeId, sent: PeerRequest, 
     """Return another node's response to its part of *request*.
 
     Raises:
-        Refused: The node refuses, or cannot be reached. In the latter case the code is
+        Refused: The other node refuses, or cannot be reached. In the latter case the code is
             ``not_primary`` if certainly nothing was changed, else ``primary_lost``.
     """
     others = request.node.others
@@ -193,7 +199,7 @@ async def gathered(work: Iterable[Coroutine[None, None, T]]) -> list[T]:
     """Return the results of coroutines that run concurrently.
 
     Raises:
-        Refused: By one of them; the others are cancelled.
+        Refused: One of the coroutines raised it; the others are cancelled.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -218,7 +224,10 @@ def forwarded_headers(request: RequestContext, **more: str) -> CIMultiDict[str]:
 
 
 def peer_headers(request: RequestContext) -> dict[str, str]:
-    """Return the headers of a node's own request on behalf of *request*; it is not forwarded."""
+    """Return the headers of this node's own request on behalf of *request*.
+
+    With these headers, the other node does not forward the request.
+    """
     return {FORWARDED: request.node.config.node_id, "X-Request-Id": request.id}
 
 

@@ -38,7 +38,8 @@ from rota.node.shards.shard import NotPrimary, Shard
 from rota.wire.headers import PRIMARY
 
 NOTHING_DONE = (NOT_PRIMARY, "stopping")
-"""Codes of a node that changed nothing and cannot handle the request; another one can, soon."""
+"""Codes with which a node that cannot handle the request responds after having changed nothing;
+another node can soon handle the request."""
 PRIMARY_WAIT_S = 2.0
 """How long a request waits for its shard to have a primary that can be reached."""
 PRIMARY_LOOK_S = 0.02
@@ -48,7 +49,7 @@ async def respond(request: RequestContext, operation: Operation) -> web.StreamRe
     """Return the response to *request*, made here or by the primary of its shard.
 
     Raises:
-        Refused: By the operation, or because no primary could be reached in time.
+        Refused: The operation refuses the request, or no primary could be reached in time.
     """
     operation.check(request)
     others = request.node.others
@@ -79,14 +80,14 @@ async def respond(request: RequestContext, operation: Operation) -> web.StreamRe
 
 
 async def _handled(request: RequestContext, operation: Operation) -> web.StreamResponse:
-    """Return the handler's response, once everything it rests on is committed.
+    """Return the handler's response, once everything that it is based on is committed.
 
     Raises:
         NotPrimary: This node is not the primary of the request's shard, or no longer, and has
             decided nothing for the request.
-        Refused: By the handler. A refusal too rests on what was read: a missing job, for example,
-            may have been created by an entry that is not committed yet. Also if this node has
-            decided something and is no longer the primary: the outcome is not known.
+        Refused: The handler refuses the request; what the refusal is based on is committed too,
+            such as the deletion of a job that does not exist. Or this node has decided something
+            for the request and is no longer the primary, so that the outcome is not known.
     """
     try:
         return await _settled(request, operation)
@@ -124,7 +125,14 @@ async def _settled(request: RequestContext, operation: Operation) -> web.StreamR
 async def _forwarded(
     request: RequestContext, others: PeerApis, shard: Shard
 ) -> web.StreamResponse | None:
-    """Return the response of a shard's primary; None if that node cannot be reached or refuses."""
+    """Return the response of a shard's primary.
+
+    Returns:
+        None if the primary cannot be reached, or responds with a code of `NOTHING_DONE`.
+
+    Raises:
+        Refused: The primary was lost, and may have carried out the request.
+    """
     primary = shard.primary_node
     if primary is None or primary not in others.reached:
         return None
@@ -140,7 +148,7 @@ async def _forwarded(
 async def forward_to(
     request: RequestContext, node_id: NodeId, **more: str
 ) -> web.StreamResponse | None:
-    """Return another node's response to *request*, a read.
+    """Return another node's response to *request*, which is a read.
 
     Args:
         request: The request.
@@ -165,12 +173,12 @@ async def _relayed(
     headers: CIMultiDict[str],
     is_ignored: Callable[[aiohttp.ClientResponse], Awaitable[bool]],
 ) -> web.StreamResponse | None:
-    """Return another node's response; None if *is_ignored* is true of it.
+    """Return another node's response; None if *is_ignored* returns True for it.
 
     Raises:
-        Unreached: The node does not respond, or its response is cut off before its first bytes
+        Unreached: The node does not respond, or its response is cut off before the first bytes
             were relayed.
-        NodeStopping: This node stops before the first bytes of a read's response were relayed.
+        NodeStopping: This node stops before the first bytes of the response to a read were relayed.
     """
     request = relay.request
     others = request.node.others
@@ -221,7 +229,7 @@ class Relay:
         self.started: web.StreamResponse | None = None
 
     async def pass_on(self, response: aiohttp.ClientResponse) -> web.StreamResponse:
-        """Return the client's response; one of unknown length is sent while it arrives."""
+        """Return the response for the client; one of unknown length is sent while it arrives."""
         headers = end_to_end(response.headers)
         if self._primary is not None:
             headers[PRIMARY] = self._primary
@@ -238,7 +246,7 @@ class Relay:
         return stream
 
     def abort(self) -> web.StreamResponse:
-        """Cut off a response that stays incomplete, so that the client notices."""
+        """Cut off a response that stays incomplete, so that the client can detect this."""
         assert self.started is not None
         self.started.force_close()
         if self.request.http.transport is not None:

@@ -1,9 +1,10 @@
 """Lists over all shards: the pages of all nodes, merged into one.
 
-Each node makes the same page over its own shards. A page with a next cursor is complete only up to
-that cursor. The merged page therefore ends at the nearest of these cursors, and later items follow
-on the next page. Cursors are positions in the order of the whole list, so they are valid on every
-node. If a node does not respond, the request is refused: a list that omits items would not show it.
+Each node makes a page of the same request over its own shards. A page with a next cursor is
+complete only up to that cursor. The merged page therefore ends at the nearest of these cursors, and
+later items follow on the next page. Cursors are positions in the order of the whole list, so they
+are valid on every node. If a node does not respond, the request is refused, because a client could
+not detect that items are missing.
 """
 
 import heapq
@@ -42,7 +43,7 @@ async def pages_of(request: RequestContext, owners: ShardOwners, kind: type[Page
     """Return the pages of all other nodes.
 
     Raises:
-        NoPrimaryReachable: One of them did not return its page.
+        NoPrimaryReachable: One of these nodes did not return its page.
     """
     sent = {
         node_id: PeerRequest(
@@ -73,7 +74,7 @@ def merged(
 
     Args:
         pages: Pages in order, without common items.
-        limit: The most items of the result.
+        limit: The most items on the returned page.
         cursor_of: Returns the cursor after an item.
         position: Returns the position of a cursor.
         is_descending: Whether positions descend.

@@ -1,7 +1,7 @@
 """Writes: commands of a request, committed or, with ``?dryRun=true``, only evaluated.
 
 A dry run makes all checks of the write. Its response is made in the same way, from the replies and
-from the state after the commands; only the place of that state differs.
+from the state after the commands; only in a dry run, this state is a separate copy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -34,13 +34,17 @@ class Written:
     _state: Callable[[Shard], State]
 
     def state(self, shard: Shard) -> State:
-        """Return the state of *shard* after the commands; as `RequestContext.state`."""
+        """Return the state of *shard* after the commands.
+
+        Raises:
+            Refused: As for `RequestContext.state`.
+        """
         return self._dry_states.get(shard) or self._state(shard)
 
     def execution(
         self, shard: Shard, execution_id: ExecutionId
     ) -> tuple[Execution, dict[str, Task]] | None:
-        """Return an execution of a dry run and its tasks; None after a write."""
+        """Return an execution and its tasks as a dry run would leave them; None after a write."""
         state = self._dry_states.get(shard)
         if state is None:
             return None
@@ -61,7 +65,7 @@ async def write(request: RequestContext, shard: Shard, command: Command) -> tupl
     """Decide one command, and return its reply and its result.
 
     Raises:
-        Refused: By the decision, or because the node takes no requests now.
+        Refused: The decision refuses the command, or the node accepts no requests now.
     """
     written = await write_all(request, [(shard, command)])
     [answer] = written.answers
@@ -74,7 +78,7 @@ async def write_all(request: RequestContext, commands: Iterable[tuple[Shard, Com
     """Decide commands in one turn.
 
     Raises:
-        Refused: All of them are refused, because the node takes no requests now.
+        Refused: All commands are refused, because the node accepts no requests now.
     """
     node, commands = request.node, list(commands)
     if request.is_dry_run:

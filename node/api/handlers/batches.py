@@ -41,11 +41,12 @@ from rota.wire.documents import (
 
 operations = Operations("Batches")
 SCHEDULES_MAX = 2_000
-"""Schedules of all jobs of a batch. Their first fire times are computed in one turn, 50 us each."""
+"""The most schedules of all jobs of a batch. Their first fire times are computed in one turn, which
+takes 50 us for each."""
 
 
 class _TriggerName(msgspec.Struct):
-    """The field of a trigger that decides its shard."""
+    """The field of a trigger that determines its shard."""
 
     job: str
 
@@ -79,7 +80,7 @@ async def create_many(request: RequestContext) -> web.Response:
     async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
         nonlocal schedules_left
         body = await paced(decoded_job(raw))
-        # Before they are parsed: an invalid schedule may cost as much as its first fire time.
+        # Schedules are counted before they are parsed, since an invalid one costs as much.
         schedules_left -= len(body.schedules) + (body.schedule is not None)
         if schedules_left < 0:
             detail = (
@@ -159,7 +160,7 @@ async def _write_each(
     Args:
         request: The batch.
         items: The items of this node.
-        command_of: Makes the command of an item, given its number; may refuse it.
+        command_of: Makes the command of an item, given the item and its number; may raise Refused.
     """
     commands: dict[int, tuple[Shard, Command]] = {}
     answers: dict[int, Answer] = {}

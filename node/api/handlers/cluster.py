@@ -29,9 +29,9 @@ T = TypeVar("T")
 operations = Operations("Cluster")
 CLUSTER = "/api/v1/cluster"
 DIGITS_MAX = 6
-"""Digits of the number of a shard; no shard has a longer one."""
+"""The most digits of a shard's number; no shard has a longer number."""
 ANSWER_S = 1.0
-"""The time within which other nodes must respond; what only the others know is shown as unknown."""
+"""The time within which other nodes must respond; values of nodes that do not are unknown."""
 COORDINATING = ("coordinator_unavailable", "outcome_unknown")
 """Codes of an operation that changes etcd."""
 
@@ -40,9 +40,9 @@ COORDINATING = ("coordinator_unavailable", "outcome_unknown")
 async def show_cluster(request: RequestContext) -> web.Response:
     """Show the nodes, the shards and their copies, and the pending moves of copies.
 
-    Every node responds, even one that is not ready. It asks the other nodes for what only they
-    know, for at most one second: the load of a node, and the lag of the copies of its shards. For a
-    node that does not respond these fields are null.
+    Every node responds, even one that is not ready. It requests from the other nodes the values
+    that only they have: the load of a node, and the lag of the copies of its shards. It waits for
+    at most one second; the values of a node that does not respond are null.
     """
     request.principal.check(Verb.READ, "*")
     context = request.node
@@ -63,9 +63,9 @@ async def drain_node(request: RequestContext) -> web.Response:
     """Drain a node: move all copies of shards from it to other nodes, one after the other.
 
     The node continues to respond to requests and to run its attempts; no execution is interrupted.
-    Copies for which no other node exists remain. `GET /api/v1/cluster` shows the progress: the
-    drain is complete when no move has the node as its `source`. The node stays drained, also after
-    a restart, until it is undrained.
+    Copies that no other node can take remain. `GET /api/v1/cluster` shows the progress: the drain
+    is complete when no move has the node as its `source`. The node stays drained, also after a
+    restart, until it is undrained.
     """
     with coordinating(request) as context:
         member = await hold_nothing(
@@ -135,7 +135,7 @@ async def show_promise(request: RequestContext) -> web.Response:
 async def repair_shard(request: RequestContext) -> web.Response:
     """Repair a shard that stays closed because a copy promised an epoch that is too high.
 
-    The epoch of the shard in etcd is raised above the epochs that all nodes promised. The request
+    The epoch of the shard in etcd is raised above every epoch that a node has promised. The request
     is refused if the shard needs no repair, if a copy that counts cannot be reached, and if a node
     has a newer configuration than etcd.
     """
@@ -160,7 +160,7 @@ def coordinating(request: RequestContext) -> Generator[NodeContext]:
     """Check the permission to change etcd, and turn errors of etcd in the body into refusals.
 
     Raises:
-        Refused: The caller lacks permission; or as `coordinator_refusals`.
+        Refused: The caller lacks permission; or as for `coordinator_refusals`.
     """
     request.principal.check(Verb.OPERATE, "*")
     with coordinator_refusals("see `rota cluster status` before you repeat it"):

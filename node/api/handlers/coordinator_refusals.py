@@ -20,7 +20,7 @@ def coordinator_refusals(advice: str) -> Generator[None]:
     """Turn errors of the coordinator in the body into refusals.
 
     Args:
-        advice: What to do where the outcome is unknown, such as ``read it again``.
+        advice: What to do if the outcome is unknown, such as ``read it again``.
 
     Raises:
         Refused: Code ``outcome_unknown``; or ``coordinator_unavailable``: nothing was changed.
@@ -28,7 +28,7 @@ def coordinator_refusals(advice: str) -> Generator[None]:
     try:
         yield
     except OutcomeUnknown as error:
-        detail = f"{error}; whether the change was made is not known: {advice}"
+        detail = f"{error}; whether the change was made is not known; {advice}"
         raise Refused(Kind.UNAVAILABLE, "outcome_unknown", detail, retry_after_s=1) from error
     except CoordinatorRefused as error:
         raise _undone(f"etcd refused the request, and nothing was changed: {error}") from error

@@ -30,16 +30,16 @@ from rota.wire.statuses import status_word
 SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"
 BLOCKED_S = 10.0
-"""How long a client may read nothing; its connection then has a backlog of 200 KB or more."""
+"""How long a client may read nothing while its connection has a backlog of 200 KB or more."""
 SEND_BUFFER = 128 << 10
-"""Bytes that the kernel buffers for one client; its default grows to 4 MiB for each."""
+"""The bytes that the kernel buffers for one client; the kernel's default grows to 4 MiB."""
 
 
 Happenings = frozenset[Happening]
 
 
 def _one_of(words: Iterable[tuple[str, Happening]]) -> Callable[[str], Happenings]:
-    """Return a parser of words with commas between them; each word stands for some happenings."""
+    """Return a parser of comma-separated words; each word stands for one or more happenings."""
     table: dict[str, Happenings] = {}
     for word, happening in words:
         table[word] = table.get(word, frozenset()) | {happening}
@@ -66,8 +66,8 @@ NAMESPACE = text(
 EXECUTION = text("executionId", "Only events of this execution and its tasks.")
 TYPE: Repeatable[Happenings] = Repeatable(
     "type",
-    "Only events of these types, with commas between them; may be repeated. `task` stands for all "
-    "types that begin with `task.`.",
+    "Only events of these types, separated by commas; may be repeated. `task` stands for all types "
+    "that begin with `task.`.",
     _one_of(
         (word, happening)
         for happening, name in TYPES.items()
@@ -124,10 +124,10 @@ async def follow_events(request: RequestContext) -> web.StreamResponse:
     """Stream the events of all nodes as they happen.
 
     An event is sent after its commit, and the events of a shard are sent in the order of their
-    commits. The first event is `stream.opened`. All later events are sent, so that a list requested
-    after it and the events together are complete. To resume a stream, send the `id` of the last
-    event in `Last-Event-ID`. An event `stream.gap` means that events may have been missed: list
-    again.
+    commits. The first event is `stream.opened`. All later events are sent: a list that is requested
+    after `stream.opened`, together with the events, is complete. To resume a stream, send the `id`
+    of the last event in `Last-Event-ID`. An event `stream.gap` means that events may have been
+    missed; request the list again.
 
     A client that is more than 1,000 events behind for 5 seconds gets `stream.dropped`, and the
     stream ends. The connection of a client that reads nothing for 10 seconds is closed. In a
@@ -151,7 +151,13 @@ async def follow_events(request: RequestContext) -> web.StreamResponse:
 
 @dataclass(frozen=True, slots=True)
 class _Framing:
-    """The encoding of events in the body of a response."""
+    """The encoding of events in the body of a response.
+
+    Attributes:
+        media_type: The media type of the response.
+        frame: Encodes one event.
+        keep_alive: The bytes that are sent if there is no event.
+    """
 
     media_type: str
     frame: Callable[[EncodedEvent], bytes]
@@ -245,7 +251,10 @@ async def _execution_id(request: RequestContext) -> ExecutionId | None:
 
 
 def _after(request: RequestContext) -> Seen | None:
-    """Return the position to resume after; the header of a browser is newer than its URL."""
+    """Return the position to resume after; None for new events only.
+
+    The header has priority: a browser that reconnects sends it in addition to its old URL.
+    """
     given = request.http.headers.get("Last-Event-ID")
     if not given:
         return AFTER.of(request)

@@ -74,8 +74,8 @@ STATUS = choice_of_status(
     "status", "Only executions with this status.", [each.value for each in ExecutionStatus]
 )
 EXAMINED_MAX = 10_000
-"""Executions that are examined for one page, so that a filter without matches cannot stall the
-node."""
+"""The most executions that are examined for one page, so that a filter without matches cannot stall
+the node."""
 
 
 def _read_cursor(text: str) -> ExecutionId:
@@ -97,7 +97,7 @@ async def load_execution(
     """Return an execution and its tasks, as committed.
 
     Raises:
-        Refused: It does not exist, or one of its records cannot be read.
+        Refused: The execution does not exist, or one of its records cannot be read.
     """
     shard = request.node.shards.of_id(execution_id)
     state = request.state(shard)
@@ -132,13 +132,13 @@ def created_execution(made: Reply) -> web.Response:
 
 
 async def _complete_view(request: RequestContext, execution_id: ExecutionId) -> ExecutionView:
-    """Return the complete document of an execution, with what stand-ins ran under its id.
+    """Return the complete document of an execution, with the runs of stand-ins under its id.
 
     An execution that only a stand-in ran is shown as the stand-in recorded it. The ledger has the
-    reason why its shard did not run it.
+    reason why the shard of the execution did not run it.
 
     Raises:
-        Refused: It does not exist, or one of its records cannot be read.
+        Refused: The execution does not exist, or one of its records cannot be read.
     """
     shard = request.node.shards.of_id(execution_id)
     with _readable():
@@ -157,7 +157,7 @@ async def _complete_view(request: RequestContext, execution_id: ExecutionId) -> 
 def _with_places(
     request: RequestContext, execution: Execution, tasks: dict[str, Task]
 ) -> dict[str, Task]:
-    """Return *tasks* with the places of those that wait for a slot as their reasons."""
+    """Return *tasks*; the reason of a task that waits for a slot has its place in the queue."""
     if not any(task.status is TaskStatus.READY for task in tasks.values()):
         return tasks
     table = request.node.attempts.slot_table
@@ -325,10 +325,11 @@ async def _shard_to_list(request: RequestContext) -> Shard | None:
 async def list_executions(request: RequestContext) -> web.Response:
     """List executions of one job or of all jobs, latest fire time first.
 
-    The list of all jobs has the executions within the retention (setting `history`), that of one
-    job also the newest ones that are kept longer (`history_per_job`). At most 10,000 executions are
-    examined for one page, of all jobs including those that are kept longer. A page may therefore
-    have fewer than ``limit`` executions, or none, and still a ``nextCursor``.
+    The list of all jobs has the executions within the retention (setting `history`); the list of
+    one job also has its newest executions, which are kept longer (`history_per_job`). At most
+    10,000 executions are examined for one page; in the list of all jobs these include the
+    executions that are kept longer. A page may therefore have fewer than ``limit`` executions, or
+    none, and still a ``nextCursor``.
     """
     request.principal.check(Verb.READ, "*")
     if named := JOB.of(request):
@@ -351,7 +352,7 @@ async def list_executions(request: RequestContext) -> web.Response:
 
 Listed = Execution | UnreadableExecution
 Stream = Callable[[], Iterable[Listed | KeptPosition]]
-"""Yields executions, newest first, and positions that are not listed."""
+"""Yields executions, newest first, and the positions of executions that are not listed."""
 
 
 async def _page(
@@ -369,7 +370,7 @@ async def _page(
     for execution in heapq.merge(past(), live(), key=_order, reverse=True):
         await pace.rest()
         if execution.id == last:
-            # It ended while this page was read; the record in the history is the newer one.
+            # The execution ended while this page was read; its record in the history is newer.
             continue
         if len(items) >= limit or examined >= EXAMINED_MAX:
             next_cursor = last

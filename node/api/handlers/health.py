@@ -38,7 +38,7 @@ async def livez(request: RequestContext) -> web.Response:
     problems=("not_ready", "disk_full"),
 )
 async def readyz(request: RequestContext) -> web.Response:
-    """Check whether the node is ready for requests; if it is not, the error has the reason.
+    """Check whether the node is ready for requests; if it is not, the error states the reason.
 
     A node is not ready while it starts or stops, while its disk is nearly full, and while it hands
     over its shards because it is slow or its clock is wrong. Send requests to other nodes then. A
@@ -46,8 +46,8 @@ async def readyz(request: RequestContext) -> web.Response:
     example after a restore from a backup. The shards continue to work, but an operator must recover
     them.
 
-    With `exclude=cluster` only conditions of this node count, and not the loss of another one. Load
-    balancers should use it: otherwise one lost node makes them remove all nodes.
+    With `exclude=cluster` only conditions of this node count, and not the loss of another node.
+    Load balancers should use this parameter: without it, one lost node makes them remove all nodes.
     """
     excluded = EXCLUDE.of(request)
     reason = request.node.unready(exclude_cluster=excluded == CLUSTER)

@@ -1,9 +1,9 @@
 """Idempotency keys of writes to jobs.
 
 A key belongs to one request, which is identified by its caller, method, path, conditions and the
-bytes of its body. The job that the path names is not part of that: a job that is deleted and
-created again has the same name and another id, and a late repetition of the deletion must not
-delete the new job. The key is therefore looked up before the job.
+bytes of its body. The id of the job that the path names does not identify the request: a job that
+is deleted and created again has the same name and another id, and a late repetition of the deletion
+must not delete the new job. The key is therefore looked up before the job.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,9 @@ async def idempotency_of(request: RequestContext) -> Idempotency | None:
 def earlier_reply(
     request: RequestContext, idempotency: Idempotency | None
 ) -> tuple[Reply, Written] | None:
-    """Return the first reply to a repeated request, for which nothing is written; else None.
+    """Return the first reply to a repeated request; None if the request is no repetition.
+
+    Nothing is written.
 
     Raises:
         Refused: Code ``idempotency_key_reused``: the key was used for another request.
@@ -65,7 +67,8 @@ async def write_once(
         command_of: Makes the command, given the job and the idempotency key.
 
     Raises:
-        Refused: The job does not exist, the command is refused, or the node takes no requests now.
+        Refused: The job does not exist, the command is refused, or the node accepts no requests
+            now.
     """
     idempotency = await idempotency_of(request)
     earlier = earlier_reply(request, idempotency)

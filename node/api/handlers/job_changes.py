@@ -60,7 +60,7 @@ CHANGING = (
     *DECIDING,
 )
 PATCHES_MAX = 30
-"""Attempts of a patch while other requests change the job; each turn accepts one of them."""
+"""How often a patch is tried while other requests change the job."""
 
 
 @operations.declare(
@@ -77,7 +77,7 @@ PATCHES_MAX = 30
 async def put_job(request: RequestContext) -> web.Response:
     """Create or replace the job with this name.
 
-    A replacement is the job's next version; the same definition changes nothing. Unfinished
+    A replacement is the job's next version; sending the same definition changes nothing. Unfinished
     executions keep the version that they started with. An unchanged schedule keeps its next fire
     time. Fire times that are already due get their outcome under the old definition.
     """
@@ -112,8 +112,8 @@ async def put_job(request: RequestContext) -> web.Response:
 async def patch_job(request: RequestContext) -> web.Response:
     """Change some fields of a job's definition.
 
-    The body is a JSON merge patch (RFC 7396) of the job's ``definition``: it replaces the fields
-    that it has, and null removes a field. A job cannot be renamed.
+    The body is a JSON merge patch (RFC 7396) of the job's ``definition``: the fields of the body
+    replace those of the definition, and null removes a field. A job cannot be renamed.
     """
     patch, idempotency = await read_object(request), await idempotency_of(request)
     named, expected = request.http.match_info["job"], expected_version(request.http)
@@ -191,7 +191,7 @@ async def pause_job(request: RequestContext) -> web.Response:
 async def resume_job(request: RequestContext) -> web.Response:
     """Resume a paused job, from its next fire time on.
 
-    If its dependencies succeeded while it was paused, it runs at once.
+    If its dependencies succeeded while it was paused, it runs immediately.
     """
 
     def resumption(job: Job, idempotency: Idempotency | None) -> ResumeJob:

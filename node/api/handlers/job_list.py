@@ -1,7 +1,7 @@
 """The list of jobs: ordered by name, in pages, with filters.
 
 The cost of a page without a filter does not depend on the number of jobs, since every shard keeps
-its names in order. With a filter, jobs are examined until the page is full.
+the names of its jobs in order. With a filter, jobs are examined until the page is full.
 """
 
 import heapq
@@ -40,9 +40,11 @@ from rota.wire.documents import JobList, JobView
 
 operations = Operations("Jobs")
 EXAMINED_MAX = 10_000
-"""Jobs that are examined for one page, so that a filter without matches cannot stall the node."""
+"""The most jobs that are examined for one page, so that a filter without matches cannot stall the
+node."""
 SLICE = 100
-"""Jobs that are examined without a pause; 60 us each with their latest finished execution."""
+"""The number of jobs that are examined without a pause; each takes 60 us with its latest finished
+execution."""
 WITHIN = text("namespace", "Only jobs in this namespace.")
 WORD = text("q", "Only jobs whose `namespace/name` contains this text.")
 STATUS = choice("status", "Only jobs with this status.", JOB_STATUSES)
@@ -64,8 +66,8 @@ def _read_label(given: str) -> tuple[str, str | None]:
 
 LABEL: Repeatable[tuple[str, str | None]] = Repeatable(
     "label",
-    "Only jobs with this label: `key=value`, or `key` for any value. May be repeated; then jobs "
-    "must have all of them.",
+    "Only jobs with this label: `key=value`, or `key` for any value. If it is repeated, jobs must "
+    "have all of the labels.",
     _read_label,
     ("", None),
     {"type": "string"},
@@ -122,7 +124,7 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
     examined, position, pace = 0, max(CURSOR.of(request), prefix), Pace()
     await pace.next_slice()
     while True:
-        # The states are those after the pause: they may have changed, or be of another primary.
+        # States are read after each pause: they, or the primaries of shards, may have changed.
         states = [request.state(shard) for shard in shards]
         is_end = True
         for name, state in islice(_names(states, position), SLICE):
@@ -144,7 +146,13 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
 
 @dataclass(frozen=True, slots=True)
 class _Filter:
-    """The jobs that a request lists."""
+    """The filter of a request for a list of jobs.
+
+    Attributes:
+        word: Text that the full name must contain; empty for any name.
+        status: The required status; None for any.
+        labels: The required labels; a value of None stands for any value.
+    """
 
     word: str
     status: str | None
@@ -165,14 +173,14 @@ def _filter(request: RequestContext) -> _Filter:
 
 
 def labels_of(request: RequestContext) -> list[tuple[str, str | None]]:
-    """Return the labels that jobs must have, each once: a query has room for a thousand."""
+    """Return the labels that jobs must have, without duplicates: a query can have a thousand."""
     return list(dict.fromkeys(LABEL.all_of(request)))
 
 
 def _names(states: Iterable[State], after: str) -> Iterator[tuple[str, State]]:
     """Yield the full names of jobs after *after*, in order, each with the state that has the job.
 
-    The first one costs O(states). The iterator is invalid after an await.
+    The first name costs O(states). The iterator must not be used after an await.
     """
     return heapq.merge(*(_names_of(each, after) for each in states), key=lambda pair: pair[0])
 

@@ -1,4 +1,4 @@
-"""References of a job: the jobs that it depends on, and the types of its tasks."""
+"""References in the definition of a job: to the jobs that it depends on, and to task types."""
 
 import msgspec
 
@@ -45,14 +45,22 @@ def _check_types(context: NodeContext, spec: JobSpec) -> None:
     problems = [
         Problem(
             f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/{_field(task.work.executor)}",
-            f"there is no task type or job type {in_quotes(task.work.executor)}; this node has "
-            f"the task types {', '.join(known)}; `rota get types` lists the job types",
+            _unknown(task.work.executor, ", ".join(known)),
         )
         for number, task in enumerate(spec.tasks)
         if task.work.executor not in known
     ]
     if problems:
         raise invalid("unknown_type", "; ".join(map(str, problems)), *problems)
+
+
+def _unknown(executor: str, known: str) -> str:
+    if executor in OWN_FIELDS:
+        return f"this node cannot run the task type {executor}; its task types are {known}"
+    return (
+        f"there is no task type or job type {in_quotes(executor)}; this node has the task types "
+        f"{known}; `rota get types` lists the job types"
+    )
 
 
 def _field(executor: str) -> str:

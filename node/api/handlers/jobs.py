@@ -89,7 +89,7 @@ AFTER = instant("after", "Only fire times after this instant; now if omitted.")
 ORDER = choice(
     "order", "Oldest first (`asc`, the default) or newest first (`desc`).", ["asc", "desc"]
 )
-LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the page before.")
+LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
 
 
 @operations.declare(
@@ -267,12 +267,12 @@ async def read_ledger(request: RequestContext) -> web.Response:
 async def saved_document(request: RequestContext, saved: Reply, written: Written) -> web.Response:
     """Return the response to a request that wrote a job, or that repeats such a request.
 
-    Status and version are those of the first response; the rest is the job as it is now. If the job
-    was changed since, the old version makes a later ``If-Match`` fail, so that the client does not
-    overwrite that change unnoticed.
+    Status and version are those of the first response; the rest is the current job. If the job has
+    changed since the first response, the old version makes a later ``If-Match`` fail, so that the
+    client does not overwrite that change unnoticed.
 
     Raises:
-        Refused: The job was deleted since.
+        Refused: The job has been deleted since the first response.
     """
     assert isinstance(saved, JobSaved), saved
     state = written.state(request.node.shards.of_id(saved.job_id))
@@ -308,11 +308,12 @@ async def creation_of(
     Args:
         request: The request.
         body: The job.
-        key: The idempotency key, or empty.
+        key: The idempotency key; empty for none.
         hints: The hints that are left for a request with several jobs.
 
     Raises:
-        Refused: The job is invalid, a task type is unknown here, or the caller lacks permission.
+        Refused: The job is invalid, a dependency does not exist, this node does not have a task
+            type, or the caller lacks permission.
     """
     request.principal.check(Verb.WRITE, body.namespace)
     typed = with_template(request.node.documents, body)
@@ -327,7 +328,7 @@ async def creation_of(
     # The primary checks the task types: it runs the tasks.
     shard.check_open()
     spec = await resolve(request, spec)
-    # Of what was sent, where the rest may be different in a repetition of the request.
+    # With a job type, only the sent fields: the template may differ in a repetition of the request.
     sent = body if typed.job_type else spec
     idempotency = (
         Idempotency(key=key, digest=print_of(msgspec.msgpack.encode(sent))) if key else None
@@ -349,12 +350,12 @@ def trigger_of(
     Args:
         request: The request; the execution belongs to its trace.
         named: The job's id or name.
-        parameters: The parameters that replace the job's.
-        key: The idempotency key, or empty.
+        parameters: The parameters that replace those of the job; None keeps those of the job.
+        key: The idempotency key; empty for none.
 
     Raises:
         Refused: The job does not exist, the caller lacks permission, or the parameters are too
-            long.
+            long or do not match the schema of the job type.
     """
     shard, job = find_job(request, named)
     request.principal.check(Verb.RUN, job.spec.namespace)

@@ -27,9 +27,9 @@ def last_execution(request: RequestContext, job_id: JobId) -> LastExecutionView 
 
 
 async def recent_outcomes(request: RequestContext, job_id: JobId) -> RecentView | None:
-    """Return the outcomes of the newest executions and fire times of a job.
+    """Return the outcomes of the newest executions and fire times of a job; None if it has none.
 
-    At most `RECENT` executions and as many ledger entries are read. None if there are none.
+    At most `RECENT` executions and as many ledger entries are read.
     """
     shard = request.node.shards.of_id(job_id)
     history, pace = request.node.history, Pace()

@@ -1,4 +1,4 @@
-"""The ledger of all jobs: fire times that began no execution of their own."""
+"""The ledger of all jobs: the fire times that started no execution of their own."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,7 +26,8 @@ from rota.wire.documents import LedgerEntryView, LedgerPage
 
 operations = Operations("Jobs")
 NAMESPACE = text(
-    "namespace", "Only jobs in this namespace; entries of deleted jobs are left out then."
+    "namespace",
+    "Only jobs in this namespace; entries of deleted jobs are then left out.",
 )
 OUTCOME = choice(
     "outcome",
@@ -34,7 +35,7 @@ OUTCOME = choice(
     [each.value for each in FireOutcome if each is not FireOutcome.FIRED],
 )
 EXAMINED_MAX = 10_000
-"""Entries that are examined for one page."""
+"""The most entries that are examined for one page."""
 _CURSOR = re.compile(r"([0-9a-f]{14})-([0-9a-f]{16})-([0-9a-f]{4})", re.ASCII)
 
 
@@ -75,12 +76,12 @@ CURSOR: Parameter[Position | None] = Parameter(
     problems=READING,
 )
 async def list_unfired(request: RequestContext) -> web.Response:
-    """List the fire times of all jobs that began no execution, with the reasons.
+    """List the fire times of all jobs that started no execution, with the reasons.
 
-    They were skipped, missed, coalesced into another fire time, or passed while the job was paused.
-    Fire times that fired are listed by `GET /api/v1/executions`. At most 10,000 entries are
-    examined for one page. With a filter, a page may therefore have fewer than ``limit`` entries, or
-    none, and still a ``nextCursor``.
+    These fire times were skipped, missed, coalesced into another fire time, or passed while the job
+    was paused. `GET /api/v1/executions` lists the executions of the others. At most 10,000 entries
+    are examined for one page. With a filter, a page may therefore have fewer than ``limit``
+    entries, or none, and still a ``nextCursor``.
     """
     request.principal.check(Verb.READ, "*")
     owners = owners_of(request, requested_shards(request))

@@ -1,4 +1,4 @@
-"""Lookups of jobs and executions of all shards, here or on another node."""
+"""Lookups of jobs and executions in all shards, on this node or on another."""
 
 from typing import NamedTuple
 from urllib.parse import quote
@@ -30,7 +30,7 @@ async def job_by_id(request: RequestContext, job_id: JobId) -> Found | None:
     shard = request.node.shards.of_id(job_id)
     if shard.is_open:
         job = request.state(shard).jobs.get(job_id)
-        # The request writes next, based on this job: its record must be committed first.
+        # The request may write next, based on this job: its record must be committed first.
         await request.settle()
         return _found(job)
     return await _ask(request, shard, job_id)
@@ -72,7 +72,7 @@ async def check_execution(request: RequestContext, execution_id: ExecutionId) ->
     """Check that an execution exists.
 
     Raises:
-        Refused: It does not, or the primary of its shard cannot be reached.
+        Refused: The execution does not exist, or the primary of its shard cannot be reached.
     """
     shard = request.node.shards.of_id(execution_id)
     if shard.is_open:

@@ -1,4 +1,4 @@
-"""Output of attempts: from the node that runs them, or from their records."""
+"""Output of attempts: from the node that ran them, or from their records."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -32,7 +32,8 @@ KEPT = "Rota-Kept"
 """The header of a request from the shard's primary to the node that ran an attempt: the attempt's
 number. Only output that this node stores is returned."""
 KEPT_FROM = "Rota-Kept-From"
-"""The header of such a request about a task that a rerun kept: the execution in which it ran."""
+"""The header of the same request: the execution in which the task ran. For a task that a rerun
+kept, this is an earlier execution."""
 FOLLOW = flag("follow", "Continue until the attempt ends.")
 
 
@@ -52,9 +53,9 @@ async def _shard_to_read(request: RequestContext) -> Shard | None:
 async def read_output(request: RequestContext) -> web.StreamResponse:
     """Stream the output of an attempt.
 
-    The node that ran the attempt stores the first 10 MiB for a while; afterwards the last 4096
+    The node that ran the attempt stores the first 10 MiB for some time; afterwards, the last 4096
     bytes are returned. For a running attempt, the output so far is returned. An attempt that has
-    not started is not found.
+    not started is reported as not found.
 
     If the node stops while output is followed, the response is cut off before its end, and an HTTP
     client reports it as incomplete. Send the request again.
@@ -67,7 +68,7 @@ async def read_output(request: RequestContext) -> web.StreamResponse:
     _, tasks = await load_execution(request, execution_id)
     name = request.http.match_info["task"]
     if name in tasks and tasks[name].kept_from:
-        # The output is where the task ran; if that execution has expired, the output has too.
+        # The output belongs to the execution in which the task ran, and expires with it.
         execution_id = tasks[name].kept_from
         _, tasks = await load_execution(request, execution_id)
     if name not in tasks:
@@ -92,8 +93,8 @@ async def _stored_output(request: RequestContext, execution_id: ExecutionId) -> 
     """Return the output of an attempt that ran on this node, to the primary of its shard.
 
     Raises:
-        Refused: The header or the task's name is malformed; or the output is not stored here any
-            more, and the primary returns the end of it from the attempt's record.
+        Refused: The header or the task's name is malformed; or the output is no longer stored here,
+            and the primary returns the end of the output from the attempt's record.
     """
     name = request.http.match_info["task"]
     if not is_name(name):
@@ -126,7 +127,7 @@ def _numbered(task: Task, number: int) -> Attempt | None:
 
 
 async def _recorded_output(request: RequestContext, key: AttemptKey) -> bytes:
-    """Return the output in the attempt's record, which is read again: it may have just ended."""
+    """Return the output in the attempt's record, read again as the attempt may have ended."""
     ending = request.node.attempts.ending(key)
     if ending is None:
         _, tasks = await load_execution(request, key.execution_id)

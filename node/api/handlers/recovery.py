@@ -40,10 +40,10 @@ from rota.wire.documents import HashesView, InventoryView, RecoveryView, ShardLo
 operations = Operations("Recovery")
 INVENTORY = "/api/v1/cluster/inventory"
 INVENTORY_S = 10.0
-"""The time within which a node must respond; the response for 16,384 shards has 6 MB."""
+"""The time within which a node must send its inventory; that of 16,384 shards has 6 MB."""
 HASHES = f"{INVENTORY}/hashes"
 HASHES_S = 10.0
-"""The time within which a node must respond; 128 hashes are 128 reads of its disk."""
+"""The time within which a node must send hashes; 128 hashes need 128 reads from its disk."""
 ENTRY_DIGITS_MAX = 18
 NODE_ID_MAX = 256
 WITHOUT = Repeatable(
@@ -67,24 +67,24 @@ def _entries(given: str) -> list[tuple[ShardId, Index]]:
         or max(map(len, numbers)) > ENTRY_DIGITS_MAX
     ):
         raise ValueError(
-            f"write at most {HASHES_AT_ONCE} entries as shard:index with commas between them, such "
-            "as 17:4711,18:12"
+            f"the entries are malformed; write at most {HASHES_AT_ONCE} entries as shard:index, "
+            "separated by commas, such as 17:4711,18:12"
         )
     return [(ShardId(int(shard)), Index(int(index))) for shard, index in pairs]
 
 
 ENTRIES: Parameter[Sequence[tuple[ShardId, Index]]] = Parameter(
     "entries",
-    f"At most {HASHES_AT_ONCE} entries: shard and index, as `17:4711,18:12`.",
+    f"At most {HASHES_AT_ONCE} entries: shard and index, such as `17:4711,18:12`.",
     _entries,
     [],
     {"type": "string", "pattern": r"^[0-9]{1,18}:[0-9]{1,18}(,[0-9]{1,18}:[0-9]{1,18}){0,127}$"},
     length_max=HASHES_AT_ONCE * (2 * ENTRY_DIGITS_MAX + 2),
 )
 PLANNING = ("nodes_unreached", "node_alive", "node_not_found", "epochs_exhausted", "other_cluster")
-"""Codes of both recoveries, from the plan."""
+"""Codes with which the plan of either recovery is refused."""
 WRITING = ("recovery_overtaken", *COORDINATING)
-"""Codes of both recoveries, from the change of etcd."""
+"""Codes with which the change of etcd by either recovery fails."""
 
 
 @operations.declare("GET", INVENTORY, Success(200, "The inventory.", InventoryView))
@@ -125,13 +125,14 @@ async def recover_coordination(request: RequestContext) -> web.Response:
     All nodes send their inventories. For each shard, the newest configuration that any node has
     seen is written under a new epoch, with those of its copies that still exist; each of them has
     every acknowledged write. If some nodes continued with older configurations, journals are
-    compared, and the copies with every acknowledged write are used. A shard for which they are not
-    certain stays closed, and its `outcome` has the reason. A shard of which no node has anything is
-    founded on this node. The request is refused if no node has detected a loss, and while a node
-    that may have newer configurations does not respond, unless it is in `without`.
+    compared, and the copies with every acknowledged write are used. If these copies cannot be
+    determined with certainty, the shard stays closed, and its `outcome` has the reason. A shard of
+    which no node has any data is founded on this node. The request is refused if no node has
+    detected a loss, and while a node that may have newer configurations does not respond, unless
+    that node is in `without`.
 
-    With `acceptLoss`, shards with the outcome `unsure` are recovered too. So many nodes are missing
-    for them that these alone may have acknowledged the last writes.
+    With `acceptLoss`, shards with the outcome `unsure` are recovered too. For these shards, so many
+    nodes are missing that the missing nodes alone may have acknowledged the last writes.
     """
     with coordinating(request) as context:
         recovery = await _recovery(request, context)
@@ -167,7 +168,7 @@ async def recover_lost_shard(request: RequestContext) -> web.Response:
         if source is None:
             raise invalid(
                 "invalid_query",
-                "the parameter from is missing; name the node whose copy is to be used",
+                "the parameter from is missing; send from=NODE, the node whose copy is to be used",
             )
         if not (request.is_dry_run or ACCEPT_LOSS.of(request)):
             raise Refused(
@@ -183,12 +184,12 @@ async def recover_lost_shard(request: RequestContext) -> web.Response:
 
 
 async def _recovery(request: RequestContext, context: NodeContext) -> Recovery:
-    """Return a recovery from the state of etcd, which is read first, and the nodes' inventories."""
+    """Return a recovery based on the state of etcd, which is read first, and on the inventories."""
     config = context.config
     view = await context.coordinator.view()
     inventories = await responses_of_others(request, INVENTORY, InventoryView, within_s=INVENTORY_S)
     identity = identity_in(config.data_dir)
-    assert identity is not None, "a node that runs has a data directory"
+    assert identity is not None, "a running node has a data directory"
     return Recovery(
         coordinator=context.coordinator,
         name=config.cluster,
@@ -214,7 +215,7 @@ async def _inventory(context: NodeContext) -> InventoryView:
 async def _read_hashes(
     request: RequestContext, node_id: NodeId, entries: Sequence[EntryOf]
 ) -> list[bytes | None] | None:
-    """Return the hashes of a node's entries; None if it does not respond."""
+    """Return the hashes of a node's entries; None if the node does not respond."""
     context = request.node
     if node_id == context.config.node_id:
         return await hashes_in(context.shards, entries)

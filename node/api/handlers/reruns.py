@@ -90,7 +90,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
 
 
 def _parameters(body: RerunBody, past: Execution) -> Json:
-    """Return the parameters of the request; None for those of the execution.
+    """Return the parameters of the new execution; None for those of the earlier execution.
 
     Raises:
         Refused: There are overrides, and the parameters are no object.
@@ -103,7 +103,8 @@ def _parameters(body: RerunBody, past: Execution) -> Json:
     try:
         members = msgspec.convert(given, dict[str, Json])
     except msgspec.ValidationError as error:
-        problem = Problem("/overrides", "needs parameters that are an object; send parameters")
+        detail = "the parameters are not a JSON object; send an object in parameters as well"
+        problem = Problem("/overrides", detail)
         raise invalid("invalid_rerun", str(problem), problem) from error
     return {**members, **body.overrides}
 
@@ -119,7 +120,7 @@ def _scope(body: RerunBody, past: Execution) -> RerunScope:
             return RerunScope(body.tasks)
         return RerunScope.ALL if past.status is ExecutionStatus.SUCCESS else RerunScope.FAILED
     if body.tasks is not None:
-        problem = Problem("/fromTask", "is given together with tasks; leave one of them out")
+        problem = Problem("/fromTask", "cannot be combined with tasks; omit one of them")
         raise invalid("invalid_rerun", str(problem), problem)
     return RerunScope.FROM
 
@@ -128,7 +129,7 @@ def _definition(request: RequestContext, past: Execution, job: Job) -> JobSpec:
     """Return the definition that an execution ran.
 
     Raises:
-        Refused: Its version was replaced, and is not kept any more.
+        Refused: That version of the definition was replaced, and is no longer stored.
     """
     if past.job_version == job.version:
         return job.spec
@@ -139,7 +140,7 @@ def _definition(request: RequestContext, past: Execution, job: Job) -> JobSpec:
         raise Refused(
             Kind.CONFLICT,
             "version_not_kept",
-            f"version {past.job_version} of job {job.spec.full_name!r} is not kept any more; run "
-            f"the latest, version {job.version}",
+            f"version {past.job_version} of job {job.spec.full_name!r} is no longer stored; send "
+            f'"version": "latest" to run version {job.version}',
         )
     return found

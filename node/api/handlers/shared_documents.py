@@ -33,7 +33,7 @@ from rota.wire.documents import (
     DocumentView,
 )
 
-CURSOR = text("cursor", "The `nextCursor` of the page before.")
+CURSOR = text("cursor", "The `nextCursor` of the previous page.")
 READ_AGAIN = "read the document before you repeat it"
 CHANGING = (
     "version_mismatch",
@@ -97,8 +97,8 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
     list_documents.__name__ = f"list_{kind.plural}"
     list_documents.__doc__ = f"""List the {kind.about}s, by name.
 
-    Each node answers from its own memory: a change is there within a second, usually within
-    milliseconds, and without etcd all are there.
+    Each node responds from its own memory, which has a change within a second, usually within
+    milliseconds. The documents remain available while etcd does not respond.
     """
     operations.declare(
         "GET", path, Success(200, f"A page of {kind.about}s.", DocumentPage), query=(LIMIT, CURSOR)
@@ -114,7 +114,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
     list_changes.__name__ = f"list_{kind.singular}_changes"
     list_changes.__doc__ = f"""Show the changes of a {kind.about}.
 
-    They are kept for 30 days after its deletion.
+    The changes are kept for 30 days after a deletion.
     """
     operations.declare(
         "GET",
@@ -160,7 +160,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
     put_document.__name__ = f"put_{kind.singular}"
     put_document.__doc__ = f"""Create or replace a {kind.about}.
 
-    A replacement is its next version; the same definition changes nothing.
+    A replacement is the next version; sending the same definition changes nothing.
     """
     operations.declare(
         "PUT",

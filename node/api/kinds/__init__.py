@@ -1,1 +1,1 @@
-"""Kinds of shared documents: the form of their definitions, and the checks; one module a kind."""
+"""Kinds of shared documents: the form of their definitions, and the checks; one module per kind."""

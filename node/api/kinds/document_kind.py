@@ -1,4 +1,4 @@
-"""Kind of shared documents: its names, the form of its definitions, and their check."""
+"""Kind of shared documents: its names, the form of its definitions, and the check of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class DocumentKind(Generic[B]):
             and ``_not_found``.
         invalid_code: The code of the error about an invalid definition.
         body: The form of a definition.
-        problems_of: Returns what is wrong with a definition, given its name too.
+        problems_of: Returns the errors of a definition; its arguments are name and definition.
     """
 
     plural: str

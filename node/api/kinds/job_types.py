@@ -23,17 +23,17 @@ Fields = Mapping[str, Json]
 OF_THE_JOB = (
     "name", "namespace", "schedule", "schedules", "timezone", "dependencies", "parameters",
 )  # fmt: skip
-"""Fields of a job that its type cannot have."""
+"""Fields of a job that the template of a job type cannot have."""
 WORK = frozenset({"command", "python", "container", "tasks", "type"})
 """Fields of a job that define its work."""
 EXECUTORS = ("process", "python", "container", "scripted")
-"""Types of tasks, whose names no job type can have."""
+"""Built-in task types; no job type can have one of these names."""
 _PLACEHOLDER = "name"
 """The name of the job with which a template is checked."""
 
 
 def problems_of(name: str, body: JobTypeBody) -> list[Problem]:
-    """Return what is wrong with a job type."""
+    """Return the errors of a job type."""
     problems: list[Problem] = []
     if name in EXECUTORS:
         detail = f"{in_quotes(name)} is a built-in task type; choose another name"
@@ -45,7 +45,7 @@ def problems_of(name: str, body: JobTypeBody) -> list[Problem]:
 
 def _problems_of_template(template: Fields) -> Sequence[Problem]:
     unfit = [
-        Problem(f"/template/{field}", "belongs to the job, not to its type")
+        Problem(f"/template/{field}", "belongs to the job, not to its type; remove it here")
         for field in OF_THE_JOB
         if field in template
     ]
@@ -59,10 +59,10 @@ def _problems_of_template(template: Fields) -> Sequence[Problem]:
 
 
 def body_of(template: Fields, own: Fields) -> JobBody:
-    """Return the job with the fields *own*, and those of its type's template for the others.
+    """Return the job with the fields *own*; fields that it lacks are those of *template*.
 
     Environment variables and labels of both are merged, and those of the job take precedence. A
-    job that defines its own work has none of the template.
+    job with its own work uses no `WORK` field of the template.
 
     Raises:
         Refused: Code ``invalid_body``: a field is unknown or has the wrong type.
@@ -76,7 +76,7 @@ def body_of(template: Fields, own: Fields) -> JobBody:
 
 
 def _merged(inherited: Fields, own: Fields, name: str) -> Json:
-    """Return the objects that both have under *name*, as one."""
+    """Return the objects that *inherited* and *own* have under *name*, merged."""
     theirs, ours = inherited.get(name, {}), own.get(name, {})
     if not isinstance(theirs, dict) or not isinstance(ours, dict):
         return ours
@@ -108,12 +108,12 @@ class TypedJob(NamedTuple):
 
 
 def with_template(documents: SharedDocuments, body: JobBody) -> TypedJob:
-    """Return the job *body* with the template of its job type, if it names one.
+    """Return the job *body* with the template of its job type, if it has a job type.
 
-    Fields that have their defaults are those of the template.
+    A field that has its default value in *body* gets the value of the template.
 
     Raises:
-        Refused: Code ``invalid_job``: the parameters do not match the schema; or as `body_of`.
+        Refused: Code ``invalid_job``: the parameters do not match the schema; or as for `body_of`.
     """
     found = _job_type(documents, body.type or "")
     if body.type is None or found is None:
@@ -132,7 +132,7 @@ def checked_parameters(documents: SharedDocuments, job_type: str, parameters: Js
     """Return the parameters of a trigger, with the defaults of the job's type; None for none.
 
     Raises:
-        Refused: Code ``invalid_parameters``: they do not match the schema.
+        Refused: Code ``invalid_parameters``: the parameters do not match the schema.
     """
     found = _job_type(documents, job_type)
     if found is None or parameters is None:

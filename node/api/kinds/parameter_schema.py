@@ -1,10 +1,11 @@
 """JSON Schemas of parameters, and their check.
 
-A definition comes from a client, so its schema must cost little, whatever its content. Without
-references each part of a schema is compared with each part of a value at most once, and patterns
-are of the kind that is matched in linear time: the cost is bounded by the product of both lengths.
-Measured: 1e9 bytes² take 100 ms to find out whether a value matches, but 6e6 take a second, and
-100 MB, to list the errors of nested alternatives. So errors are listed where the product is small.
+A schema comes from a client, so its check must cost little, whatever the schema contains. Without
+references, each part of a schema is compared with each part of a value at most once, and patterns
+are matched in linear time, so the product of both lengths limits the cost. As measured, a product
+of 1e9 bytes² takes 100 ms to check whether a value matches, but a product of 6e6 takes a second and
+100 MB to list the errors of nested alternatives. Errors are therefore listed only for a small
+product.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,23 +20,24 @@ from rota.core.errors import Problem
 from rota.wire.documents import Json
 
 PROBLEMS_MAX = 20
-"""Errors of one value that are reported."""
+"""The most errors of one value that are reported."""
 COST_MAX = 500_000_000
-"""Limit of the product of the lengths of schema and value, in bytes: some 50 ms."""
+"""The limit of the product of the lengths of schema and value in bytes; a check takes about 50 ms
+then."""
 LISTED_COST_MAX = 300_000
-"""The same for values whose errors are listed one by one."""
+"""The limit of the same product up to which errors are listed one by one."""
 PATTERNS_MAX = 100
-"""Patterns of a schema; the compilation of each takes some 40 us."""
+"""The most patterns of a schema; the compilation of each takes about 40 us."""
 COMPILED_MAX = 128
-"""Compiled schemas that are kept."""
+"""The most compiled schemas that are cached."""
 DEPTH_MAX = 32
-"""Levels of a schema."""
+"""The most levels of a schema."""
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor", "$schema")
 """Keywords that a schema must not have: they repeat parts of a schema, or name other schemas."""
 
 
 def problems_of_schema(schema: Mapping[str, Json], pointer: str) -> list[Problem]:
-    """Return what is wrong with a schema; *pointer* is its JSON pointer."""
+    """Return the errors of a schema; *pointer* is its JSON pointer."""
     problems = list(islice(_problems_of_keywords(schema, pointer, 0), PROBLEMS_MAX))
     patterns = _pattern_count(schema) if not problems else 0
     if patterns > PATTERNS_MAX:
@@ -55,7 +57,7 @@ def problems_of_schema(schema: Mapping[str, Json], pointer: str) -> list[Problem
 
 
 def problems_of_value(schema: Mapping[str, Json], value: Json, pointer: str) -> list[Problem]:
-    """Return why *value* does not match a schema without problems; *pointer* is that of *value*."""
+    """Return the errors of *value* by a valid *schema*; *pointer* is the pointer of *value*."""
     text = msgspec.json.encode(schema)
     cost = len(text) * len(msgspec.json.encode(value))
     if cost > COST_MAX:
@@ -81,10 +83,10 @@ def problems_of_value(schema: Mapping[str, Json], value: Json, pointer: str) -> 
 
 
 def with_defaults(schema: Mapping[str, Json], value: Json) -> Json:
-    """Return *value* with the defaults of the schema's properties for those that it lacks.
+    """Return *value* with the schema's defaults for the properties that it lacks.
 
-    Only the properties of the whole value count, not those within it. None, which stands for no
-    parameters, becomes an object if there is any default.
+    Only the members of *value* itself get defaults, not the members of nested objects. None, which
+    stands for no parameters, becomes an object if the schema has any default.
     """
     properties, given = _object(schema.get("properties")), _object(value)
     if properties is None or (given is None and value is not None):
@@ -109,7 +111,7 @@ def _validator(schema: bytes) -> jsonschema_rs.Draft202012Validator:
 
 
 def _refuse(uri: str) -> Json:
-    raise ValueError(f"{uri} is not read")
+    raise ValueError(f"the schema refers to {uri}, and other documents are not read")
 
 
 def _pattern_count(part: Json) -> int:
@@ -124,7 +126,7 @@ def _pattern_count(part: Json) -> int:
 
 def _problems_of_keywords(part: Json, pointer: str, depth: int) -> Iterator[Problem]:
     if depth > DEPTH_MAX:
-        yield Problem(pointer, f"is nested more than {DEPTH_MAX} levels deep")
+        yield Problem(pointer, f"is nested more than {DEPTH_MAX} levels deep; use fewer levels")
         return
     if isinstance(part, Mapping):
         for name, each in cast("Mapping[str, Json]", part).items():

@@ -1,4 +1,4 @@
-"""The API's description as one HTML page, without scripts and external resources.
+"""The API's description as one HTML page, without scripts or external resources.
 
 The page is generated from the OpenAPI document.
 """
@@ -82,7 +82,7 @@ class Described(NamedTuple):
 
 
 def operations_of(document: Schema) -> Iterator[Described]:
-    """Yield the operations of an OpenAPI document by tag, in their order."""
+    """Yield the operations of an OpenAPI document by tag, in the order of the document."""
     for tag in document["tags"]:
         for path, methods in document["paths"].items():
             for method, spec in methods.items():
@@ -91,7 +91,7 @@ def operations_of(document: Schema) -> Iterator[Described]:
 
 
 def default_of(schema: Schema) -> str:
-    """Return the default of a parameter or field as JSON; empty without one, or if it is null."""
+    """Return the default of a parameter or field as JSON; empty if there is none or it is null."""
     default = schema.get("default")
     return "" if default is None else msgspec.json.encode(default).decode()
 

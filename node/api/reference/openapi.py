@@ -1,7 +1,7 @@
 """The API's description in OpenAPI 3.1, generated from the declarations of the operations.
 
 Paths come from the handlers' declarations, schemas from the types of documents, and texts from the
-docstrings of both. Nothing is stated twice, so nothing can become stale.
+docstrings of both. Nothing is stated twice, so the description cannot become outdated.
 """
 
 import re
@@ -71,13 +71,15 @@ EXAMPLES: dict[type[msgspec.Struct], Json] = {
     TriggerManyBody: {"items": [{"job": "report"}, {"job": "team/load", "parameters": [1, 2]}]},
     WaitManyBody: {"executionIds": ["3f2a9c0011223344-0660c1a4f8fe40-0000"], "timeout": "30s"},
 }
-"""Examples of the bodies that are used first."""
+"""Examples of bodies, for the operations that most clients use first."""
 
 DRY_RUN_DONE = Header(
     "Rota-Dry-Run", "`true` for a dry run, which changed nothing.", {"const": "true"}
 )
 REQUEST_ID = Header(
-    "X-Request-Id", "The id of the request, from its own header or new; the node's log has it too."
+    "X-Request-Id",
+    "The id of the request: that of its own header `X-Request-Id`, or a new one. The node's log "
+    "has the same id.",
 )
 RECEIVER = Header(NODE, "The node that received the request.")
 HANDLER = Header(PRIMARY, "The primary that handled the request, if it was forwarded.")

@@ -126,6 +126,6 @@ def _described(schema: Schema) -> Schema:
 
 
 def _field_name(name: str) -> str:
-    """Return the name in documents of a field in Python, converted like by msgspec."""
+    """Return the name that a Python field has in documents, converted in the way of msgspec."""
     first, *others = name.split("_")
     return first + "".join(each.title() for each in others)

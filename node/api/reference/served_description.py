@@ -25,7 +25,7 @@ class Documents(NamedTuple):
 class Description:
     """The description of the API, made on the first request for it.
 
-    It is made in a thread: it takes 60 ms, a tenth of the time in which a node starts.
+    It is made in a thread, since this takes 60 ms, a tenth of the time that a node needs to start.
 
     Args:
         make: Makes the documents.

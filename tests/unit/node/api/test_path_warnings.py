@@ -44,7 +44,7 @@ def warnings_about(**fields: Any) -> list[str]:  # Any: fields of all types
             [
                 (
                     "there is no program './run' in the empty folder of a task without cwd; "
-                    "give it an absolute path, or the task a cwd"
+                    "give the program's absolute path, or set cwd"
                 )
             ],
         ),
