@@ -7,8 +7,8 @@ r"""Client of rota for Python, and the ``rota`` command.
     ...     print(execution.status, rota.output(execution.execution_id))
     success b'hello\n'
 
-`AsyncClient` is the same with ``await``; `make generate` writes `Client` from it. Documents are in
-`rota.wire.documents`. The errors of `rota.client.errors` can be imported from here, too.
+`AsyncClient` has the same methods for ``await``; `make generate` writes `Client` from it. Documents
+are in `rota.wire.documents`. The errors of `rota.client.errors` can be imported from here, too.
 """
 
 from importlib import import_module
@@ -56,11 +56,11 @@ _HOMES = {
     "result": "rota.client.needed_result",
 }
 _ERRORS = "rota.client.errors"
-"""The module of all other names."""
+"""The module of all names that `_HOMES` does not list."""
 
 
 def __getattr__(name: str) -> object:
-    """Load a client, an error or a function at its first use."""
+    """Load a client class, an error or a function at its first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, _ERRORS)), name)

@@ -1,4 +1,4 @@
-"""Connection and streams for callers without an event loop, which run in a thread."""
+"""Connection and streams for callers without an event loop; they run in a thread."""
 
 import asyncio
 import weakref
@@ -27,34 +27,34 @@ class BlockingConnection:
 
     Attributes:
         endpoints: The endpoints, in the order in which they are tried.
-        inner: The connection, for use in the loop alone.
+        inner: The connection; only the event loop may use it.
     """
 
     def __init__(self, urls: Sequence[str], repeats_max: int) -> None:
         self.inner = Connection(urls, repeats_max)
         self.endpoints = self.inner.endpoints
         self._thread = LoopThread(self.inner.close)
-        # A client that is garbage instead of closed leaks neither the thread nor its sockets.
+        # A client that is garbage-collected without `close` leaks neither thread nor sockets.
         self._finalizer = weakref.finalize(self, self._thread.stop)
 
     def close(self) -> None:
-        """Close the sockets: streams end, and no call is possible any more."""
+        """Close the sockets: streams end, and no call is possible after that."""
         self._finalizer()
 
     def ask(self, call: Call[T], timeout_s: float, *, repeats_max: int | None = None) -> T:
         """Return the result of *call*.
 
         Raises:
-            RequestFailed: In the matching class.
-            LoopStopped: It is closed.
+            RequestFailed: The call failed; the subclass depends on the error.
+            LoopStopped: This connection is closed.
         """
         return self._thread.run(self.inner.ask(call, timeout_s, repeats_max=repeats_max))
 
     def iterate(self, items: AsyncGenerator[Item, None]) -> Generator[Item, None, None]:
-        """Yield *items*, which are made in the loop, until they end or it is closed.
+        """Yield *items*, which the loop produces, until they end or this connection is closed.
 
         Raises:
-            LoopStopped: It was closed before the first item.
+            LoopStopped: This connection was closed before the first item.
         """
         lock = asyncio.Lock()
 

@@ -1,9 +1,9 @@
-"""Job definitions in files: YAML, of which JSON is a part, one job a document or a list of them.
+"""Job definitions in files: YAML or its subset JSON, with one job or a list of jobs per document.
 
 YAML 1.1 has surprises: ``no`` is false, ``1:30`` is 90, ``on`` as a key is true, ``010`` is 8, a
-date is an object and the last of two equal keys wins. Here, as in YAML 1.2, only ``true`` and
-``false`` are truth values and numbers look like numbers; everything else is text. Equal keys, and
-keys that are not text, are refused.
+date is an object, and of two equal keys the last one takes effect. Here, as in YAML 1.2, only
+``true`` and ``false`` are truth values, and only decimal numbers are numbers; everything else is
+text. Equal keys, and keys that are not text, are refused.
 """
 
 import os
@@ -18,11 +18,11 @@ import yaml
 from rota.core.errors import RotaError
 
 Definition = dict[str, Any]
-"""A job's document as written: Any, because the node validates it."""
+"""The document of a job as written. The values are Any, because the node validates them."""
 
 
 class InvalidFile(RotaError):
-    """A file contains no valid job definitions; the message has place and reason."""
+    """A file contains no valid job definitions; the message states the place and the reason."""
 
     code = "invalid_file"
 
@@ -31,14 +31,15 @@ def read_definitions(path: Path) -> list[Definition]:
     """Return the jobs that a file defines.
 
     Raises:
-        InvalidFile: It cannot be read or parsed.
+        InvalidFile: The file cannot be read or parsed, or defines no job.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidFile(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InvalidFile(f"{path}: is not UTF-8 text: {error.reason}") from error
+        detail = f"{path}: the file is not UTF-8 text: {error.reason}; save it as UTF-8"
+        raise InvalidFile(detail) from error
     return parse_definitions(text, str(path))
 
 
@@ -47,10 +48,10 @@ def parse_definitions(text: str, source: str) -> list[Definition]:
 
     Args:
         text: One or more YAML documents, or JSON.
-        source: Its name in errors.
+        source: The name of the text in errors.
 
     Raises:
-        InvalidFile: It cannot be parsed, or is empty.
+        InvalidFile: The text cannot be parsed, or defines no job.
 
     >>> parse_definitions("{name: hello, command: echo hello, retries: 2}", "an example")
     [{'name': 'hello', 'command': 'echo hello', 'retries': 2}]
@@ -64,15 +65,15 @@ def parse_definitions(text: str, source: str) -> list[Definition]:
                 f"{source}: {item!r} is not a job; a job has fields, such as name and command"
             )
     if not items:
-        raise InvalidFile(f"{source}: there is no job in it")
+        raise InvalidFile(f"{source}: there is no job in it; add one with name and command")
     return items
 
 
 def parse_value(text: str) -> Any:  # Any: as in `Definition`
-    """Return a single value of a definition, such as ``3`` or ``[a, b]``; other text is itself.
+    """Return the value that *text* stands for in YAML, such as ``3`` or ``[a, b]``, else *text*.
 
     Raises:
-        InvalidFile: The text begins like a list or an object, and is none.
+        InvalidFile: The text begins like a list or an object, but is not valid YAML.
 
     >>> parse_value("0 6 * * 1-5")
     '0 6 * * 1-5'
@@ -83,18 +84,19 @@ def parse_value(text: str) -> Any:  # Any: as in `Definition`
     try:
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        raise InvalidFile(f"{text!r} is not valid YAML") from error
+        detail = f"{text!r} is not valid YAML; write a list as [a, b], an object as {{a: 1}}"
+        raise InvalidFile(detail) from error
 
 
 def with_whole_paths(definition: Definition, folder: Path) -> Definition:
-    """Return a job whose relative ``cwd``, and those of its tasks, are below *folder*.
+    """Return a job in which each relative ``cwd``, its own and its tasks', begins in *folder*.
 
     A ``cwd`` in a container, and one that begins with ``~``, stays as it is. A malformed
-    definition does, too: the node explains what is wrong.
+    definition is not changed either: the node reports the error.
 
     Args:
         definition: A job.
-        folder: The folder that relative paths begin in; made absolute.
+        folder: The folder in which relative paths begin; it is made absolute.
 
     >>> with_whole_paths({"command": "make", "cwd": "site"}, Path("/srv"))
     {'command': 'make', 'cwd': '/srv/site'}
@@ -122,7 +124,7 @@ def _in_folder(fields: Definition, folder: Path) -> Definition:
 
 
 def _has_container(task: Definition, job: Definition) -> bool:
-    """Return True if *task* runs in a container, its own or that of *job*."""
+    """Return True if *task* runs in its own container or in that of *job*."""
     if task.get("container") is None and task.get("python") is None and task.get("type") is None:
         return bool(job.get("container"))
     return bool(task.get("container"))
@@ -130,7 +132,7 @@ def _has_container(task: Definition, job: Definition) -> bool:
 
 def _documents(text: str, source: str) -> list[Any]:
     if text.lstrip()[:1] in ("{", "["):
-        # YAML forbids the tabs that JSON may be indented with, and has less detailed errors.
+        # YAML forbids tabs, with which JSON may be indented, and its errors are less detailed.
         try:
             return [msgspec.json.decode(text)]
         except msgspec.DecodeError as json_error:
@@ -165,7 +167,11 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Hashable, Any]:  # Any: as its parent says
-        """Return a mapping whose keys are text, and different."""
+        """Return a mapping; all its keys must be text, and distinct.
+
+        Raises:
+            yaml.constructor.ConstructorError: A key is not text, or occurs twice.
+        """
         self.flatten_mapping(node)
         seen: set[str] = set()
         for key_node, _ in node.value:
@@ -190,7 +196,7 @@ _PLAIN_VALUES = {
     "merge": r"<<",
 }
 _PLAIN = "|".join(f"(?:{pattern})" for pattern in _PLAIN_VALUES.values())
-"""Texts that stand for something other than themselves."""
+"""A pattern of the texts that stand for other values than themselves."""
 _Loader.yaml_implicit_resolvers = {}
 for _kind, _pattern in _PLAIN_VALUES.items():
     _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing of its arguments

@@ -1,6 +1,7 @@
 """Errors of the client: one class for each possible reaction of a caller.
 
-All are `RotaError`; those with an answer of a node have it as `RequestFailed.problem`.
+All classes are subclasses of `RotaError`; an error with which a node answered has the answer in
+`RequestFailed.problem`.
 
 >>> from rota.client import Client
 >>> with Client() as rota:
@@ -22,11 +23,12 @@ class RequestFailed(RotaError):
     """A request failed.
 
     Attributes:
-        problem: The answer of the node, or of the client if no node answered (status 0).
-        code: Stable word for programs, such as ``job_not_found``.
-        method: The HTTP method of the request, such as ``POST``; empty if the error came before
-            there was a request, for example from a body that JSON cannot express.
-        path: The path of the request, percent-encoded, without the query; empty likewise.
+        problem: The error document of the node; if no node answered, one that the client made, with
+            status 0.
+        code: A stable word for programs, such as ``job_not_found``.
+        method: The HTTP method of the request, such as ``POST``; empty if the error occurred before
+            there was a request, for example with a body that JSON cannot express.
+        path: The path of the request, percent-encoded, without the query; empty if *method* is.
     """
 
     def __init__(self, problem: ProblemView) -> None:
@@ -47,7 +49,7 @@ class RequestFailed(RotaError):
 
     @property
     def detail(self) -> str:
-        """The message for people."""
+        """The description of the error, for people."""
         return self.problem.detail
 
     @property
@@ -76,7 +78,7 @@ class TooBusy(RequestFailed):
     """The node cannot accept the request now; all retries have failed.
 
     Attributes:
-        retry_after_s: Seconds after which the node expects to accept it, or None.
+        retry_after_s: The number of seconds after which a retry may succeed; None if unknown.
     """
 
     def __init__(self, problem: ProblemView, *, retry_after_s: float | None = None) -> None:
@@ -85,16 +87,16 @@ class TooBusy(RequestFailed):
 
 
 class NodeFailed(RequestFailed):
-    """The node failed, or its answer is invalid for this client."""
+    """The node failed, or this client cannot decode its answer."""
 
 
 class Unreachable(RequestFailed):
     """No node answered, or the outcome is unknown; the message names all nodes that were tried.
 
     Attributes:
-        may_have_arrived: False if the request certainly reached no node.
-        idempotency_key: The key of the request, if any: with it, the same request may be sent
-            again and takes effect once.
+        may_have_arrived: Whether a node may have received the request.
+        idempotency_key: The key of the request; empty for none. With the key, the same request may
+            be sent again and takes effect once.
     """
 
     def __init__(self, detail: str, *, may_have_arrived: bool, idempotency_key: str = "") -> None:
@@ -112,9 +114,9 @@ class Unreachable(RequestFailed):
 
 
 class OutputBroken(RotaError):
-    """The connection was lost while output was followed, and the rest cannot be continued.
+    """The connection was lost while output was followed, and the output cannot be continued.
 
-    The output so far is correct. Its beginning is no longer stored, so a continuation would
+    The output so far is correct. The node no longer stores its beginning, so a continuation would
     repeat or omit a part; read the stored output with `output`.
     """
 
@@ -125,7 +127,7 @@ class WaitTimedOut(RotaError):
     """Executions had not ended when the wait timed out; they continue.
 
     Attributes:
-        executions: All executions of the wait, as of its end.
+        executions: All executions of the wait, in their state at its end.
     """
 
     code = "wait_timed_out"

@@ -1,4 +1,4 @@
-"""Event loop in a thread of its own, for callers without one or with a busy one."""
+"""An event loop in a thread of its own, for callers without an event loop or with a busy one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -9,22 +9,22 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 STOP_S = 5.0
-"""Seconds that a stop waits for the thread, which only closes idle connections."""
+"""How many seconds a stop waits for the thread, which only closes idle connections."""
 
 
 class LoopStopped(RuntimeError):
-    """The loop was stopped before the coroutine had ended, or even begun."""
+    """The loop was stopped before the coroutine ended, or before it began."""
 
     def __init__(self) -> None:
-        super().__init__("the client is closed")
+        super().__init__("the client is closed; create another one for further calls")
 
 
 class LoopThread:
-    """Event loop in a thread of its own, for callers in other threads; its owner stops it.
+    """An event loop in a thread of its own, for callers in other threads; its owner stops it.
 
     Args:
-        at_end: Function whose result the loop awaits when it stops, before it cancels the other
-            tasks.
+        at_end: A function whose result the loop awaits when it stops, before it cancels the other
+            asyncio tasks.
     """
 
     def __init__(self, at_end: Callable[[], Awaitable[None]]) -> None:
@@ -33,7 +33,7 @@ class LoopThread:
         self._is_stopped = False
         self._loop: asyncio.AbstractEventLoop
         self._stopping: asyncio.Event
-        # A daemon: a program that does not stop it can end all the same.
+        # A daemon thread: a program that does not stop the loop can end nevertheless.
         self._thread = Thread(target=self._turn, name="rota-client", daemon=True)
         self._thread.start()
         self._has_started.wait()
@@ -42,7 +42,7 @@ class LoopThread:
         """Return the result of *coroutine*; an interrupt cancels it.
 
         Raises:
-            LoopStopped: See there.
+            LoopStopped: The loop was stopped before *coroutine* ended.
         """
         if self._is_stopped:
             coroutine.close()

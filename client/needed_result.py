@@ -1,4 +1,4 @@
-"""Results of other tasks as arguments of Python tasks."""
+"""Results of other tasks as arguments of Python functions."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from typing import Any
 class NeededResult:
     """The default of a parameter whose value is the result of a task.
 
-    A worker looks for its attribute, not for its class: the worker need not import rota.
+    A worker checks for the attribute, not for the class, so that it need not import rota.
     """
 
     __slots__ = ("__rota_result__",)
@@ -19,13 +19,14 @@ class NeededResult:
 
 
 def result(task: str) -> Any:  # Any: the default of a parameter of any type.
-    """Return a default that a Python task replaces by the result of another task.
+    """Return the default of a parameter that stands for the result of another task.
 
         >>> from rota.client import result
         >>> def load(rows: list = result("extract")):
         ...     return len(rows)
 
-    *load* gets the return value of the task ``extract``, or None if that has none. The task of
-    *load* must need ``extract``. A caller that passes ``rows`` replaces the result, as in tests.
+    *load* gets the return value of the task ``extract``, or None if ``extract`` returned none. The
+    task that calls *load* must need ``extract``. A caller that passes ``rows``, such as a test,
+    replaces the result.
     """
     return NeededResult(task)

@@ -11,22 +11,22 @@ Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)
 
 PAGE = 200
-"""Items that an iterator requests at once."""
+"""The number of items that an iterator requests at a time."""
 POLL_S = 10.0
-"""Seconds that one request of a wait stays open, and after which a hanging node is detected."""
+"""How many seconds one request of a wait stays open, so that a hanging node is detected."""
 
 
 class Page(Protocol[Item_co]):
-    """A page with the cursor of the next one."""
+    """A page of a list, with the cursor of the next page."""
 
     @property
     def items(self) -> Sequence[Item_co]:
-        """What is on it."""
+        """The items on the page."""
         ...
 
     @property
     def next_cursor(self) -> str | None:
-        """Cursor of the next page; None for the last one."""
+        """The cursor of the next page; None for the last page."""
         ...
 
 
@@ -34,10 +34,10 @@ class Pages:
     """The position in a list that is requested page by page.
 
     Args:
-        limit: Maximum number of items; None for all.
+        limit: The most items; None for all.
 
     Attributes:
-        cursor: Cursor of the next page; None for the first page.
+        cursor: The cursor of the next page; None for the first page.
         are_over: Whether no further page is needed.
     """
 
@@ -48,7 +48,7 @@ class Pages:
 
     @property
     def size(self) -> int:
-        """Number of items to request in the next page."""
+        """The number of items to request for the next page."""
         return PAGE if self._left is None else min(self._left, PAGE)
 
     def items_of(self, page: Page[Item]) -> Sequence[Item]:
@@ -63,11 +63,11 @@ class Pages:
 
 
 class Patience:
-    """Time limits of a wait and of each of its requests.
+    """The time limits of a wait and of each of its requests.
 
     Args:
-        timeout_s: Limit in seconds; None for no limit.
-        now: Clock, in seconds.
+        timeout_s: The limit of the wait in seconds; None for no limit.
+        now: A monotonic clock, in seconds.
     """
 
     def __init__(self, timeout_s: float | None, *, now: Callable[[], float] = perf_counter) -> None:
@@ -77,7 +77,7 @@ class Patience:
 
     @property
     def poll_s(self) -> float:
-        """Seconds that the next request may stay open."""
+        """How many seconds the next request may stay open."""
         if self._deadline is None:
             return POLL_S
         return min(max(self._deadline - self._now(), 0.0), POLL_S)
@@ -88,10 +88,10 @@ class Patience:
         return self._deadline is not None and self._now() >= self._deadline
 
     def check(self, unfinished: Sequence[ExecutionView]) -> None:
-        """Continue to wait for *unfinished*.
+        """Check that the wait for *unfinished* may continue.
 
         Raises:
-            WaitTimedOut: The limit has passed.
+            WaitTimedOut: The time limit has passed.
         """
         if self.is_over:
             raise WaitTimedOut(unfinished, self._timeout_s or 0.0)

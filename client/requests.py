@@ -61,13 +61,13 @@ Item = TypeVar("Item")
 MAIN_TASK = "main"
 """The only task of a job that has a command and no tasks."""
 BATCH_BYTES_MAX = 2 << 20
-"""Half of a node's default limit of one request."""
+"""The most bytes of one batch: half of a node's default limit of one request."""
 
 When = datetime | str
 """An instant: an aware datetime or RFC 3339 text."""
 Body = Mapping[str, object]
 Labels = Mapping[str, str | None]
-"""Required labels; None for any value."""
+"""Required labels; the value None stands for any value."""
 
 
 # -- jobs ------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def create_job(
 def create_many(
     jobs: Iterable[JobBody | Body], *, key: str | None, dry_run: bool
 ) -> Iterator[Call[CreatedManyView]]:
-    """Yield the calls that create *jobs*, as few as possible.
+    """Yield the calls that create *jobs*, with as many jobs in each call as its limits allow.
 
     Raises:
         Invalid: A job contains something that JSON cannot express.
@@ -106,7 +106,7 @@ def create_many(
             _as(CreatedManyView),
             query=_dry(dry_run),
             body=b'{"items":[%s]}' % b",".join(part),
-            # The node adds the index within the request, which starts at 0 in each.
+            # The node adds the index within the request, which starts at 0 in each request.
             key=f"{key}/{start}" if start else key,
             is_write=not dry_run,
         )
@@ -116,7 +116,7 @@ def create_many(
 def put_job(
     job: JobBody | Body, *, if_version: int | None, key: str | None, dry_run: bool
 ) -> Call[JobView]:
-    """Return the call that creates *job* or replaces the one of its name."""
+    """Return the call that creates *job*, or replaces the job with its name."""
     content = as_json(job)
     fields: Body = msgspec.json.decode(content)
     namespace, name = fields.get("namespace") or "default", fields.get("name") or ""
@@ -274,7 +274,7 @@ def unfired(
     limit: int,
     cursor: str | None,
 ) -> Call[LedgerPage]:
-    """Return the call that reads a page of the fire times of all jobs that began no execution."""
+    """Return the call that reads a page of all fire times that started no execution."""
     query: Query = {
         "namespace": namespace,
         "outcome": outcome,
@@ -492,12 +492,14 @@ def output(execution_id: str, task: str, attempt: int | None, *, follow: bool) -
 
 @dataclass(frozen=True, kw_only=True)
 class EventFilter:
-    """Filter of events; None or empty matches all.
+    """A filter of events; a field that is None or empty matches all events.
 
     Attributes:
-        job: Its id or ``namespace/name``.
-        types: Whole types, or first words such as ``execution``.
-        status: State of executions and tasks.
+        namespace: The namespace of the jobs.
+        job: The id of the job, or its ``namespace/name``.
+        execution_id: The id of the execution.
+        types: The types of events, or their first words, such as ``execution``.
+        status: The state that executions and tasks enter.
     """
 
     namespace: str | None = None
@@ -508,7 +510,7 @@ class EventFilter:
 
 
 def events(wanted: EventFilter, after: str) -> Call[None]:
-    """Return the call that opens the stream of events, after the one with the id *after*."""
+    """Return the call that opens the stream of events after the event with the id *after*."""
     query: Query = {
         "namespace": wanted.namespace,
         "jobId": wanted.job,
@@ -538,13 +540,13 @@ def undrain_node(node_id: str, *, dry_run: bool) -> Call[NodeView]:
 
 
 def forget_node(node_id: str, *, dry_run: bool) -> Call[None]:
-    """Return the call that forgets a node; a repetition would not find it."""
+    """Return the call that removes a node; a repetition would not find the node."""
     path = _node_path(node_id)
     return _change("DELETE", path, _nothing, dry_run=dry_run, is_repeatable=False)
 
 
 def repair_shard(shard: int, *, dry_run: bool) -> Call[RepairView]:
-    """Return the call that repairs a shard; a repetition would find nothing wrong."""
+    """Return the call that repairs a shard; a repetition would be refused as needless."""
     path = f"/api/v1/shards/{shard}:repair"
     return _change("POST", path, _as(RepairView), dry_run=dry_run, is_repeatable=False)
 
@@ -552,7 +554,7 @@ def repair_shard(shard: int, *, dry_run: bool) -> Call[RepairView]:
 def recover_coordination(
     *, without: Iterable[str], accept_loss: bool, dry_run: bool
 ) -> Call[RecoveryView]:
-    """Return the call that recovers a cluster; a repetition would find nothing lost."""
+    """Return the call that recovers a cluster; a repetition would be refused as needless."""
     return Call(
         "POST",
         "/api/v1/cluster/recovery",
@@ -566,7 +568,7 @@ def recover_coordination(
 def recover_shard(
     shard: int, source: str, *, without: Iterable[str], accept_loss: bool, dry_run: bool
 ) -> Call[ShardLossView]:
-    """Return the call that opens a shard from one copy; a repetition would find a counted copy."""
+    """Return the call that opens a shard from one copy; a repetition would be refused."""
     return Call(
         "POST",
         f"/api/v1/shards/{shard}:recover",
@@ -583,7 +585,7 @@ def recover_shard(
 
 
 def version() -> Call[VersionView]:
-    """Return the call that reads the versions of a node."""
+    """Return the call that reads the version of a node."""
     return Call("GET", "/version", _as(VersionView))
 
 
@@ -600,7 +602,7 @@ _NODES = "/api/v1/nodes"
 
 
 def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Yield *items* in parts that fit into one request."""
+    """Yield *items* in parts of at most `ITEMS_MAX`, which fit into one request."""
     for start in range(0, len(items), ITEMS_MAX):
         yield items[start : start + ITEMS_MAX]
 
@@ -662,7 +664,7 @@ def _job_path(named: str) -> str:
 
 
 def _slot(named: str, namespace: str | None) -> Slot | None:
-    """Return the hash slot of the job *named*; None if that is not a valid name."""
+    """Return the hash slot of the job *named*; None if *named* is not a valid name."""
     if is_job_id(named):
         return slot_of_id(JobId(named))
     within, _, name = named.rpartition("/")
@@ -683,7 +685,7 @@ def _node_path(node_id: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return *text* as a part of a path; invalid characters become ?, which no name contains."""
+    """Return *text* as a part of a path; undecodable characters become ?, as no name has one."""
     return quote(text, safe="", errors="replace")
 
 
@@ -710,7 +712,7 @@ def _mint_key() -> str:
 def _instant(when: When | None) -> str | None:
     if isinstance(when, datetime):
         if when.tzinfo is None:
-            raise ValueError(f"{when} has no time zone; make it aware, as datetime.now(UTC) is")
+            raise ValueError(f"{when} has no time zone; pass an aware datetime, with a tzinfo")
         return when.isoformat()
     return when
 

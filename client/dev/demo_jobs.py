@@ -39,7 +39,7 @@ def save_demo_jobs(url: str) -> None:
     """Create the demonstration jobs, or replace those of an earlier start.
 
     Args:
-        url: The API of a node that accepts requests; several with commas.
+        url: The URL of a node that accepts requests; several URLs separated by commas.
 
     Raises:
         RotaError: The node refuses a job, or does not answer.

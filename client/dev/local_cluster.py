@@ -1,7 +1,7 @@
-"""Several nodes and an etcd as child processes on loopback: for `rota dev --nodes`.
+"""Several nodes and an etcd as child processes on loopback, for `rota dev --nodes`.
 
-A killed node is restarted after some time, as by a service manager, because users of a test cluster
-kill nodes. A node that ended by itself is not restarted.
+A node that is killed, as users of a test cluster do, is restarted after some time, as a service
+manager would do. A node that ended by itself is not restarted.
 """
 
 import shutil
@@ -19,26 +19,27 @@ from rota.client.dev.ports import free_port
 
 RESTART_S = 5.0
 SESSION_TTL = "15s"
-"""Time to live of sessions under `rota dev`: three times that of `rotad`. One busy machine delays
-the renewals of all nodes and etcd, and the end of a process is noticed without it."""
+"""The time to live of sessions under `rota dev`: three times that of `rotad`. One busy machine
+delays the renewals of all nodes and etcd, and the end of a process is detected independently."""
 COPIES_MAX = 3
 
 
 class LocalCluster:
-    """A cluster that runs while the body of its ``with`` does.
+    """A cluster that runs during the body of its ``with`` statement.
 
     Args:
-        folder: Directory of all data.
-        size: Number of nodes, at least 2.
-        session_ttl: Time to live of sessions, if this start founds the cluster; None for the
-            default of `rotad`. A folder keeps what it was founded with.
-        port: API port of the first node; that of the next is 2 higher, and each peer port is 1
-            higher than its API port. 0 for free ports.
-        slots: Slots of each node; None for the default.
-        log_level: Log level of each node.
+        folder: The directory of all data.
+        size: The number of nodes, at least 2.
+        session_ttl: The time to live of sessions, if this start founds the cluster; None for the
+            default of `rotad`. Later starts with the same folder use the value of the first.
+        port: The API port of the first node; that of each next node is 2 higher, and the peer port
+            of a node is 1 higher than its API port. 0 for free ports.
+        slots: The number of slots of each node; None for the default.
+        log_level: The log level of each node.
 
     Raises:
-        EtcdNotInstalled, NodeNotInstalled: See there.
+        EtcdNotInstalled: etcd is not installed on this machine.
+        NodeNotInstalled: Packages of a node are not installed.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class LocalCluster:
         """Start etcd and the nodes, and wait until all nodes accept requests.
 
         Raises:
-            EtcdNotStarted, NodeNotStarted: One does not start; the others have been stopped.
+            EtcdNotStarted, NodeNotStarted: etcd or a node does not start; the others were stopped.
         """
         with ExitStack() as undo:
             undo.callback(self.stop)
@@ -106,7 +107,7 @@ class LocalCluster:
 
     @property
     def urls(self) -> str:
-        """URLs of the nodes, in the form of ``ROTA_URL``."""
+        """The URLs of the nodes, in the form of ``ROTA_URL``."""
         return ",".join(node.url for node in self.nodes.values())
 
     def stop(self) -> None:
@@ -121,7 +122,7 @@ class LocalCluster:
                 rest.callback(node.stop)
 
     def tend(self, say: Callable[[str], None]) -> None:
-        """Restart nodes that were killed some time ago, and report ended ones; call it often."""
+        """Restart nodes that were killed `RESTART_S` ago, report ended ones; call this often."""
         for name, node in self.nodes.items():
             status = None if node.process is None else node.process.poll()
             if status is None:
@@ -136,7 +137,7 @@ class LocalCluster:
                 say(f"{name} was killed; it is started again in {RESTART_S:g} s")
             elif name not in self._told:
                 self._told.add(name)
-                say(f"{name} ended with status {status}; {node.log_path} says why")
+                say(f"{name} ended with status {status}; {node.log_path} has the reason")
         if self.etcd.process is not None and self.etcd.process.poll() is not None:
             if "etcd" not in self._told:
                 say(f"etcd ended; {self.etcd.log_path} has the reason. Open shards continue")
@@ -146,7 +147,7 @@ class LocalCluster:
 def _founded_with(folder: Path, session_ttl: str | None) -> str | None:
     """Return the session's time to live of a folder's cluster; write it if the folder is new.
 
-    Nodes do not start with another one than that of their cluster.
+    A node does not start with a time to live that differs from that of its cluster.
     """
     path = folder / "session_ttl"
     if path.exists():
@@ -171,7 +172,7 @@ def folder_for_a_while() -> Generator[Path]:
 
 @contextmanager
 def _naming(name: str, node: LocalNode) -> Generator[None]:
-    """Name the node that does not start, and its log."""
+    """Add the name and the log of a node that does not start to the error."""
     try:
         yield
     except NodeNotStarted as error:

@@ -1,9 +1,10 @@
 """An etcd of one member as a child process on loopback, for temporary clusters.
 
-A web page may send JSON as text to any port of its reader's machine, and etcd's gateway answers it.
-So etcd authenticates, and listens on an address of 127.0.0.0/8 that is drawn at each start and that
-no page can guess. Authentication alone is not enough: an etcd before 3.4.42 and 3.5.28 lets
-any client raise alarms, and while one is raised it lets any client disable authentication.
+A web page may send JSON as text to any port of its reader's machine, and etcd's gateway answers
+such requests. Therefore etcd requires authentication, and listens on a random address of
+127.0.0.0/8 that is chosen at each start and that no page can guess. Authentication alone is not
+enough: before 3.4.42 and 3.5.28, etcd lets any client raise alarms, and while an alarm is raised,
+it lets any client disable authentication.
 """
 
 import json
@@ -28,7 +29,7 @@ STOP_S = 10.0
 LOOK_S = 0.05
 ANSWER_S = 10.0
 USER = "root"
-"""User of the nodes: etcd enables authentication only with a user of this name."""
+"""The user name of the nodes; etcd enables authentication only if a user has this name."""
 
 
 class EtcdNotInstalled(RotaError):
@@ -41,8 +42,8 @@ class EtcdNotInstalled(RotaError):
             f"ETCD names {named!r}, which is not a program" if named else "it is not on the PATH"
         )
         super().__init__(
-            f"several nodes need etcd, and {where}: apt-get install etcd-server, or get it from "
-            "https://github.com/etcd-io/etcd/releases and set ETCD=/path/to/etcd"
+            f"several nodes need etcd, and {where}; run apt-get install etcd-server, or get etcd "
+            "from https://github.com/etcd-io/etcd/releases and set ETCD=/path/to/etcd"
         )
 
 
@@ -53,10 +54,10 @@ class EtcdNotStarted(RotaError):
 
 
 def find_etcd() -> str:
-    """Return the program: the one that ``$ETCD`` names, else the one on the PATH.
+    """Return the path of etcd: the program that ``$ETCD`` names, else the one on the PATH.
 
     Raises:
-        EtcdNotInstalled: There is none.
+        EtcdNotInstalled: There is no such program.
     """
     named = os.environ.get("ETCD", "")
     program = shutil.which(named or "etcd")
@@ -69,10 +70,10 @@ class LocalEtcd:
     """An etcd of one member that runs from `start` to `stop`.
 
     Args:
-        folder: Directory of its data and its log, which remain when it stops.
+        folder: The directory of its data and its log, which remain when it stops.
 
     Raises:
-        EtcdNotInstalled: See there.
+        EtcdNotInstalled: etcd is not installed on this machine.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,14 +87,14 @@ class LocalEtcd:
 
     @property
     def url(self) -> str:
-        """URL for clients."""
+        """The URL for clients of etcd."""
         return f"http://{self._host}:{self._port}"
 
     def start(self) -> None:
-        """Start it, wait until it listens, and enable authentication.
+        """Start etcd, wait until it listens, and enable authentication.
 
         Raises:
-            EtcdNotStarted: It does not start.
+            EtcdNotStarted: etcd does not start, or does not accept the password.
         """
         self._launch()
         try:
@@ -101,8 +102,8 @@ class LocalEtcd:
         except (OSError, HTTPException) as error:
             self.stop()
             raise EtcdNotStarted(
-                f"etcd does not authenticate with {self.password_file}: {error}; {self.log_path} "
-                "has the details. Delete its folder for a fresh start"
+                f"etcd does not accept the password in {self.password_file}: {error}; "
+                f"{self.log_path} has the details. To start afresh, delete its folder"
             ) from error
 
     def _launch(self) -> None:
@@ -122,10 +123,10 @@ class LocalEtcd:
             if _is_listening(self._host, self._port):
                 return
             sleep(LOOK_S)
-        raise EtcdNotStarted(f"etcd did not start; {self.log_path} says why")
+        raise EtcdNotStarted(f"etcd did not start; {self.log_path} has the reason")
 
     def _close(self) -> None:
-        """Enable authentication with the password, unless the folder has it enabled already."""
+        """Enable authentication with the password, unless an earlier start has enabled it."""
         login = {"name": USER, "password": self._password()}
         if not self._ask("authenticate", login, may_fail_with=b"authentication is not enabled"):
             for path, body in (
@@ -159,7 +160,7 @@ class LocalEtcd:
             raise OSError(f"{path}: {text.decode(errors='replace').strip()}") from error
 
     def stop(self) -> None:
-        """Stop it if it runs."""
+        """Stop etcd if it runs."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.terminate()
@@ -171,7 +172,7 @@ class LocalEtcd:
 
 
 def _draw_host() -> str:
-    """Return a random address of the loopback, with 24 random bits."""
+    """Return a loopback address with 24 random bits."""
     return str(IPv4Address((127 << 24) + 2 + secrets.randbelow((1 << 24) - 4)))
 
 

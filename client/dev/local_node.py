@@ -1,6 +1,6 @@
-"""A node as a child process on loopback: for `rota dev`, demonstrations and tests.
+"""A node as a child process on loopback, for `rota dev`, demonstrations and tests.
 
-The node's own code is never imported here; it need not be installed.
+This module never imports the node's own code, whose packages may be missing.
 """
 
 import os
@@ -18,16 +18,16 @@ from rota.client.dev.ports import free_port, is_free
 from rota.core.errors import RotaError
 
 START_S = 30.0
-"""Limit of a start in seconds; the recovery of a large journal takes seconds."""
+"""The limit of a start in seconds; the recovery of a large journal takes seconds."""
 STOP_S = 30.0
-"""Limit of a stop in seconds; longer than a node waits for attempts and connections by default."""
+"""The limit of a stop in seconds; by default, a node waits less for attempts and connections."""
 LOOK_S = 0.05
 PORT_TRIES = 5
-"""Tries with a free port, which another program may take before the node listens on it."""
+"""How often a free port is tried, as another program may take it before the node listens there."""
 NEEDS = ("jsonschema_rs", "prometheus_client", "rocksdict", "uvloop")
 """Modules that only a node needs."""
 PORT_TAKEN = 69
-"""Exit status of a node whose address is in use."""
+"""The exit status of a node whose address is in use."""
 STATUS_WORDS = {
     64: "its settings are wrong",
     PORT_TAKEN: "its address is in use; choose another port",
@@ -44,7 +44,8 @@ class NodeNotInstalled(RotaError):
 
     def __init__(self, missing: list[str]) -> None:
         super().__init__(
-            f"a node needs {', '.join(missing)}, not installed here: pip install 'rota[node]'"
+            f"a node needs packages that are not installed: {', '.join(missing)}; run "
+            "pip install 'rota[node]'"
         )
 
 
@@ -52,7 +53,7 @@ class NodeNotStarted(RotaError):
     """The node ended, or did not answer, during its start.
 
     Attributes:
-        exit_status: Exit status of its process; None if it had to be killed.
+        exit_status: The exit status of its process; None if it did not accept requests in time.
     """
 
     code = "node_not_started"
@@ -70,16 +71,16 @@ class LocalNode:
     """A node that runs from `start` to `stop`; also a context manager.
 
     Args:
-        data_dir: Data directory; created if missing, not deleted.
-        port: Port of the API on 127.0.0.1; 0 for any free port.
-        slots: Attempts that may run at the same time; None for the node's own default.
-        log_level: Level of its log on standard error.
-        log_path: File for the log instead; the node is then detached from the terminal, so that
-            Ctrl-C reaches only its owner, which stops it in order.
+        data_dir: The data directory; it is created if it is missing, and not deleted.
+        port: The port of the API on 127.0.0.1; 0 for any free port.
+        slots: The number of slots; None for the node's own default.
+        log_level: The level of its log on standard error.
+        log_path: A file for the log, in place of standard error. The node is then detached from the
+            terminal, so that Ctrl-C reaches only this process, which stops the node in order.
         flags: Further flags of `rotad`.
 
     Raises:
-        NodeNotInstalled: See there.
+        NodeNotInstalled: Packages of a node are not installed.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class LocalNode:
 
     @property
     def url(self) -> str:
-        """URL of its API, after the start."""
+        """The URL of its API, after the start."""
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
@@ -129,10 +130,10 @@ class LocalNode:
         self.stop()
 
     def start(self) -> None:
-        """Start it and wait until it accepts requests.
+        """Start the node and wait until it accepts requests.
 
         Raises:
-            NodeNotStarted: It does not start; its process has been ended.
+            NodeNotStarted: The node does not start; its process has been ended.
         """
         for _ in range(PORT_TRIES):
             if self._may_choose_port:
@@ -145,7 +146,11 @@ class LocalNode:
         raise NodeNotStarted(PORT_TAKEN)
 
     def stop(self) -> int:
-        """Stop it if it runs, and return its exit status; negative for a signal that ended it."""
+        """Stop the node if it runs.
+
+        Returns:
+            The exit status of its process, or the negative number of the signal that ended it.
+        """
         process = self.process
         assert process is not None, "stop comes after start"
         if process.poll() is None:
@@ -153,19 +158,19 @@ class LocalNode:
         try:
             return process.wait(STOP_S)
         except BaseException:
-            # It hangs, or the caller was interrupted: its process must not remain.
+            # The node hangs, or the caller was interrupted: the process must not remain.
             process.kill()
             process.wait()
             raise
 
     def launch(self) -> None:
-        """Start it on its port, without waiting.
+        """Start the node on its port, without waiting until it accepts requests.
 
         Raises:
-            NodeNotStarted: Another program listens there.
+            NodeNotStarted: Another program listens on the port.
         """
         if not is_free(self.port):
-            # Another program there would be mistaken for this node until this one has ended.
+            # Until this node ends, another program on the port would be mistaken for the node.
             raise NodeNotStarted(PORT_TAKEN)
         # -P: modules in the current directory must not be imported by the node.
         argv = [sys.executable, "-P", "-m", "rota.node", "--listen", f"127.0.0.1:{self.port}"]
@@ -183,13 +188,13 @@ class LocalNode:
             raise
 
     def wait_ready(self) -> None:
-        """Wait until it accepts requests.
+        """Wait until the node accepts requests.
 
         Raises:
-            NodeNotStarted: It ended, or does not accept requests within 30 s.
+            NodeNotStarted: The node ended, or did not accept requests within `START_S`.
         """
         process = self.process
-        assert process is not None, "it has been launched"
+        assert process is not None, "the node has been launched"
         with Client(self.url, timeout_s=1.0, repeats_max=0) as client:
             for _ in range(round(START_S / LOOK_S)):
                 if client.ready():

@@ -1,4 +1,4 @@
-"""Distinct ports of the loopback for programs that this process starts."""
+"""Distinct loopback ports for programs that this process starts."""
 
 import os
 import socket
@@ -6,12 +6,12 @@ from collections import deque
 from secrets import randbelow
 
 LOWEST, BEYOND = 20_000, 32_000
-"""Below the kernel's range for ephemeral ports (Linux: from 32768): otherwise any connection
-could take a port while its program is not running, as between stop and start."""
+"""The range of ports. It is below the kernel's ephemeral ports (Linux: from 32768); otherwise, any
+connection could take a port while its program is not running, as between stop and start."""
 KEPT_MAX = 64
 
 _kept: deque[int] = deque()
-"""Descriptors of the sockets that keep ports."""
+"""The descriptors of the sockets that reserve ports."""
 
 
 def free_port() -> int:
@@ -32,8 +32,8 @@ def free_port() -> int:
 def kept(port: int) -> socket.socket | None:
     """Return a socket that reserves a port while it is open, or None if the port is in use.
 
-    Bound without listening, it prevents other reservations and lets a server listen, because both
-    set the option to share the address.
+    The socket is bound but does not listen. It prevents other reservations, but lets a server
+    listen on the port, because both set the option to share the address.
     """
     keeper = socket.socket()
     try:
@@ -48,7 +48,7 @@ def kept(port: int) -> socket.socket | None:
 def is_free(port: int) -> bool:
     """Return True if no program listens on a port."""
     with socket.socket() as listener:
-        # As servers do: ended connections do not count, nor does the reservation.
+        # With this option, as for servers, neither ended connections nor the reservation count.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("127.0.0.1", port))

@@ -1,8 +1,8 @@
 """A load of evenly spread fire times, and their outcomes.
 
-The load consists of schedules: it does not depend on a client's speed, and lateness counts from the
-fire time, independent of earlier fires. A stall of a second thus counts for every fire that was due
-in it.
+The load consists of schedules, so it does not depend on a client's speed. Lateness counts from the
+fire time, independent of earlier fires. A stall of one second thus counts for every fire that was
+due during the stall.
 """
 
 import asyncio
@@ -28,19 +28,25 @@ from rota.core.timing.instants import (
 from rota.wire.documents import Json
 
 PERIOD = Duration(5 * SECOND)
-"""Period of each job: shorter ones mean few jobs, longer ones a long measurement."""
+"""The period of each job: a shorter period means fewer jobs, a longer one a longer measurement."""
 SETTLE = Duration(2 * SECOND)
-"""Minimum time from the creation of the last job to the first counted fire time."""
+"""The minimum time from the creation of the last job to the first counted fire time."""
 PATIENCE_S = 10.0
-"""Time after the last fire time in which starts still count."""
+"""The number of seconds after the last fire time in which starts still count."""
 DELETES_AT_ONCE = 16
 SHORTEST: Mapping[str, Json] = {"command": ["true"]}
-"""Body of a job with the shortest process; production nodes have no type without a process."""
+"""The body of a job with the shortest process; production nodes have no task type without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Fire times from *since* on and before *until*, a whole number of periods of all jobs."""
+    """The fire times from *since* on and before *until*: a whole number of periods of all jobs.
+
+    Attributes:
+        since: The beginning of the window.
+        until: The end of the window, which is not part of it.
+        expected_count: The number of fire times.
+    """
 
     since: Instant
     until: Instant
@@ -51,10 +57,10 @@ class Start(NamedTuple):
     """The first start of an execution; there may be a million of these in memory.
 
     Attributes:
-        job: Name of the job.
-        fire_at: Fire time.
-        lateness_ms: Lateness of the start.
-        slot: Hash slot of the job.
+        job: The name of the job.
+        fire_at: The fire time.
+        lateness_ms: The lateness of the start, in milliseconds.
+        slot: The hash slot of the job.
     """
 
     job: str
@@ -65,14 +71,14 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Fires:
-    """Outcome of the fire times of a window.
+    """The outcome of the fire times of a window.
 
     Attributes:
-        expected_count: Number of fire times.
-        missed: Job and fire time of those without a started execution.
-        doubled_count: Number of executions beside the first of their fire time.
+        expected_count: The number of fire times.
+        missed: Job and fire time of each fire time without a started execution.
+        doubled_count: The number of executions beside the first of their fire time.
         starts: All starts, latest fire time first.
-        lateness_ms: Their latenesses, ascending.
+        lateness_ms: The latenesses of the starts in milliseconds, ascending.
     """
 
     expected_count: int
@@ -82,7 +88,13 @@ class Fires:
     lateness_ms: Sequence[float]
 
     def lateness_ms_at(self, share: float) -> float:
-        """Return a percentile of all expected starts; missed ones count as the latest."""
+        """Return a percentile of the lateness of all expected starts, in milliseconds.
+
+        Missed starts count as infinitely late.
+
+        Args:
+            share: The percentile as a fraction; 0.99 for the 99th.
+        """
         count = len(self.lateness_ms)
         wanted = share * max(self.expected_count, count)
         return percentile(self.lateness_ms, wanted / count) if 0 < wanted <= count else float("inf")
@@ -92,11 +104,11 @@ class FireLoad:
     """Jobs that together fire *rate* times a second, in a namespace of their own.
 
     Args:
-        client: Client of the cluster.
-        namespace: Namespace without other jobs.
-        rate: Fires a second; the nearest possible value is `rate`.
-        period: Period of each job.
-        body: Fields of a job besides name, namespace and schedule.
+        client: A client of the cluster.
+        namespace: A namespace without other jobs.
+        rate: The wanted number of fires per second; `rate` is the nearest possible value.
+        period: The period of each job.
+        body: The fields of each job besides name, namespace and schedule.
     """
 
     def __init__(
@@ -116,7 +128,7 @@ class FireLoad:
 
     @property
     def rate(self) -> float:
-        """Fires a second."""
+        """The number of fires per second."""
         return self.job_count * SECOND / self._period
 
     @property
@@ -127,7 +139,7 @@ class FireLoad:
         """Create the jobs.
 
         Raises:
-            RequestFailed: One of them could not be created.
+            RequestFailed: One of the jobs could not be created.
         """
         every = format_duration(self._period)
         made = await self._client.create_many(
@@ -144,8 +156,8 @@ class FireLoad:
                 raise failure_of(Response(item.status, msgspec.json.encode(item.error)))
 
     async def delete(self) -> None:
-        """Delete the existing jobs; their history stays until it expires."""
-        # Repeated, because a request that creates jobs may have been in flight at an interrupt.
+        """Delete the jobs of the load; their history stays until it expires."""
+        # Repeated, because a request that creates jobs may still run after an interrupt.
         while names := [job.name async for job in self._client.jobs(namespace=self.namespace)]:
             left = iter(names)
             async with asyncio.TaskGroup() as group:
@@ -167,7 +179,7 @@ class FireLoad:
         )
 
     async def fires(self, window: Window) -> Fires:
-        """Return the outcome of a past window, after its starts or their time limit."""
+        """Return the outcome of a past window; wait `PATIENCE_S` if a start is missing."""
         found = await self._fires(window)
         if found.missed:
             await asyncio.sleep(PATIENCE_S)

@@ -1,7 +1,7 @@
 """Test of a target for lateness on a cluster, and search for the highest rate that meets it.
 
-A target is: of all fires at a rate, over a time, 99 % start within a given lateness, none is missed
-and none starts twice.
+A target demands that of all fires at a given rate, for a given time, 99 % start within a given
+lateness, none is missed and none starts twice.
 """
 
 import asyncio
@@ -17,24 +17,25 @@ if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
 
 P99 = 0.99
 STARTED_S = 1.0
-"""Wait after the last fire time before the first reading; most loads have started by then."""
+"""How many seconds to wait after the last fire time before the first reading; most loads have
+started by then."""
 PRECISION = 0.1
-"""A search ends when the highest success and the lowest failure differ by this factor."""
+"""A search ends when the highest met rate is at most this fraction below the lowest missed rate."""
 RATE_MAX = 1_000_000.0
-"""Upper limit of a search, far above the rate of any cluster."""
+"""The upper limit of a search in fires per second, far above the rate of any cluster."""
 RATE_MIN = 0.2
-"""One job, once in a period."""
+"""The lower limit of a search in fires per second: one job that fires once in a period."""
 
 Trial = Callable[[float], Awaitable["Measured"]]
 
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
-    """A target.
+    """A target for lateness.
 
     Attributes:
-        p99_lateness: Lateness that 99 of 100 fires must not exceed.
-        rate: Fires a second.
-        duration: Duration of the measurement.
+        p99_lateness: The lateness that 99 of 100 fires must not exceed.
+        rate: The number of fires per second.
+        duration: The duration of the measurement.
     """
 
     p99_lateness: Duration
@@ -43,17 +44,17 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Result of a measurement.
+    """The result of a measurement.
 
     Attributes:
-        rate: Actual fires a second.
-        seconds: Duration.
-        expected: Number of fire times.
-        missed: Fire times without a start 10 s after the end.
-        doubled: Executions beside the first of their fire time.
-        p50_ms: Median lateness; infinite, in JSON null, if that many fires were missed.
-        p99_ms: 99th percentile, likewise.
-        max_ms: Maximum, likewise.
+        rate: The actual number of fires per second.
+        seconds: The duration.
+        expected: The number of fire times.
+        missed: The number of fire times without a start within 10 s after the end.
+        doubled: The number of executions beside the first of their fire time.
+        p50_ms: The median lateness; infinite, in JSON null, if too many fires were missed.
+        p99_ms: The 99th percentile of the lateness; infinite as for *p50_ms*.
+        max_ms: The greatest lateness; infinite, in JSON null, if a fire was missed.
         is_held: Whether the target was met.
     """
 
@@ -97,10 +98,10 @@ async def measure(load: "FireLoad", promise: Promise, *, now: Callable[[], Insta
 
 
 async def find_rate(trial: Trial, begin: float) -> float:
-    """Return the highest rate that meets the target, to `PRECISION`; 0.0 if none from 0.2 on does.
+    """Return the highest rate that meets the target, with `PRECISION`; 0.0 if no tried rate does.
 
-    Doubles the rate from *begin* while the target is met, or halves it while it is missed, and then
-    bisects. A cluster's limit is not sharp: near it, results of trials vary.
+    The search doubles the rate from *begin* while the target is met, or halves it while the target
+    is missed, and then bisects. The limit of a cluster is not sharp: near it, results vary.
 
     Args:
         trial: Measures one rate.

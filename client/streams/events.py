@@ -1,8 +1,8 @@
-"""Live events of a node as one stream over several connections.
+"""Live events as one stream over several connections.
 
-A node sends one JSON document a line, and an empty line after a long silence. A new connection
-names the last event received. A node that still has that event continues right after it; another
-node, or the same one after a restart, first sends ``stream.gap``.
+A node sends one JSON document per line, and an empty line after a long silence. The request for a
+new connection names the last received event. A node that still has that event continues right after
+it; another node, or the same node after a restart, first sends ``stream.gap``.
 """
 
 from collections.abc import Iterator
@@ -15,20 +15,21 @@ from rota.core.decoding import UNDECODABLE
 from rota.wire.documents import EventView
 
 SILENCE_S = 45.0
-"""Three times the interval of a node's keepalives."""
+"""After so many seconds without data a connection counts as lost; this is three times the interval
+of a node's keep-alive lines."""
 OPENED, GAP, DROPPED, CLOSED = "stream.opened", "stream.gap", "stream.dropped", "stream.closed"
 LINE_BYTES_MAX = 16 << 20
-"""Limit of an event in bytes, more than any event of a node."""
+"""The limit of an event in bytes, which no event of a node reaches."""
 OF_THE_CONNECTION = (DROPPED, CLOSED)
-"""Last event of a connection; the stream continues over the next one."""
+"""The types of the last event of a connection; the stream continues over the next connection."""
 
 
 class EventReader:
-    """Decodes events from received bytes, and makes the request that continues after the last.
+    """Decodes events from received bytes, and makes the request that continues after the last one.
 
     Args:
-        wanted: Filter of the events.
-        after: Id of the event to continue after; empty for events from now on.
+        wanted: The filter of the events.
+        after: The id of the event after which the stream begins; empty for events from now on.
     """
 
     def __init__(self, wanted: EventFilter, after: str = "") -> None:
@@ -46,7 +47,7 @@ class EventReader:
         """Yield the events that *part* completes.
 
         Raises:
-            NodeFailed: A line is not an event, or too long.
+            NodeFailed: A line is not an event, or is too long.
         """
         *lines, self._rest = (self._rest + part).split(b"\n")
         if len(self._rest) > LINE_BYTES_MAX:
@@ -54,7 +55,7 @@ class EventReader:
         for line in filter(None, lines):
             event = _decoded(line)
             if event.type == OPENED and self._has_begun:
-                # Its id is later than events that a node may still repeat.
+                # Its id is later than those of events that the node may still repeat.
                 continue
             self._has_begun = True
             if event.id:
@@ -73,6 +74,6 @@ def _decoded(line: bytes) -> EventView:
     except UNDECODABLE as error:
         raise unreadable(*_STREAM, error) from error
     if not (event.id.isascii() and event.id.isprintable()):
-        # It becomes a header of the next request.
+        # The id becomes a header of the next request.
         raise unreadable(*_STREAM, ValueError(f"the id of an event is {event.id!r}"))
     return event

@@ -1,8 +1,8 @@
 """Output that is followed over several connections, without repeating or losing a byte.
 
-A node sends the output of an attempt from its beginning. If that starts with exactly the bytes that
-were passed on before the connection was lost, the rest follows. If the beginning is no longer
-stored, only the end is, and the part between is lost.
+A node sends the output of an attempt from its beginning. If the output starts with exactly the
+bytes that were passed on before the connection was lost, the rest is passed on. If the node no
+longer stores the beginning, it sends only the end, and the part in between is lost.
 """
 
 from hashlib import blake2b
@@ -12,11 +12,11 @@ from rota.client.transport.call import Call
 from rota.wire.documents import ExecutionView
 
 SILENCE_S = 60.0
-"""Seconds without output after which the connection is checked."""
+"""The number of seconds without output after which a connection counts as lost."""
 
 
 def latest_attempt(execution: ExecutionView, task: str) -> int | None:
-    """Return the number of the latest attempt of *task*; None if there is none, or no such task."""
+    """Return the number of the latest attempt of *task*; None without an attempt or such a task."""
     found = (execution.tasks or {}).get(task)
     return len(found.attempts) or None if found else None
 
@@ -28,7 +28,7 @@ class FollowedOutput:
         call: The request for the output.
 
     Attributes:
-        byte_count: Its size.
+        byte_count: The number of bytes that have been passed on.
     """
 
     def __init__(self, call: Call[bytes]) -> None:
@@ -40,7 +40,7 @@ class FollowedOutput:
 
     @property
     def is_repeating(self) -> bool:
-        """Whether the received bytes have been passed on before."""
+        """Whether the next received bytes have already been passed on."""
         return self._repeated_count < self.byte_count
 
     def next_call(self) -> Call[bytes]:
@@ -79,6 +79,6 @@ class FollowedOutput:
 
 def _broken(byte_count: int) -> OutputBroken:
     return OutputBroken(
-        f"the connection was lost after {byte_count} bytes of output, and the node keeps it no "
-        "longer from its beginning; read the stored output without following it"
+        f"the connection was lost after {byte_count} bytes of output, and the node no longer "
+        "stores the output from its beginning; read the stored output without following it"
     )

@@ -16,7 +16,7 @@ from rota.client.transport.tries import Reopening
 from rota.wire.documents import EventView
 
 REPEATS_MAX = 1_000_000
-"""Retries of a stream that was open: unlimited, because only the timeout ends them."""
+"""The most retries of a stream that was open: practically unlimited, so only the timeout counts."""
 
 
 async def follow_events(
@@ -25,7 +25,7 @@ async def follow_events(
     """Yield events until *connection* is closed.
 
     Raises:
-        RequestFailed: It cannot be opened, or not again within *timeout_s*.
+        RequestFailed: The stream cannot be opened, or cannot be reopened within *timeout_s*.
     """
     stream = _Stream(connection, timeout_s, EVENTS_SILENCE_S)
     while not stream.is_closed:
@@ -44,7 +44,7 @@ async def follow_output(
 
     Raises:
         OutputBroken: The output cannot be continued.
-        RequestFailed: It cannot be opened, or not again within *timeout_s*.
+        RequestFailed: The stream cannot be opened, or cannot be reopened within *timeout_s*.
     """
     stream = _Stream(connection, timeout_s, OUTPUT_SILENCE_S)
     while not stream.is_closed:
@@ -61,10 +61,11 @@ async def follow_output(
 
 
 class _Stream:
-    """A sequence of connections.
+    """A stream over a sequence of connections.
 
     Attributes:
-        failure: Error of the last one; None if it ended normally.
+        reopening: The times at which the stream is opened again.
+        failure: The error of the last connection; None if it ended normally.
     """
 
     def __init__(self, connection: Connection, timeout_s: float, silence_s: float) -> None:
@@ -104,7 +105,7 @@ class _Stream:
                 raise
 
     async def pause(self) -> None:
-        """Wait until it may be opened again.
+        """Wait until the stream may be opened again.
 
         Raises:
             RequestFailed: No further try is allowed.

@@ -1,4 +1,4 @@
-"""One request and its answer: content, decoding, and errors."""
+"""One request and its answer: their content, the decoding, and errors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,19 +31,21 @@ class Call(Generic[T_co]):
     """One request.
 
     Attributes:
-        path: From the root of the API, quoted.
+        method: The HTTP method.
+        path: The path from the root of the server, percent-encoded.
         read: Decodes the body of a successful answer.
-        query: Parameters; None is omitted, a list is repeated for each item.
-        body: JSON, or None.
-        headers: Headers that the body does not imply.
-        key: The idempotency key.
-        is_write: Whether it changes anything.
+        query: The parameters; None is omitted, and a list gives one parameter for each item.
+        body: The body in JSON; None for no body.
+        headers: The headers that neither the body nor the key implies.
+        key: The idempotency key; empty for none.
+        is_write: Whether the request changes anything.
         is_repeatable: Whether a repetition has no further effect, as with a key.
-        waits_s: Seconds that the node is requested to keep it open.
-        slot: Hash slot of the one job that it concerns; None for several jobs, or none.
+        waits_s: How many seconds the node is requested to keep the request open.
+        slot: The hash slot of the one job that the request concerns; None for several jobs, or
+            none.
 
     Raises:
-        Invalid: A header has characters that do not print, which no header can have.
+        Invalid: A header has characters that are not printable, which no header can have.
     """
 
     method: str
@@ -61,21 +63,21 @@ class Call(Generic[T_co]):
     def __post_init__(self) -> None:
         for name, value in self.all_headers.items():
             if not value.isprintable():
-                detail = f"{name}: {value!r} has characters that do not print"
+                detail = f"the header {name}: {value!r} has unprintable characters; remove them"
                 invalid = Invalid(_problem(0, "invalid_header", detail))
                 invalid.name_request(self.method, self.path)
                 raise invalid
 
     @property
     def target(self) -> str:
-        """Path and query."""
+        """The path and query of the request."""
         given = {name: value for name, value in self.query.items() if value not in (None, [])}
         text = urlencode(given, doseq=True, errors="replace")
         return f"{self.path}?{text}" if given else self.path
 
     @property
     def all_headers(self) -> dict[str, str]:
-        """Its headers, with what the body and the key imply."""
+        """The headers of the request, with those that the body and the key imply."""
         headers = dict(self.headers)
         if self.body is not None:
             headers["Content-Type"] = "application/json"
@@ -86,11 +88,13 @@ class Call(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer.
+    """The answer to a request.
 
     Attributes:
-        retry_after: The header of that name, or empty.
-        request_id: The header ``X-Request-Id``, or empty.
+        status: The HTTP status.
+        body: The whole body.
+        retry_after: The header ``Retry-After``; empty if it is absent.
+        request_id: The header ``X-Request-Id``; empty if it is absent.
     """
 
     status: int
@@ -103,12 +107,12 @@ def as_json(body: object) -> bytes:
     """Return *body* as JSON.
 
     Raises:
-        Invalid: It contains something that JSON cannot express.
+        Invalid: *body* contains something that JSON cannot express.
     """
     try:
         return msgspec.json.encode(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        detail = f"the body cannot be written as JSON: {error}"
+        detail = f"the body cannot be written as JSON: {error}; use JSON values only"
         raise Invalid(_problem(0, "not_json", detail)) from error
 
 
@@ -116,7 +120,7 @@ def result_of(call: Call[T], answer: Response) -> T:
     """Return the result of *call* from *answer*.
 
     Raises:
-        RequestFailed: In the matching class.
+        RequestFailed: The answer is an error, or cannot be decoded; the subclass depends on it.
     """
     if not 200 <= answer.status < 300:
         raise failure_of(answer)
@@ -134,8 +138,8 @@ def failure_of(answer: Response) -> RequestFailed:
     except UNDECODABLE:
         said = answer.body[:200].decode(errors="replace").strip()
         detail = (
-            f"HTTP status {answer.status} without an error document of a rota node; check the URL "
-            f"and any proxy before the node (body: {said or 'empty'})"
+            f"the response has HTTP status {answer.status} but no error document of a rota node; "
+            f"check the URL and any proxy before the node (body: {said or 'empty'})"
         )
         problem = _problem(answer.status, UNEXPLAINED, detail, answer.request_id)
     if answer.status in (429, 503):
@@ -149,8 +153,8 @@ def unreadable(
     """Return the error of an answer that this client cannot decode.
 
     Args:
-        method: Of the request.
-        path: Of the request.
+        method: The method of the request.
+        path: The path of the request.
         error: The error of the decoder.
         answer: The answer; None for a part of a stream.
     """
@@ -165,7 +169,7 @@ def unreadable(
 
 
 UNEXPLAINED = "unexplained"
-"""The code of a failure without a problem document: it is a gateway's, not a node's."""
+"""The code of a failure without a problem document, which comes from a gateway, not from a node."""
 
 _FAILURES: dict[int, type[RequestFailed]] = {
     401: NotAllowed,

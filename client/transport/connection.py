@@ -16,9 +16,9 @@ from rota.client.transport.tries import Tries, Try
 T = TypeVar("T")
 
 CONNECT_S = 5.0
-"""Timeout of a connection; a node on the same continent accepts in a tenth of a second."""
+"""The time limit for opening a connection; a node on the same continent accepts in 0.1 s."""
 CONNECTIONS_MAX = 1_000
-"""Each wait holds one connection; a smaller number would block other calls during many waits."""
+"""The most connections. Each wait takes one, so with fewer, many waits would block other calls."""
 
 
 class Connection:
@@ -26,10 +26,11 @@ class Connection:
 
     Args:
         urls: The endpoints, at least one.
-        repeats_max: See `Tries`.
+        repeats_max: The most retries at each endpoint; see `Tries`.
 
     Attributes:
-        life: Increased by `close`; streams of an earlier life have ended.
+        endpoints: The endpoints, in the order in which they are tried.
+        life: The number of calls of `close` so far; streams of an earlier life have ended.
     """
 
     def __init__(self, urls: Sequence[str], repeats_max: int) -> None:
@@ -40,10 +41,10 @@ class Connection:
         self._streams: set[ByteStream] = set()
 
     async def close(self) -> None:
-        """Close the sockets: streams end; a call would open new ones."""
+        """Close the sockets: streams end, and a later call opens new sockets."""
         self.life += 1
         for stream in list(self._streams):
-            # Closing the session alone would not notify its reader.
+            # Closing the session alone would not notify the reader of the stream.
             await stream.aclose()
         if self._session is not None:
             await self._session.close()
@@ -53,7 +54,7 @@ class Connection:
         """Return the result of *call*.
 
         Raises:
-            RequestFailed: In the matching class.
+            RequestFailed: The call failed; the subclass depends on the error.
         """
 
         async def answer(url: str, limit_s: float) -> T:
@@ -73,9 +74,9 @@ class Connection:
 
         Args:
             call: The request.
-            timeout_s: Limit until the stream begins; its duration is not limited.
-            silence_s: Seconds without a byte after which the stream counts as lost.
-            repeats_max: Replaces the limit of this connection.
+            timeout_s: The limit in seconds until the stream begins; its duration is not limited.
+            silence_s: The number of seconds without a byte after which the stream counts as lost.
+            repeats_max: The most retries at each endpoint; None for those of this connection.
 
         Raises:
             RequestFailed: The stream does not begin.
@@ -119,7 +120,8 @@ class Connection:
         while True:
             await asyncio.sleep(next_try.pause_s)
             if self.life != life:
-                raise Unreachable("the client was closed", may_have_arrived=True)
+                detail = "the client was closed during the call; create another one to repeat it"
+                raise Unreachable(detail, may_have_arrived=True)
             try:
                 result = await ask(next_try.url, next_try.timeout_s)
             except RequestFailed as failure:
@@ -131,7 +133,7 @@ class Connection:
     async def _answer(self, call: Call[T], url: str, limit_s: float) -> T:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
         try:
-            # Not aiohttp's total, for which a limit of 0 s, or less, is none.
+            # aiohttp's own total is not used, since it treats 0 s or less as no limit.
             async with asyncio.timeout(limit_s), await self._send(call, url, timeout) as response:
                 answer = await _whole(response)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -205,22 +207,22 @@ class ByteStream:
         self._on_close = on_close
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield parts.
+        """Yield the parts of the body.
 
         Raises:
-            Unreachable: The connection is lost, or too silent.
+            Unreachable: The connection is lost, or was silent for too long.
         """
         try:
             async for part in self._response.content.iter_any():
                 yield part
         except (aiohttp.ClientError, TimeoutError) as error:
-            # It is tried first: on another node, a stream of events would have a gap.
+            # This node is not marked as down, but tried first: on another, events would have a gap.
             failure = _unreachable(self._url, error)
             failure.name_request(self._call.method, self._call.path)
             raise failure from error
 
     async def aclose(self) -> None:
-        """Close it and its connection; its reader gets `Unreachable`."""
+        """Close the stream and its connection; its reader gets `Unreachable`."""
         self._on_close(self)
         self._response.close()
 
@@ -247,9 +249,9 @@ def _what_went_wrong(error: Exception) -> str:
         case TimeoutError():
             return "it took too long"
         case aiohttp.ClientConnectorCertificateError():
-            return f"its certificate is not trusted here ({cause})"
+            return f"this machine does not trust its certificate ({cause}); install its issuer's"
         case aiohttp.ClientConnectorSSLError():
-            return f"no TLS there ({cause}); without TLS the URL begins with http://"
+            return f"it does not use TLS ({cause}); without TLS the URL begins with http://"
         case aiohttp.ServerDisconnectedError():
             return (
                 "the connection was closed without an answer; with TLS the URL begins with https://"

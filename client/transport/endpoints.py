@@ -1,8 +1,8 @@
 """Addresses of the nodes of a client, and the order in which they are tried.
 
-Any node accepts any request, so a client stays with a working one, whose connections are open. It
-uses the primary of the job in question instead, if an answer has named it. The order is random for
-each client, so that many clients spread over the nodes.
+Any node accepts any request, so a client stays with a working node, to which it has open
+connections. For a request about one job it uses the job's primary instead, if an answer has named
+that node. The order is random for each client, so that many clients spread over the nodes.
 """
 
 import os
@@ -16,17 +16,17 @@ from rota.core.model.ids import Slot
 DEFAULT_URL = "http://127.0.0.1:7400"
 URL_VARIABLE = "ROTA_URL"
 DOWN_S = 30.0
-"""Time for which an endpoint without an answer is tried after all others."""
+"""For how many seconds an endpoint that did not answer is tried after all others."""
 
 
 class Endpoints:
     """Addresses in the order in which they are tried; the caller passes the time, in seconds.
 
     Args:
-        urls: At least one; their order is randomised.
+        urls: The addresses, at least one; their order is randomised.
 
     Attributes:
-        owners: Primaries of hash slots among them.
+        owners: The endpoints of the primaries of hash slots.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -37,13 +37,13 @@ class Endpoints:
 
     @property
     def first(self) -> str:
-        """The endpoint that answered last."""
+        """The endpoint that answered last; any endpoint if none has answered."""
         return self._order[0]
 
     def ordered(self, now: float, slot: Slot | None = None) -> list[str]:
         """Return all endpoints: first the owner of *slot*, then the one that answered last.
 
-        Endpoints that are down come last, even if they own *slot*.
+        Endpoints that are down come last, even the owner of *slot*.
         """
         owner = self.owners.endpoint_of(slot)
         return sorted(
@@ -51,24 +51,24 @@ class Endpoints:
         )
 
     def worked(self, url: str) -> None:
-        """Stay with *url*, which has just answered."""
+        """Record that *url* has just answered, so that it is tried first."""
         self._down_until.pop(url, None)
         self._order.remove(url)
         self._order.insert(0, url)
 
     def failed(self, url: str, now: float) -> None:
-        """Try *url*, which did not answer, after the others for some time."""
+        """Record that *url* did not answer, so that it is tried last for `DOWN_S`."""
         self._down_until[url] = now + DOWN_S
 
 
 def urls_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return the addresses that a caller gave, or else the environment, or the default.
+    """Return the addresses that a caller gave, else those of ``$ROTA_URL``, else the default.
 
     Args:
-        given: One, several separated by commas, or a list.
+        given: One address, several separated by commas, or a list; None or empty for none.
 
     Raises:
-        ValueError: One is not an http or https URL, or there is none.
+        ValueError: An address is not an http or https URL, or the list is empty.
 
     >>> urls_of("http://a:7400, http://b:7400/")
     ('http://a:7400', 'http://b:7400')
@@ -76,7 +76,7 @@ def urls_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
     if given is None or given == "":
         given = os.environ.get(URL_VARIABLE) or DEFAULT_URL
     texts = given.split(",") if isinstance(given, str) else list(given)
-    # A repeated address would be tried twice for every failure.
+    # Without duplicates, since a repeated address would be tried twice after every failure.
     return tuple(dict.fromkeys(_checked(text.strip()) for text in texts or [""]))
 
 

@@ -1,8 +1,8 @@
-"""Endpoints of the primaries of jobs, learned from answers, which saves forwarding.
+"""Endpoints of the primaries of jobs, taken from answers, so that nodes need not forward requests.
 
-Each answer names its node, and the primary's node if that is another one. A client can thus map its
+Each answer names its node, and the primary if that is another node. A client can thus map its
 endpoints to nodes without the addresses that nodes use among themselves, also through mapped ports.
-The map is a hint only: any node forwards to the primary.
+The map is only a hint, since any node forwards requests to the primary.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from rota.wire.headers import NODE, PRIMARY
 
 
 class Owners:
-    """Owners of hash slots; about 100 bytes for each of the 65,536 hash slots.
+    """The owners of hash slots; each of the 65,536 hash slots takes about 100 bytes.
 
     Args:
         urls: The endpoints.
@@ -26,7 +26,13 @@ class Owners:
         self._owners: dict[Slot, str] = {}
 
     def record(self, url: str, slot: Slot | None, headers: Mapping[str, str]) -> None:
-        """Record the headers of a successful answer about *slot*; None for many slots, or none."""
+        """Record the headers of a successful answer about *slot*.
+
+        Args:
+            url: The endpoint that answered.
+            slot: The hash slot of the request; None for several hash slots, or none.
+            headers: The headers of the answer.
+        """
         node = headers.get(NODE)
         if node is None:
             return  # An older version, or not a node.
@@ -37,7 +43,7 @@ class Owners:
     def endpoint_of(self, slot: Slot | None) -> str | None:
         """Return the endpoint to try for *slot*, or None for any endpoint.
 
-        While the endpoint of the owner is unknown, this is one whose node is unknown.
+        While the endpoint of the owner is unknown, an endpoint whose node is unknown is returned.
         """
         owner = None if slot is None else self._owners.get(slot)
         if owner is None:

@@ -1,11 +1,11 @@
-"""Tries of one call: order and time of the endpoints, and the error after the last one.
+"""Tries of one call: the order of the endpoints, the times, and the error after the last try.
 
-- Each endpoint is tried once before one is tried again; between two tries of the same one there is
-  a pause, which doubles, and is at least as long as the node requested.
+- Each endpoint is tried once before any is tried again. Between two tries of the same endpoint
+  there is a pause, which doubles each time, and is at least as long as the node requested.
 - A call that may have arrived is repeated only if a repetition has no further effect.
-- With other endpoints left, a connection without an answer is given up early.
+- If other endpoints are left, a connection without an answer is given up early.
 
-A lost stream is opened again by a call of its own; `Reopening` has its times.
+A lost stream is opened again by a call of its own; `Reopening` has the times of these calls.
 """
 
 from collections.abc import Mapping
@@ -20,27 +20,32 @@ from rota.client.transport.call import UNEXPLAINED, Call
 from rota.client.transport.endpoints import Endpoints
 
 TIMEOUT_S = 30.0
-"""Limit of a call in seconds with all tries; a wait may take this in addition to its time."""
+"""The limit of a call in seconds with all tries; a wait may take this in addition to its time."""
 REPEATS_MAX = 5
-"""With `PAUSE_S` and `PAUSE_S_MAX`, about 3 s: a node that restarts is back by then."""
+"""The most retries at each endpoint. With `PAUSE_S` and `PAUSE_S_MAX`, they last about 3 s, within
+which a restarting node is back."""
 PAUSE_S = 0.1
 PAUSE_S_MAX = 2.0
 SILENT_S = 5.0
-"""A node answers in milliseconds; a thousand jobs in one request took 0.12 s on two cores."""
+"""How many seconds an endpoint may be silent if there are others. A node answers in milliseconds; a
+thousand jobs in one request took 0.12 s on two cores."""
 STEADY_S = 10.0
-"""A connection that lasts this long counts as working, even without data."""
+"""A connection that lasts for so many seconds counts as working, even without data."""
 UNKNOWN_CODES = (UNEXPLAINED, "storage_unavailable", "primary_lost", "outcome_unknown")
 """Codes of failures after which the outcome of the request is unknown."""
 GATEWAY_STATUSES = (502, 504)
-"""Statuses of a proxy without an answer from its node."""
+"""Statuses with which a proxy responds if it has no answer from the node behind it."""
 
 
 @dataclass
 class _Endpoint:
-    """Result of a call at one endpoint.
+    """The tries of a call at one endpoint.
 
     Attributes:
-        ready_at: Time of the next try.
+        url: The endpoint.
+        failure: The error of the last try; None before the first.
+        tries: The number of tries.
+        ready_at: The earliest time of the next try.
     """
 
     url: str
@@ -51,7 +56,13 @@ class _Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """The next try: wait *pause_s*, then try *url* for at most *timeout_s*."""
+    """The next try of a call.
+
+    Attributes:
+        url: The endpoint to try.
+        pause_s: The pause before the try, in seconds.
+        timeout_s: The time limit of the try, in seconds.
+    """
 
     url: str
     pause_s: float
@@ -64,9 +75,9 @@ class Tries:
     Args:
         call: The request.
         endpoints: The endpoints, updated with the results of this call.
-        now: Time of its begin.
-        timeout_s: Limit of all tries, in addition to the wait of *call*.
-        repeats_max: Retries at each endpoint.
+        now: The time at which the call begins.
+        timeout_s: The time limit of all tries, in addition to the wait of *call*.
+        repeats_max: The most retries at each endpoint.
     """
 
     def __init__(
@@ -100,7 +111,7 @@ class Tries:
         state.tries += 1
         has_arrived = _has_arrived(failure)
         if has_arrived is True:
-            # The node itself has answered: another one would give the same answer.
+            # The answer is final: another node would give the same one.
             self._endpoints.worked(tried.url)
             raise failure
         if isinstance(failure, Unreachable):
@@ -112,7 +123,7 @@ class Tries:
         asked_s = failure.retry_after_s if isinstance(failure, TooBusy) else None
         state.ready_at = now + max(pause_s(state.tries), asked_s or 0.0)
         left = [each for each in self._states if each.tries < self._tries_max]
-        # The sort is stable: among those not tried yet, the order of the endpoints holds.
+        # The sort is stable, so endpoints that were not tried yet stay in their order.
         left.sort(key=lambda each: (each.tries > 0, each.ready_at))
         if not left or max(left[0].ready_at, now) >= self._deadline:
             raise self._conclusion() from failure
@@ -124,7 +135,7 @@ class Tries:
         if self._call.is_repeatable and len(self._states) > 1:
             limit_s = min(left_s, SILENT_S + self._call.waits_s)
             if sum(each.tries == 0 for each in self._states) > 1:
-                # Even a short time is divided, so that another endpoint can be tried, too.
+                # Even a short time is divided, so that another endpoint can also be tried.
                 limit_s = min(limit_s, (left_s + self._call.waits_s) / 2)
         return Try(state.url, pause_s, limit_s)
 
@@ -173,7 +184,7 @@ def _has_arrived(failure: RequestFailed) -> bool | None:
 
 
 def _refusals_text(refusals: Mapping[str, TooBusy]) -> list[str]:
-    """Return the answers of nodes, each once, with the names of its nodes."""
+    """Return the distinct answers of nodes, each with the URLs of the nodes that gave it."""
     nodes: dict[str, list[str]] = {}
     for url, refusal in refusals.items():
         nodes.setdefault(refusal.detail, []).append(url)
@@ -187,10 +198,13 @@ def _text(failed: tuple[str, RequestFailed]) -> str:
 
 
 class Reopening:
-    """Times at which a lost stream is opened again: at once, then after pauses that double.
+    """The times at which a lost stream is opened again: immediately, then after doubling pauses.
 
-    A stream without new data, and without a connection of `STEADY_S`, is given up after
-    *timeout_s*.
+    A stream is given up after *timeout_s* without new data, unless a connection lasted for
+    `STEADY_S`.
+
+    Args:
+        timeout_s: The time limit, in seconds from the first loss.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -203,7 +217,12 @@ class Reopening:
         self._losses = 0
 
     def pause_s(self, *, opened_at: float, now: float) -> float | None:
-        """Return the pause before a lost stream is opened again, or None to give up."""
+        """Return the pause in seconds before a lost stream is opened again; None to give up.
+
+        Args:
+            opened_at: The time at which the lost connection was opened.
+            now: The present time.
+        """
         if now - opened_at >= STEADY_S:
             self._losses = 0
         self._losses += 1
@@ -214,7 +233,7 @@ class Reopening:
 
 
 def pause_s(tries: int) -> float:
-    """Return the pause after *tries* failed tries."""
+    """Return the pause in seconds after *tries* failed tries."""
     backoff_s = min(PAUSE_S * (1 << min(tries - 1, 16)), PAUSE_S_MAX)
-    # Up to half of it is random, so that clients that were cut off together do not return together.
+    # Up to half of the pause is random, so that clients cut off together do not return together.
     return backoff_s * (1 - randbelow(512) / 1024)

@@ -375,7 +375,7 @@ async def test_output_without_its_beginning_is_not_continued(
     async with serving(strange) as url, AsyncClient(url) as client:
         output = client.output("e", attempt=1, follow=True)
         assert await anext(output) == b"first\n"
-        with pytest.raises(OutputBroken, match="no longer from its beginning"):
+        with pytest.raises(OutputBroken, match="no longer stores the output"):
             await anext(output)
 
 

@@ -57,7 +57,7 @@ def test_dev_reports_missing_packages(
     refused = rota("dev", "--data-dir", str(tmp_path))
 
     assert refused.status == 2
-    assert "no_such_module, not installed here: pip install 'rota[node]'" in refused.err
+    assert "not installed: no_such_module; run pip install 'rota[node]'" in refused.err
 
 
 def test_dev_keeps_its_data_in_the_state_directory_of_the_user(

@@ -124,7 +124,7 @@ def test_https_to_a_node_without_tls_is_refused_with_the_scheme_to_use(node: Rot
     ):
         client.version()
 
-    assert "no TLS there" in caught.value.detail
+    assert "it does not use TLS" in caught.value.detail
     assert not caught.value.may_have_arrived
 
 
