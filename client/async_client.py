@@ -1,6 +1,6 @@
 """The client for programs with an event loop.
 
-From this file, `make generate` writes the client for programs without an event loop.
+`make generate` writes the client for programs without an event loop from this file.
 """
 
 import copy
@@ -51,7 +51,7 @@ Item = TypeVar("Item")
 class AsyncClient:
     """A connection to rota; use it in ``async with``, or `close` it.
 
-    A client belongs to one event loop. Its calls may run at the same time.
+    Use it in one event loop. Calls may run at the same time.
 
     A job is named by its id, by ``namespace/name``, or by its name, which then is in *namespace* or
     in ``default``. Lists are requested page by page while they are iterated over.

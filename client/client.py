@@ -53,32 +53,34 @@ class Client:
     A job is named by its id, by ``namespace/name``, or by its name, which then is in *namespace* or
     in ``default``. Lists are requested page by page while they are iterated over.
 
-    Any node accepts any call. A client stays with a working node, or uses the primary of the job in
-    question as soon as an answer has named it. It tries the next node if one refuses the
-    connection, breaks it, is silent, or cannot accept the call now. It repeats only calls that are
-    safe to repeat: a call that writes a job or starts an execution carries an idempotency key,
-    generated if none is given; any other write is repeated only if it certainly has not
-    arrived. Between two tries at the same node is a pause, at least as long as the node requests.
+    Any node accepts any call. A client stays with a working node; calls about one job go to the
+    job's primary, once an answer has named that node. The client tries the next node if a node
+    refuses the connection, closes it, is silent, or cannot accept the call now. It repeats only
+    calls that are safe to repeat: a call that writes a job or starts an execution has an
+    idempotency key, generated if none is given; any other write is repeated only if it certainly
+    has not arrived. Between two tries at the same node, the client pauses for at least as long as
+    the node requests.
 
     Within a day, the same call with the same *idempotency_key* changes nothing more and returns the
     first answer.
 
-    With *dry_run* a call is checked and answered as usual, and changes nothing.
+    With *dry_run* a call is checked and answered as usual, but changes nothing.
 
     Args:
-        url: Addresses of nodes: one, several separated by commas, or a list;
+        url: The addresses of nodes: one, several separated by commas, or a list;
             ``$ROTA_URL`` or http://127.0.0.1:7400 by default. Each client uses them in a random
             order of its own.
-        timeout_s: Limit of a call in seconds, including all tries at all nodes. A wait may take
-            this time in addition.
-        repeats_max: Retries at each node.
+        timeout_s: The time limit of a call in seconds, including all tries at all nodes. A call
+            that waits may take this time in addition to the wait.
+        repeats_max: The most retries at each node.
 
     Attributes:
         urls: The addresses, as given.
 
     Raises:
         ValueError: *url* contains something that is not the URL of a node.
-        Invalid, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable: By any call.
+        Invalid, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable: Any call may
+            raise these errors.
 
     >>> def statuses() -> list[str]:
     ...     with Client() as rota:
@@ -105,7 +107,7 @@ class Client:
 
     @property
     def url(self) -> str:
-        """The address of the node that answered last; before any answer, of the first node."""
+        """The address of the node that answered last; before any answer, that of the first node."""
         return self._connection.endpoints.first
 
     def __enter__(self) -> Self:
@@ -120,13 +122,13 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections and end the streams; no call is possible after that."""
+        """Close the connections and end the streams."""
         self._connection.close()
 
     def within(self, timeout_s: float) -> Self:
-        """Return this client, on the same connections, with another timeout for its calls.
+        """Return a client with the same connections, but with another time limit for its calls.
 
-        Closing one of them closes both.
+        Closing one of the two clients closes both.
         """
         near = copy.copy(self)
         near._timeout_s = timeout_s  # noqa: SLF001 - it is of this class
@@ -145,7 +147,7 @@ class Client:
         """Create *job*; an identical existing job is returned.
 
         Raises:
-            Conflict: Another job has its name.
+            Conflict: A different job has the same name.
         """
         call = requests.create_job(
             job, key=idempotency_key, traceparent=traceparent, dry_run=dry_run
@@ -161,10 +163,11 @@ class Client:
     ) -> list[CreatedItem]:
         """Create each of *jobs*, and return the result of each, in their order.
 
-        Each succeeds or fails alone: see its ``error``, whose pointers begin with its index in
-        the request, such as ``/items/3``. One request has at most 1,000 jobs and 2 MiB; the next
-        is sent after the answer to the previous one. If a request fails as a whole, this call
-        fails; repeating it finds the jobs that were already created.
+        Each job succeeds or fails independently; the ``error`` of its result has pointers that
+        begin with the index of the job in the request, such as ``/items/3``. One request has at
+        most 1,000 jobs and 2 MiB; the next one is sent after the answer to the previous one. If a
+        request fails as a whole, this call fails; repeating the call returns the jobs that were
+        already created.
         """
         created: list[CreatedItem] = []
         for call in requests.create_many(jobs, key=idempotency_key, dry_run=dry_run):
@@ -183,7 +186,7 @@ class Client:
         """Create *job*, or a new version of the job with its name.
 
         Raises:
-            Conflict: There is no job with version *if_version*.
+            Conflict: The job does not have version *if_version*.
         """
         call = requests.put_job(job, if_version=if_version, key=idempotency_key, dry_run=dry_run)
         return self._ask(call)
@@ -198,10 +201,10 @@ class Client:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Change the fields of a job that *patch* names (RFC 7396: None removes one).
+        """Change the fields of a job that *patch* contains (RFC 7396: None removes a field).
 
         Raises:
-            Conflict: It is not of version *if_version*.
+            Conflict: The job does not have version *if_version*.
         """
         call = requests.patch_job(
             job, namespace, patch, if_version=if_version, key=idempotency_key, dry_run=dry_run
@@ -217,7 +220,7 @@ class Client:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Pause a job: it does not fire; unfinished executions continue."""
+        """Pause a job, so that it does not fire; unfinished executions continue."""
         call = requests.pause_job(job, namespace, reason, key=idempotency_key, dry_run=dry_run)
         return self._ask(call)
 
@@ -256,8 +259,8 @@ class Client:
                 ``paused``, ``finished`` or ``broken``.
             last_status: Only jobs whose latest finished execution has the status ``success``,
                 ``failed`` or ``cancelled``.
-            labels: Only jobs with all of these; the value None matches any.
-            limit: Maximum number.
+            labels: Only jobs with all of these labels; None matches any value.
+            limit: The most jobs.
         """
         page = partial(
             requests.jobs,
@@ -278,10 +281,10 @@ class Client:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Delete a job; its unfinished executions are cancelled, its history stays.
+        """Delete a job; its unfinished executions are cancelled, and its history stays.
 
         Raises:
-            Conflict: It is not of version *if_version*.
+            Conflict: The job does not have version *if_version*.
         """
         call = requests.delete_job(
             job, namespace, if_version=if_version, key=idempotency_key, dry_run=dry_run
@@ -313,12 +316,12 @@ class Client:
         """Iterate over the outcomes of the fire times of a job, oldest first.
 
         Args:
-            job: The id works for a deleted job, too.
-            namespace: See the class.
-            since: Fire times from this instant on.
-            until: Fire times before this instant.
-            newest_first: Reverse order.
-            limit: Maximum number of entries.
+            job: The job; the id of a deleted job is accepted, too.
+            namespace: The namespace of a job that is named without one.
+            since: Only fire times from this instant on.
+            until: Only fire times before this instant.
+            newest_first: Whether to begin with the newest entry.
+            limit: The most entries.
         """
         page = partial(
             requests.ledger,
@@ -339,14 +342,14 @@ class Client:
         until: When | None = None,
         limit: int | None = None,
     ) -> Generator[LedgerEntryView, None, None]:
-        """Iterate over the fire times of all jobs that began no execution, the latest first.
+        """Iterate over the fire times of all jobs that started no execution, the latest first.
 
         Args:
             namespace: Only jobs in this namespace.
-            outcome: Only ``skipped``, ``missed``, ``coalesced`` or ``paused`` ones.
-            since: Fire times from this instant on.
-            until: Fire times before this instant.
-            limit: Maximum number of entries.
+            outcome: Only fire times that were ``skipped``, ``missed``, ``coalesced`` or ``paused``.
+            since: Only fire times from this instant on.
+            until: Only fire times before this instant.
+            limit: The most entries.
         """
         page = partial(
             requests.unfired, namespace=namespace, outcome=outcome, since=since, until=until
@@ -366,7 +369,7 @@ class Client:
         return self._ask(requests.document(kind, name))
 
     def document_changes(self, kind: str, name: str) -> list[DocumentChangeView]:
-        """Return the newest changes of a document, the newest first; also of a deleted one."""
+        """Return the newest changes of a document, also of a deleted one, the newest first."""
         return (self._ask(requests.document_changes(kind, name))).items
 
     def put_document(
@@ -378,10 +381,10 @@ class Client:
         if_version: int | None = None,
         dry_run: bool = False,
     ) -> DocumentView:
-        """Create or replace a shared document; the same definition changes nothing.
+        """Create or replace a shared document; sending the same definition changes nothing.
 
         Raises:
-            Conflict: The document is not of version *if_version*.
+            Conflict: The document does not have version *if_version*.
         """
         call = requests.put_document(kind, name, definition, if_version=if_version, dry_run=dry_run)
         return self._ask(call)
@@ -392,7 +395,7 @@ class Client:
         """Delete a shared document.
 
         Raises:
-            Conflict: The document is not of version *if_version*.
+            Conflict: The document does not have version *if_version*.
         """
         self._ask(requests.delete_document(kind, name, if_version=if_version, dry_run=dry_run))
 
@@ -411,12 +414,12 @@ class Client:
         """Start one execution of a job now.
 
         Args:
-            job: See the class.
-            namespace: See the class.
-            parameters: Override the job's.
-            idempotency_key: A repeated key returns the same execution.
-            traceparent: Trace (W3C) of the execution; its attempts get it, too.
-            dry_run: Only return the answer that the call would have.
+            job: The job, named as the class describes.
+            namespace: The namespace of a job that is named without one.
+            parameters: The parameters that replace those of the job.
+            idempotency_key: A call with the same key returns the same execution.
+            traceparent: The trace (W3C) of the execution; its attempts get it, too.
+            dry_run: Whether to return the answer without starting an execution.
         """
         call = requests.trigger(
             job,
@@ -445,15 +448,15 @@ class Client:
 
         Args:
             execution_id: The finished execution.
-            tasks: The failed tasks with those that need them, or all; None without *from_task*:
-                the failed ones unless the execution succeeded.
-            from_task: The task from which on tasks run again.
-            parameters: Replace those of the execution.
-            overrides: Replace single members of its parameters.
+            tasks: ``failed`` for the failed tasks and those that need them, ``all`` for all tasks;
+                None without *from_task* is ``failed`` unless the execution succeeded.
+            from_task: A task that runs again, with all tasks that need it.
+            parameters: The parameters that replace those of the execution.
+            overrides: The members that replace single members of the parameters.
             is_latest: Whether to run the latest definition of the job, not that of the execution.
-            idempotency_key: A repeated key returns the same execution.
-            traceparent: Trace (W3C) of the new execution; its attempts get it, too.
-            dry_run: Only return the answer that the call would have.
+            idempotency_key: A call with the same key returns the same execution.
+            traceparent: The trace (W3C) of the new execution; its attempts get it, too.
+            dry_run: Whether to return the answer without starting an execution.
         """
         body = RerunBody(
             tasks=tasks,
@@ -476,10 +479,11 @@ class Client:
     ) -> list[TriggeredItem]:
         """Start an execution for each of *items*, and return the result of each, in their order.
 
-        Each succeeds or fails alone: see its ``error``. An item refused for lack of capacity has an
-        error with status 429 or 503 and may be sent again. One request has at most 1,000 items;
-        the next is sent after the answer to the previous one. If a request fails as a whole, this
-        call fails; items with an idempotency key of their own may be sent again.
+        Each item succeeds or fails independently; its result has an ``error`` if it fails. An item
+        that is refused for lack of capacity has an error with status 429 or 503 and may be sent
+        again. One request has at most 1,000 items; the next one is sent after the answer to the
+        previous one. If a request fails as a whole, this call fails; items with an idempotency key
+        of their own may be sent again.
         """
         triggered: list[TriggeredItem] = []
         for call in requests.trigger_many(items, dry_run=dry_run):
@@ -505,13 +509,13 @@ class Client:
 
         Args:
             job: Only executions of this job.
-            namespace: Namespace of *job*; see the class. Without *job*: only executions of its
-                jobs.
+            namespace: The namespace of a *job* that is named without one. If *job* is None, only
+                executions of jobs in this namespace.
             status: Only executions that are ``queued``, ``running``, ``success``, ``failed`` or
                 ``cancelled``.
-            since: Fire times from this instant on.
-            until: Fire times before this instant.
-            limit: Maximum number.
+            since: Only fire times from this instant on.
+            until: Only fire times before this instant.
+            limit: The most executions.
         """
         page = partial(
             requests.executions,
@@ -524,10 +528,10 @@ class Client:
         return self._over_pages(page, limit)
 
     def wait(self, execution_id: str, *, timeout_s: float | None = None) -> ExecutionView:
-        """Return an execution, with its tasks, when it has ended.
+        """Wait until an execution has ended, and return it with its tasks.
 
         Raises:
-            WaitTimedOut: It has not ended after *timeout_s*.
+            WaitTimedOut: The execution has not ended after *timeout_s*.
         """
         patience = Patience(timeout_s)
         while True:
@@ -539,10 +543,12 @@ class Client:
     def wait_many(
         self, execution_ids: Iterable[str], *, timeout_s: float | None = None
     ) -> list[ExecutionView]:
-        """Return executions, without their tasks, in the order given, when all have ended.
+        """Wait until all of several executions have ended, and return them in the given order.
+
+        The executions are returned without their tasks.
 
         Raises:
-            WaitTimedOut: Some have not ended after *timeout_s*.
+            WaitTimedOut: Some executions have not ended after *timeout_s*.
         """
         patience = Patience(timeout_s)
         done: list[ExecutionView] = []
@@ -557,7 +563,7 @@ class Client:
         return done
 
     def cancel(self, execution_id: str, *, dry_run: bool = False) -> ExecutionView:
-        """Cancel an execution, and return it; an ended one is not changed."""
+        """Cancel an execution, and return it; an execution that has ended is not changed."""
         return self._ask(requests.cancel(execution_id, dry_run=dry_run))
 
     @overload
@@ -593,10 +599,10 @@ class Client:
         A lost connection is restored, and the output continues without repetition.
 
         Args:
-            execution_id: Id of the execution.
-            task: Name of the task.
-            attempt: Number of the attempt; the latest by default.
-            follow: Iterate over new output until the attempt has ended.
+            execution_id: The id of the execution.
+            task: The name of the task.
+            attempt: The number of the attempt; the latest by default.
+            follow: Whether to iterate over new output until the attempt has ended.
 
         Raises:
             OutputBroken: After a lost connection, the beginning of the output is no longer stored.
@@ -619,20 +625,21 @@ class Client:
     ) -> Generator[EventView, None, None]:
         """Iterate over live events until the iterator or the client is closed.
 
-        The first event is always ``stream.opened``: every later event follows. A lost
-        connection is restored, to any node, and the events since then follow. If some may be
-        missing, because the node was restarted, is another one, or no longer has them, there is a
-        ``stream.gap``: read the jobs and executions themselves. Reconnecting ends after the
-        timeout of a call; a later call continues from the last event's ``id`` as *after*.
+        The first event is always ``stream.opened``, and every later event follows. A lost
+        connection is restored, to any node, and the events since the loss follow. If some events
+        may be missing, because the node was restarted, is another one, or no longer has them, the
+        stream has an event ``stream.gap``; then read the jobs and executions themselves. The client
+        tries to reconnect for the time limit of a call; to continue with a later call, pass the
+        last event's ``id`` as *after*.
 
         Args:
-            namespace: Only events of jobs in it, and of their executions.
-            job: Only events of this job; its id or ``namespace/name``.
+            namespace: Only events of jobs in this namespace, and of their executions.
+            job: Only events of this job, given by its id or ``namespace/name``.
             execution_id: Only events of this execution.
             types: Only events of these types, such as ``execution.failed``, or ``execution`` for
-                all types of executions.
+                all types that begin with ``execution.``.
             status: Only events of executions and tasks that enter this state.
-            after: Id of an event; begin with the next one.
+            after: The id of an event after which the stream begins.
 
         Raises:
             Unreachable, TooBusy: No node could be reached in time.
@@ -647,7 +654,7 @@ class Client:
         return follow_events(self._connection, EventReader(wanted, after or ""), self._timeout_s)
 
     def version(self) -> VersionView:
-        """Return the versions of the node that answers."""
+        """Return the version of the node that answers."""
         return self._ask(requests.version())
 
     def ready(self) -> bool:
@@ -668,27 +675,27 @@ class Client:
         """Drain a node; `cluster` shows the progress.
 
         Raises:
-            Conflict: There is no other node for its copies.
+            Conflict: No other node can take the copies of the node.
         """
         return self._ask(requests.drain_node(node_id, dry_run=dry_run))
 
     def undrain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
-        """Give a drained node its share again."""
+        """Return the share of the shards to a drained node."""
         return self._ask(requests.undrain_node(node_id, dry_run=dry_run))
 
     def forget_node(self, node_id: str, *, dry_run: bool = False) -> None:
-        """Forget a node that is lost for good.
+        """Remove a node that is lost for good from the cluster.
 
         Raises:
-            Conflict: It is alive, or copies on it count.
+            Conflict: The node is alive, or copies on it count.
         """
         self._ask(requests.forget_node(node_id, dry_run=dry_run))
 
     def repair_shard(self, shard: int, *, dry_run: bool = False) -> RepairView:
-        """Free a shard that is closed by a copy's promise of too high an epoch.
+        """Repair a shard that stays closed because a copy promised an epoch that is too high.
 
         Raises:
-            Conflict: Nothing is wrong with it, or etcd's record of it is older than a node's.
+            Conflict: The shard needs no repair, or a node has a newer configuration than etcd.
         """
         return self._ask(requests.repair_shard(shard, dry_run=dry_run))
 
@@ -699,8 +706,9 @@ class Client:
 
         Args:
             without: Nodes that are lost for good.
-            accept_loss: Also recover shards whose last writes may be on missing nodes only.
-            dry_run: Only return the plan.
+            accept_loss: Whether to recover also shards whose last writes may be on missing nodes
+                only.
+            dry_run: Whether to return the plan without carrying it out.
 
         Raises:
             Conflict: etcd lost nothing, or a node of *without* is alive.
@@ -719,19 +727,19 @@ class Client:
         accept_loss: bool = False,
         dry_run: bool = False,
     ) -> ShardLossView:
-        """Open a shard from a copy that does not count, if no counted copy is left.
+        """Open a shard from a copy that does not count, if no copy that counts is left.
 
         Writes acknowledged after the last entry of that copy are lost.
 
         Args:
-            shard: Its number.
+            shard: The number of the shard.
             source: The node with the copy.
             without: Nodes that are lost for good.
-            accept_loss: Must be True, except for a dry run.
-            dry_run: Only return the plan.
+            accept_loss: Whether to accept the loss; must be True, except for a dry run.
+            dry_run: Whether to return the plan without carrying it out.
 
         Raises:
-            Conflict: There is a counted copy, the node has no complete copy, or the loss is not
+            Conflict: A copy that counts exists, the node has no complete copy, or the loss is not
                 accepted.
             TooBusy: A node that may have a copy did not answer, or the outcome is unknown.
         """
@@ -758,7 +766,7 @@ class Client:
         self, execution_id: str, task: str, attempt: int | None
     ) -> Generator[bytes, None, None]:
         if attempt is None:
-            # Explicit, so that a restored connection leads to the same attempt.
+            # The number is explicit, so that a restored connection returns the same attempt.
             attempt = latest_attempt(self.execution(execution_id), task)
         call = requests.output(execution_id, task, attempt, follow=True)
         with closing(

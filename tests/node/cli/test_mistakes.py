@@ -43,7 +43,7 @@ COMMANDS = [
      "/dependencies/0: the job 'default/nothing' does not exist; create it first"),
     ("jobs create x --python func", 9,
      "/python: 'func' is not a Python function; write package.module:function"),
-    ("jobs create x --type nothing", 9, "`rota get types` lists the job types"),
+    ("jobs create x --type nothing", 9, "there is no task type or job type 'nothing'; this node"),
     ("jobs create x --bind /srv -- true", 2,
      "--bind and --[no-]network are for a --sandbox or an --image"),
     ("jobs create report -- false", 5,
