@@ -138,8 +138,8 @@ def failure_of(answer: Response) -> RequestFailed:
     except UNDECODABLE:
         said = answer.body[:200].decode(errors="replace").strip()
         detail = (
-            f"the response has HTTP status {answer.status} but no error document of a rota node; "
-            f"check the URL and any proxy before the node (body: {said or 'empty'})"
+            f"HTTP status {answer.status} without an error document of a rota node; check the URL "
+            f"and any proxy before the node (body: {said or 'empty'})"
         )
         problem = _problem(answer.status, UNEXPLAINED, detail, answer.request_id)
     if answer.status in (429, 503):

@@ -126,7 +126,7 @@ def test_without_etcd_the_error_states_how_to_install_it(
     misnamed = rota_alone("dev", "--nodes", "3", "--port", "0")
 
     assert missing.status == misnamed.status == 2
-    assert "it is not on the PATH: apt-get install etcd-server" in missing.err
+    assert "it is not on the PATH; run apt-get install etcd-server" in missing.err
     assert "ETCD names '/nowhere/etcd', which is not a program" in misnamed.err
 
 
