@@ -14,7 +14,7 @@ are in `rota.wire.documents`. The errors of `rota.client.errors` can be imported
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # No cycle is dodged: `rota --help` does not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: `rota --help` loads no HTTP library.
     from rota.client.async_client import AsyncClient
     from rota.client.client import Client
     from rota.client.errors import (

@@ -54,8 +54,8 @@ HINTS = {
     "past_schedule": "`--misfire latest` runs it at once, `--misfire skip` records it as missed",
     "job_not_found": "`rota jobs` lists the jobs; those outside the namespace default are named "
     "as NAMESPACE/NAME",
-    "job_exists": "`rota jobs diff` shows how they differ, `rota jobs apply` replaces it",
-    "no_execution": "`rota trigger JOB` makes one",
+    "job_exists": "`rota jobs diff` shows the differences, `rota jobs apply` replaces the job",
+    "no_execution": "`rota trigger JOB` starts one",
     "node_not_found": "`rota cluster members` lists the nodes",
     "shard_not_found": "`rota cluster shards` lists the shards",
     "type_not_found": "`rota get types` lists the job types",
@@ -64,9 +64,9 @@ HINTS = {
     "no_such_path": "another program, or an older rota, may be at this URL",
 }
 
-NO_NODE_HERE = "start a node with `rota dev`, or name another with --url or $ROTA_URL"
+NO_NODE_HERE = "start a node with `rota dev`, or give the URL of another with --url or $ROTA_URL"
 NO_NODE_THERE = (
-    "check that the node is running and that this is its address; name others with --url or "
+    "check that the node is running and that this is its address; give other URLs with --url or "
     "$ROTA_URL"
 )
 
@@ -75,7 +75,7 @@ def report(error: Exception) -> int:
     """Print an error and return its exit status.
 
     Raises:
-        Exception: *error* itself if it is not a `RotaError`, but a bug.
+        Exception: *error* itself if it is not a `RotaError`; it is then a bug.
     """
     if not isinstance(error, RotaError):
         raise error
@@ -97,7 +97,7 @@ def report_as_json(error: RotaError) -> int:
 
 
 def report_usage_as_json(error: click.ClickException) -> None:
-    """Print an error of the command line as one line, like `report_as_json`."""
+    """Print an error of the command line as one line, in the form of `report_as_json`."""
     say(msgspec.json.encode(_problem_of("wrong_usage", error.format_message())).decode())
 
 
@@ -117,7 +117,7 @@ def _problem(error: RotaError) -> ProblemView:
 
 
 def _problem_of(code: str, detail: str) -> ProblemView:
-    """Return the document of an error without an answer of a node: its HTTP status is 0."""
+    """Return the document of an error that no node sent; its HTTP status is 0."""
     title = code.replace("_", " ").capitalize()
     return ProblemView(
         type=f"urn:rota:problem:{code}", title=title, status=0, code=code, detail=detail

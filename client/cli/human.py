@@ -8,7 +8,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
 
 
 def now() -> Instant:
-    """Return this machine's time, to which ``3s ago`` is relative."""
+    """Return the time of this machine, to which texts such as ``3s ago`` are relative."""
     return Instant(time.time_ns() // 1_000)
 
 
@@ -18,7 +18,7 @@ def counted(count: int, one: str, many: str) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a duration to two digits or two units: ``0.7ms``, ``3.4s``, ``2m 5s``, ``4d 3h``."""
+    """Return a duration with two digits or two units: ``0.7ms``, ``3.4s``, ``2m 5s``, ``4d 3h``."""
     if seconds < 0:
         return f"-{span(-seconds)}"
     if seconds < 0.01:
@@ -39,7 +39,7 @@ def span(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """Return bytes to two digits or three: ``640B``, ``3.4KiB``, ``512MiB``."""
+    """Return a number of bytes with two or three digits: ``640B``, ``3.4KiB``, ``512MiB``."""
     units = iter(("B", "KiB", "MiB", "GiB", "TiB"))
     number, unit = float(count), next(units)
     while number >= 1_000 and unit != "TiB":
@@ -55,7 +55,7 @@ def took(start: str | None, end: str | None) -> str:
 
 
 def relative(text: str | None, at: Instant) -> str:
-    """Return an RFC 3339 time as seen at *at*: ``5s ago``, ``in 2h 3m``; empty for None."""
+    """Return an RFC 3339 time relative to *at*: ``5s ago``, ``in 2h 3m``; empty for None."""
     if text is None:
         return ""
     seconds = (parse_instant(text) - at) / SECOND
@@ -65,7 +65,7 @@ def relative(text: str | None, at: Instant) -> str:
 
 
 def absolute(text: str | None) -> str:
-    """Return an RFC 3339 time as ``2027-01-01 00:00:00``, with its fraction of a second if any."""
+    """Return an RFC 3339 time as ``2027-01-01 00:00:00``, with milliseconds unless they are 0."""
     if text is None:
         return ""
     day, _, clock = text.removesuffix("Z").partition("T")

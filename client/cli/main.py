@@ -32,7 +32,7 @@ JSON_FORMS = ("json", "jsonl")
 EX_IO = 74
 EX_INTERRUPTED = 130
 EX_UNREAD = 141
-"""Exit status of a shell for programs ended by SIGPIPE, which Python ignores."""
+"""The exit status that a shell reports for a program ended by SIGPIPE, which Python ignores."""
 
 COMMANDS = {
     "dev": Entry("rota.client.cli.setup.dev:dev", "Run a temporary node."),
@@ -81,18 +81,18 @@ COMMANDS = {
 
 
 class Program(LazyGroup):
-    """The program: a group that completes and prints the errors of its commands.
+    """The program: a group that handles the errors of its commands.
 
-    Errors about jobs that do not exist get near names. With ``-o json`` or ``-o jsonl`` errors are
-    printed as JSON.
+    An error about a job that does not exist gets a note with similar names. With ``-o json`` or
+    ``-o jsonl`` errors are printed as JSON.
     """
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command.
+        """Run the command, and return its exit status.
 
         Raises:
-            RotaError: The command failed.
-            click.ClickException: Its arguments are wrong.
+            RotaError: The command failed, and its errors are not printed as JSON.
+            click.ClickException: The arguments are wrong, and errors are not printed as JSON.
         """
         try:
             return super().invoke(ctx)
@@ -133,13 +133,13 @@ class Program(LazyGroup):
 @url_option
 @click.version_option(rota.__version__, prog_name="rota")
 def cli() -> None:
-    """Schedule jobs, and see their executions."""
+    """Schedule jobs, and show their executions."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command with *argv*, or the program's own arguments; return the exit status."""
     if sys.stdout is None:
-        # Standard output is closed; a socket must not get its number.
+        # Standard output is closed; a socket must not get its file descriptor.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
     if VARIABLE in os.environ:
         return _complete()
@@ -147,10 +147,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = cli.main(
             args=None if argv is None else list(argv), prog_name="rota", standalone_mode=False
         )
-        # Here, because at exit Python prints a failure with a traceback.
+        # Flushed here, because at exit Python reports a failure with a traceback.
         sys.stdout.flush()
     except (SystemExit, BrokenPipeError):
-        # click catches the first broken pipe and exits with 1, which means something else here.
+        # click catches the first broken pipe and exits with 1, which has another meaning here.
         _drop_output()
         return EX_UNREAD
     except OSError as error:
@@ -180,7 +180,7 @@ def _drop_output() -> None:
 
 
 def _complete() -> int:
-    """Print completions for a shell; errors are ignored, because they would disturb the input."""
+    """Print completions for a shell; errors are ignored, since messages would disturb the input."""
     with suppress(Exception):
         cli.main(prog_name="rota", complete_var=VARIABLE, standalone_mode=False)
     return 0

@@ -12,7 +12,7 @@ import msgspec
 
 from rota.core.timing.instants import SECOND, Duration, Instant
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.slo.fire_load import FireLoad
 
 P99 = 0.99

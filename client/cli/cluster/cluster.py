@@ -63,9 +63,9 @@ cluster.add_command(recover_coordination)
 @format_option
 @url_option
 def show_status(form: str) -> int:
-    """Check that all nodes are there and all shards on their nodes; if not, exit with 8.
+    """Check that all nodes are alive and all shards on their target nodes; if not, exit with 8.
 
-    After a change of the nodes this takes some time: see `rota cluster moves`.
+    After a change of the nodes, shards take some time to move: see `rota cluster moves`.
     """
     with connect() as client:
         status = status_of(client.cluster())
@@ -96,13 +96,16 @@ def list_members(form: str, watch_s: float | None) -> None:
     epilog=examples("rota cluster shards", "rota cluster shards --unwell"),
 )
 @click.option(
-    "--node", metavar="NAME", shell_complete=complete_node, help="Only those with a copy there."
+    "--node",
+    metavar="NAME",
+    shell_complete=complete_node,
+    help="Only shards with a copy on this node.",
 )
 @click.option(
     "--unwell",
     "is_unwell",
     is_flag=True,
-    help="Only those without a primary, or with missing copies.",
+    help="Only shards without a primary, or with missing copies.",
 )
 @watch_option
 @format_option
@@ -131,7 +134,7 @@ def list_shards(node: str | None, *, is_unwell: bool, form: str, watch_s: float 
 @format_option
 @url_option
 def list_moves(form: str, watch_s: float | None) -> None:
-    """List the pending changes until every shard is on its nodes.
+    """List the moves that are pending until every shard is on its target nodes.
 
     First a copy is made, then the primary changes, then the superfluous copy is removed.
     """
@@ -139,7 +142,7 @@ def list_moves(form: str, watch_s: float | None) -> None:
     def pick(view: ClusterView) -> list[MoveView]:
         return view.moves
 
-    _show(pick, MOVE, form, watch_s, if_none="every shard is on its nodes")
+    _show(pick, MOVE, form, watch_s, if_none="every shard is on its target nodes")
 
 
 def _show(

@@ -12,28 +12,29 @@ UNKNOWN = "?"
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Summary of a cluster.
+    """The summary of a cluster.
 
     Attributes:
-        cluster: Name of the cluster.
+        cluster: The name of the cluster.
         node_id: The node that answered.
-        is_whole: Every node is there and has no problem, every shard is open and on its nodes.
-        replicas: Configured number of copies.
-        active: Live nodes that are not draining.
-        draining: Live nodes that are draining.
-        gone: Nodes that are not alive.
-        shards: Number of shards.
-        open: Shards with a primary that decides.
-        closed: Shards without one.
-        unknown: Shards whose primary did not answer.
-        short_of_copies: Shards with fewer counted copies than *replicas*.
-        lag_max: Largest lag of a copy, in entries; None if no lag is known.
-        copies: Moves that make a copy.
-        handovers: Moves that change the primary.
-        removals: Moves that remove a copy.
-        kept: Copies on draining nodes that stay, because there is no other node for them and too
-            few would remain.
-        troubles: Problems that nodes report, each with the names of these nodes.
+        is_whole: Whether every node is alive and reports no problem, and every shard is open and on
+            its target nodes.
+        replicas: The configured number of copies.
+        active: The nodes that are alive and not draining.
+        draining: The nodes that are alive and draining.
+        gone: The nodes that are not alive.
+        shards: The number of shards.
+        open: The number of shards with a primary that decides.
+        closed: The number of shards without such a primary.
+        unknown: The number of shards whose primary did not answer.
+        short_of_copies: The number of shards with fewer copies that count than *replicas*.
+        lag_max: The largest lag of a copy, in entries; None if no lag is known.
+        copies: The number of moves that make a copy.
+        handovers: The number of moves that change the primary.
+        removals: The number of moves that remove a copy.
+        kept: The number of copies that stay on draining nodes, because no other node can take them
+            and too few would remain.
+        troubles: The problems that nodes report, each with the names of these nodes.
     """
 
     cluster: str
@@ -98,7 +99,7 @@ def _troubles(view: ClusterView) -> list[str]:
 
 
 def _kept(view: ClusterView, node: NodeView) -> int:
-    """Return the number of copies on a draining node that stay."""
+    """Return the number of copies that stay on a draining node."""
     removals = [each for each in view.moves if each.change == "removal"]
     return node.primaries + node.backups - sum(each.source == node.node_id for each in removals)
 
@@ -119,7 +120,7 @@ def left_to_drain(view: ClusterView, name: str) -> str:
 
 
 def node_in(view: ClusterView, name: str) -> NodeView | None:
-    """Return a node by its id."""
+    """Return the node with an id; None if there is none."""
     return next((each for each in view.nodes if each.node_id == name), None)
 
 
@@ -152,7 +153,7 @@ def _labels(node: NodeView) -> str:
 
 
 def _replicas(shard: ShardView, role: str) -> str:
-    """Return the nodes of the copies with *role*, each with its lag unless that is 0."""
+    """Return the nodes of the copies with *role*, each with its lag unless the lag is 0."""
     return " ".join(
         each.node_id if each.lag == 0 else f"{each.node_id}(-{_known(each.lag)})"
         for each in shard.replicas

@@ -1,6 +1,6 @@
 """``rota node``: drain, undrain and forget a node.
 
-Any node carries out the request; the node in question need not run.
+Any node can carry out the request; the node to be drained or forgotten need not run.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ LOOK_S = 0.5
 
 
 class NotDrained(RotaError):
-    """A node is not drained when the wait ends; the draining continues."""
+    """A node is not drained at the end of the wait; the draining continues."""
 
     code = "not_drained"
 
@@ -45,7 +45,7 @@ def node() -> None:
 
 @node.command(
     "drain",
-    short_help="Move everything off a node.",
+    short_help="Move all shards from a node to other nodes.",
     epilog=examples("rota node drain n3", "rota node drain n3 --wait --timeout 10m"),
 )
 @click.argument("name", shell_complete=complete_node)
@@ -53,23 +53,23 @@ def node() -> None:
     "--wait",
     "is_waiting",
     is_flag=True,
-    help="Until it has no copy that can be moved, and runs no attempt.",
+    help="Wait until the node has no copy that can be moved, and runs no attempt.",
 )
 @click.option(
     "--timeout",
     "timeout_s",
     metavar="DURATION",
     callback=as_seconds,
-    help="Maximum wait, then exit with 7; the draining continues.",
+    help="Maximum wait; after it, exit with 7 while the draining continues.",
 )
 @dry_run_option
 @url_option
 def drain(name: str, *, is_waiting: bool, timeout_s: float | None, is_dry: bool) -> None:
     """Drain a node: its shards move to other nodes, and no execution is interrupted.
 
-    It stays drained, also after a restart, until `rota node undrain`. If there is no other node for
-    a copy, it is removed all the same, as long as enough copies of its shard remain. Copies that
-    are needed stay: while the node is stopped, their shards accept no writes.
+    The node stays drained, also after a restart, until `rota node undrain`. A copy that no other
+    node can take is removed nevertheless, as long as enough copies of its shard remain. Copies that
+    are needed stay; while the node is stopped, their shards accept no writes.
     """
     with connect() as client:
         client.drain_node(name, dry_run=is_dry)
@@ -86,13 +86,11 @@ def drain(name: str, *, is_waiting: bool, timeout_s: float | None, is_dry: bool)
 @dry_run_option
 @url_option
 def undrain(name: str, *, is_dry: bool) -> None:
-    """Give a drained node its share again."""
+    """Undrain a node: move its share of the shards back to it."""
     with connect() as client:
         client.undrain_node(name, dry_run=is_dry)
     say(
-        f"dry run: nothing is changed; {name} would get its share"
-        if is_dry
-        else f"undrained {name}"
+        f"dry run: nothing is changed; {name} would be undrained" if is_dry else f"undrained {name}"
     )
 
 
@@ -103,7 +101,10 @@ def undrain(name: str, *, is_dry: bool) -> None:
 @dry_run_option
 @url_option
 def forget(name: str, *, is_dry: bool) -> None:
-    """Forget a node that is lost for good; it must not run, nor have counted copies."""
+    """Remove a node that is lost for good from the cluster.
+
+    The node must not run, and none of its copies may count.
+    """
     with connect() as client:
         client.forget_node(name, dry_run=is_dry)
     say(f"dry run: nothing is changed; {name} would be forgotten" if is_dry else f"forgot {name}")
@@ -113,7 +114,7 @@ def _wait_drained(look: Callable[[], ClusterView], name: str, timeout_s: float |
     """Wait until a node is drained, and print the remaining work whenever it changes.
 
     Raises:
-        NotDrained: *timeout_s* has passed.
+        NotDrained: The node is not drained after *timeout_s*.
     """
     give_up_at = None if timeout_s is None else perf_counter() + timeout_s
     shown = ""
@@ -127,7 +128,10 @@ def _wait_drained(look: Callable[[], ClusterView], name: str, timeout_s: float |
             shown = left
             say(f"{name}: {left}")
         if give_up_at is not None and perf_counter() > give_up_at:
-            raise NotDrained(f"{name} is not drained yet: {left}")
+            raise NotDrained(
+                f"{name} is not drained yet: {left}; the draining continues, see "
+                "`rota cluster moves`"
+            )
         sleep(LOOK_S)
 
 
@@ -138,6 +142,6 @@ def _drained(view: ClusterView, name: str) -> str:
         return f"drained {name}"
     stay = counted(node.backups, "copy stays", "copies stay")
     return (
-        f"drained {name}; {stay}, because there is no other node and too few would remain: while "
-        f"{name} is stopped, their shards accept no writes"
+        f"drained {name}; {stay}, because no other node can take them and too few would remain; "
+        f"while {name} is stopped, their shards accept no writes"
     )

@@ -20,11 +20,12 @@ EX_CLOSED = 8
 NAMED_MAX = 10
 RECOVERED, FOUNDED = "recovered", "founded"
 WHY_CLOSED = {
-    "changed": "changed meanwhile: run the command again",
-    "no_copy": "no counted copy is left",
+    "changed": "the configuration changed during the recovery: run the command again",
+    "no_copy": "no copy that counts is left",
     "unknown_configuration": "a node promised an epoch whose configuration no node has seen",
     "forked": "nodes continued in two ways, and no copy has every acknowledged write",
-    "unsure": "missing nodes may have the last writes: start one with its data, or --accept-loss",
+    "unsure": "missing nodes may have the last writes: start one with its data, or add "
+    "--accept-loss",
 }
 
 without_option = click.option(
@@ -32,7 +33,7 @@ without_option = click.option(
     multiple=True,
     metavar="NODE",
     shell_complete=complete_node,
-    help="A node that is stopped and lost for good; repeatable.",
+    help="A node that is stopped and lost for good. Repeatable.",
 )
 
 
@@ -59,9 +60,10 @@ def recover_coordination(
 ) -> int:
     """Restore the state that etcd lost: the configurations of all shards, as nodes have seen them.
 
-    For an etcd that was restored from a snapshot, emptied or replaced. All nodes have to run,
-    except those that --without names. Each shard opens with the copies that have every acknowledged
-    write; if that is not certain, it stays closed, and the command exits with 8, also as a dry run.
+    Use this command after etcd was restored from a snapshot, emptied or replaced. All nodes have to
+    run, except those that --without names. Each shard opens with the copies that have every
+    acknowledged write. If these copies are not certain, the shard stays closed, and the command
+    exits with 8, also as a dry run.
     """
     with connect() as client:
         if is_dry or not is_sure:
@@ -79,7 +81,7 @@ def recover_coordination(
 
 
 def show_plan(view: RecoveryView, *, is_dry: bool) -> bool:
-    """Print the recovered and the closed shards; return True if there are closed ones."""
+    """Print the recovered and the closed shards; return True if any shard is closed."""
     closed: dict[str, list[ShardRecoveryView]] = {}
     for shard in view.shards:
         if shard.outcome not in (RECOVERED, FOUNDED):
@@ -104,7 +106,7 @@ def show_plan(view: RecoveryView, *, is_dry: bool) -> bool:
 
 
 def _named(shards: Sequence[ShardRecoveryView]) -> str:
-    """Return the numbers of the first shards."""
+    """Return the numbers of the first `NAMED_MAX` shards."""
     more = ", …" * (len(shards) > NAMED_MAX)
     return ", ".join(str(each.shard) for each in shards[:NAMED_MAX]) + more
 
@@ -124,11 +126,13 @@ def _named(shards: Sequence[ShardRecoveryView]) -> str:
     metavar="NODE",
     required=True,
     shell_complete=complete_node,
-    help="The node whose copy becomes the counted one.",
+    help="The node whose copy becomes the only one that counts.",
 )
 @without_option
 @click.option(
-    "--accept-loss", is_flag=True, help="Acknowledged writes that are not on that copy are lost."
+    "--accept-loss",
+    is_flag=True,
+    help="Accept the loss of acknowledged writes that this copy does not have.",
 )
 @dry_run_option
 @url_option
@@ -140,11 +144,11 @@ def recover(
     accept_loss: bool,
     is_dry: bool,
 ) -> None:
-    """Open shards from a copy that does not count, if no counted copy is left.
+    """Open shards from a copy that does not count, if no copy that counts is left.
 
-    Writes acknowledged after the copy's last entry are lost: --dry-run shows its time. The command
-    is refused while a counted copy is on a node that answers. Nodes that --without names must be
-    stopped, and start again only with an empty data directory.
+    Writes acknowledged after the copy's last entry are lost; --dry-run shows the time of that
+    entry. The command is refused while a node with a copy that counts answers. Nodes that --without
+    names must be stopped, and may start again only with an empty data directory.
     """
     with connect() as client:
         for number in numbers:
@@ -162,6 +166,6 @@ def _show_loss(view: ShardLossView, *, is_dry: bool) -> None:
     last = f"entry {view.last_index}, of {view.last_at}" if view.last_at else "no entry"
     say(f"  its copy ends with {last}: writes acknowledged later are lost")
     if view.missing:
-        say(f"  counted copies that are missing: {', '.join(view.missing)}")
+        say(f"  copies that counted and are missing: {', '.join(view.missing)}")
     if not is_dry:
         say(f"  recorded on {view.recorded_on}, in RECOVERIES in its data directory")

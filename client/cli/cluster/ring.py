@@ -1,4 +1,4 @@
-"""``rota ring``: placement of shards for any membership, without a cluster."""
+"""``rota ring``: the placement of shards for any membership, without a cluster."""
 
 from collections.abc import Callable
 from string import ascii_letters, digits
@@ -19,10 +19,10 @@ from rota.ring.placement import SHARD_COUNT_MAX
 F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever command
 
 BAR_WIDTH = 24
-"""Of a load twice the fair share."""
+"""The width of the bar for a load of twice the fair share, in characters."""
 MAP_WIDTH, MAP_HEIGHT_MAX = 64, 16
 MARKS = ascii_letters + digits
-"""Of nodes in the map of shards; with more nodes than these there is none."""
+"""The marks of nodes in the map of shards; with more nodes than marks, there is no map."""
 
 
 @click.group(
@@ -34,7 +34,7 @@ MARKS = ascii_letters + digits
 )
 @output_before
 def ring() -> None:
-    """Show the placement of shards, and the moves of a change. Needs no node."""
+    """Show the placement of shards, and the moves of a change; no node is needed."""
 
 
 def _membership_options(command: F) -> F:
@@ -54,7 +54,7 @@ def _membership_options(command: F) -> F:
             type=click.IntRange(1, 7),
             default=3,
             show_default=True,
-            help="Copies of each shard.",
+            help="Number of copies of each shard.",
         ),
         click.option(
             "--shards",
@@ -62,20 +62,20 @@ def _membership_options(command: F) -> F:
             default=256,
             show_default=True,
             callback=_power_of_two,
-            help=f"A power of two, up to {SHARD_COUNT_MAX}.",
+            help=f"Number of shards: a power of two, up to {SHARD_COUNT_MAX}.",
         ),
         click.option(
             "--zones",
             "zone_count",
             type=click.IntRange(1),
-            help="Number of zones over which a count of nodes is distributed.",
+            help="Number of zones over which the nodes are distributed, if --nodes is a count.",
         ),
         click.option(
             "--nodes",
             "nodes",
             metavar="NODES",
             required=True,
-            help=f"A count, a list of {NODE_FORM}, or a file of members in YAML or JSON.",
+            help=f"Nodes: a count, a list of {NODE_FORM}, or a file in YAML or JSON.",
         ),
     ):
         command = option(command)
@@ -84,7 +84,11 @@ def _membership_options(command: F) -> F:
 
 def _power_of_two(ctx: click.Context, param: click.Parameter, value: int) -> int:
     if not 1 <= value <= SHARD_COUNT_MAX or value & (value - 1):
-        raise click.BadParameter(f"{value} is no power of two up to {SHARD_COUNT_MAX}", ctx, param)
+        raise click.BadParameter(
+            f"{value} is no power of two up to {SHARD_COUNT_MAX}; use a number such as 256",
+            ctx,
+            param,
+        )
     return value
 
 
@@ -119,7 +123,13 @@ def show(nodes: str, *, zone_count: int | None, shard_count: int, copies: int, f
 @click.option(
     "--remove", metavar="NAME", multiple=True, help="A node that leaves or drains. Repeatable."
 )
-@click.option("--weight", "weights", metavar="NAME=WEIGHT", multiple=True, help="Repeatable.")
+@click.option(
+    "--weight",
+    "weights",
+    metavar="NAME=WEIGHT",
+    multiple=True,
+    help="A new weight of a node. Repeatable.",
+)
 def plan(
     nodes: str,
     *,
@@ -131,7 +141,7 @@ def plan(
     remove: tuple[str, ...],
     weights: tuple[str, ...],
 ) -> None:
-    """Show the moves, and the loads before and after."""
+    """Show the moves of a change, and the loads before and after."""
     if not (add or remove or weights):
         raise click.UsageError("name a change: --add, --remove or --weight")
     members = read_members(nodes, zone_count or 0)
@@ -174,7 +184,7 @@ def _print_plan(view: PlanView) -> None:
 def _before_after(
     before: NodeLoad | None, after: NodeLoad | None, text: Callable[[NodeLoad], str]
 ) -> tuple[str, str]:
-    """Return two cells, the second empty where nothing changes."""
+    """Return two cells, the second of which is empty if nothing changes."""
     old, new = (text(each) if each else "-" for each in (before, after))
     return old, "" if new == old else f"-> {new}"
 
@@ -209,7 +219,7 @@ def _draw(view: RingView) -> None:
 
 
 def _print_map(marks: list[str]) -> None:
-    """Print the primaries of the shards, clockwise; of many shards every n-th one."""
+    """Print the primaries of the shards, clockwise; of many shards, those of every n-th shard."""
     step = max(1, len(marks) // (MAP_WIDTH * MAP_HEIGHT_MAX))
     shown = marks[::step]
     every = "each shard" if step == 1 else f"every {step}th shard"
@@ -224,7 +234,7 @@ _SCALE = "0".ljust(BAR_WIDTH // 2) + "1".ljust(BAR_WIDTH // 2) + "2"
 
 
 def _bar(load: NodeLoad) -> str:
-    """Return a load as a bar with a mark at the fair share, cut at twice the share."""
+    """Return a load as a bar with a mark at the fair share; it ends at twice the fair share."""
     if not load.share:
         return ""
     fair = BAR_WIDTH // 2

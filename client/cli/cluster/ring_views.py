@@ -1,4 +1,4 @@
-"""Documents of ``rota ring``: loads, movement, warnings."""
+"""Documents of ``rota ring``: loads, movement and warnings."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,16 +10,22 @@ from rota.ring.membership import Member, holders_of
 from rota.ring.movement import Movement
 
 WEIGHT_TOLERANCE = 0.1
-"""Relative difference of share and weight above which a warning is shown."""
+"""The relative difference of share and weight above which a warning is shown."""
 
 
 class NodeLoad(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Load of a node.
+    """The load of a node.
 
     Attributes:
-        share: Number of copies that is its fair share.
-        of_share: Copies it has, as a fraction of *share*.
-        arc: Fraction of the hash circle that leads to it.
+        node: The id of the node.
+        zone: The zone of the node; empty for none.
+        weight: The weight of the node.
+        primaries: The number of shards of which the node is the primary.
+        backups: The number of its other copies.
+        copies: The number of its copies.
+        share: The number of copies that is its fair share.
+        of_share: The number of its copies, as a fraction of *share*.
+        arc: The fraction of the hash circle that belongs to the node.
     """
 
     node: NodeId
@@ -37,9 +43,16 @@ class RingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An assignment.
 
     Attributes:
-        copies: Copies of each shard: the requested number, or the number of nodes if lower.
+        shards: The number of shards.
+        copies: The number of copies of each shard: the requested number, or the number of nodes if
+            this is lower.
+        zones: The number of zones.
         copies_in_zone: The most copies of a shard in one zone.
-        shards_by_primary: The primary of each shard, in order.
+        max_of_share: The number of copies of the most loaded node, as a fraction of its share.
+        max_primaries_of_share: The same for the number of primaries.
+        nodes: The load of each node that gets shards.
+        warnings: Warnings about the assignment.
+        shards_by_primary: The primary of each shard, in the order of the shards.
     """
 
     shards: int
@@ -54,7 +67,14 @@ class RingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NodeChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Load of a node before and after; None if it gets no copies."""
+    """The load of a node before and after a change.
+
+    Attributes:
+        node: The id of the node.
+        zone: The zone of the node; empty for none.
+        before: The load before the change; None if the node has no copies then.
+        after: The load after the change; None if the node has no copies then.
+    """
 
     node: NodeId
     zone: str
@@ -63,13 +83,15 @@ class NodeChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MovementView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Movement between two assignments.
+    """The movement between two assignments.
 
     Attributes:
-        of_all: Copies that move, as a fraction of all copies.
-        least: Copies that have to move so that every node has its fair share.
-        of_least: Copies that move, as a multiple of *least*.
-        handovers: Shards that get another primary.
+        shards: The number of shards of which a copy moves.
+        copies: The number of copies that move.
+        of_all: The number of copies that move, as a fraction of all copies.
+        least: The number of copies that have to move so that every node has its fair share.
+        of_least: The number of copies that move, as a multiple of *least*.
+        handovers: The number of shards that get another primary.
     """
 
     shards: int
@@ -81,7 +103,18 @@ class MovementView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PlanView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Effect of a change of the membership."""
+    """The effect of a change of the membership.
+
+    Attributes:
+        shards: The number of shards.
+        copies: The number of copies of each shard after the change.
+        moved: The movement of copies.
+        max_of_share_before: The number of copies of the most loaded node before the change, as a
+            fraction of its share.
+        max_of_share_after: The same after the change.
+        nodes: The load of each node before and after the change.
+        warnings: Warnings about the assignment after the change.
+    """
 
     shards: int
     copies: int

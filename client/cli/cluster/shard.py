@@ -26,24 +26,25 @@ shard.add_command(export)
 
 @shard.command(
     "repair",
-    short_help="Free a shard that is closed by a promise.",
+    short_help="Repair a shard that stays closed.",
     epilog=examples("rota shard repair 17 --dry-run", "rota shard repair 17"),
 )
 @click.argument("number", type=click.IntRange(min=0))
 @dry_run_option
 @url_option
 def repair(number: int, *, is_dry: bool) -> None:
-    """Free a shard that is closed by a copy's promise of too high an epoch.
+    """Repair a shard that stays closed because a copy promised an epoch that is too high.
 
-    Raises etcd's epoch of the shard above all promises; nothing is lost. It is refused if nothing
-    is wrong, if a counted copy cannot be reached, and if etcd's records are older than a node's.
+    The command raises the epoch of the shard in etcd above all promises; nothing is lost. It is
+    refused if the shard needs no repair, if a copy that counts cannot be reached, and if a node has
+    a newer configuration than etcd.
     """
     with connect() as client:
         view = client.repair_shard(number, dry_run=is_dry)
     for promise in view.promises:
         say(f"{promise.node_id}: promised epoch {promise.promised}, wrote {promise.written}")
     if view.unasked:
-        say(f"not asked, because they cannot be reached: {', '.join(view.unasked)}")
+        say(f"nodes that did not respond: {', '.join(view.unasked)}")
     epochs = f"from epoch {view.epoch_before} to {view.epoch}"
     say(
         f"dry run: nothing is changed; shard {number} would go {epochs}"

@@ -19,16 +19,16 @@ from rota.client.cli.inputs.options import examples
 )
 @click.argument("numbers", metavar="[SHARD]...", nargs=-1, type=click.IntRange(min=0))
 @click.option("--data-dir", metavar="DIR", required=True, help="Data directory of a stopped node.")
-@click.option("--output", metavar="FILE", required=True, help="Created; must not exist.")
+@click.option("--output", metavar="FILE", required=True, help="File to create; it must not exist.")
 def export(numbers: tuple[int, ...], data_dir: str, output: str) -> int:
     """Write the shards in a stopped node's data directory to a file, as lines of JSON.
 
-    Definitions of jobs, executions with their tasks, and the ledger, of all shards unless some are
-    named. The command needs no node and no etcd, and changes nothing. A directory that is in use is
-    refused.
+    The file has the definitions of jobs, the executions with their tasks, and the ledger, of all
+    shards unless some are named. The command needs no node and no etcd, and changes nothing. It
+    refuses a directory that is in use.
     """
-    # A process of its own: the code of a node is never imported here, and may not be installed.
-    # Loads an HTTP library, which help texts do without.
+    # The export is a process of its own, since the client never imports the code of a node, whose
+    # packages may be missing. This import loads an HTTP library, which help texts do not need.
     from rota.client.dev.local_node import NEEDS, NodeNotInstalled
 
     if missing := [name for name in NEEDS if find_spec(name) is None]:

@@ -1,4 +1,4 @@
-"""``--watch``: a table that stays up to date, or, without a terminal, a line for each change."""
+"""``--watch``: a table that is redrawn or, without a terminal, a line for each change."""
 
 import io
 import sys
@@ -28,7 +28,7 @@ CLEAR_REST_OF_LINE, CLEAR_BELOW = "\x1b[K", "\x1b[J"
 
 
 class WatchCommand(click.Command):
-    """A command whose ``--watch`` may stand before an argument: ``show -w report``."""
+    """A command in which ``--watch`` may stand before an argument: ``show -w report``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the default interval if the word after ``--watch`` is not an interval."""
@@ -65,10 +65,10 @@ def show(
     Args:
         fetch: Requests the views from the node.
         draw: Prints all views, in *form*.
-        look: Columns of a line, for output without a terminal.
-        form: See `rota.client.cli.inputs.options.FORMATS`.
-        watch_s: Seconds between two requests; None for a single one.
-        is_newest_first: Whether *fetch* returns the newest first; changes are printed oldest
+        look: The columns of a line, for output without a terminal.
+        form: One of `rota.client.cli.inputs.options.FORMATS`.
+        watch_s: The number of seconds between two requests; None for a single request.
+        is_newest_first: Whether *fetch* returns the newest view first; changes are printed oldest
             first.
     """
     if watch_s is None:
@@ -120,7 +120,7 @@ def _drawn(draw: Callable[[], None]) -> list[str]:
 
 
 class _Frame(io.StringIO):
-    """Buffer that claims to be a terminal, for coloured output."""
+    """A buffer that passes for a terminal, so that output is coloured."""
 
     def isatty(self) -> bool:
         return True
@@ -134,7 +134,7 @@ def _print_changes(
     watch_s: float,
     is_newest_first: bool,
 ) -> None:
-    """Print each view when it appears, and when it has changed."""
+    """Print each view when it is new, and when it has changed."""
     rows = Rows(look, form)
     known: Sequence[V] | None = None
     found: Sequence[V] = ()
@@ -152,7 +152,7 @@ def _print_changes(
 
 
 def _surviving(act: Callable[[], Any], *, is_first: bool) -> Callable[[], None]:
-    """Return *act*; after its first success a missing answer is printed instead of raised."""
+    """Return a form of *act* that prints a missing answer instead of raising, unless *is_first*."""
     from rota.client.errors import TooBusy, Unreachable
 
     def try_it() -> None:

@@ -1,8 +1,8 @@
 r"""Output of the ``rota`` program, without control characters for the terminal.
 
-Names, reasons, errors and output come from servers and tasks. A terminal interprets some
-characters in them, which can hide or fake lines, change its title or fill the clipboard. They are
-shown as ``\x1b`` or ``\u202e`` instead, on a terminal and elsewhere.
+Names, reasons, errors and output come from servers and tasks. A terminal interprets some characters
+in these texts, which can hide or fake lines, change its title or fill the clipboard. Such
+characters are shown as ``\x1b`` or ``\u202e`` instead, on a terminal and elsewhere.
 """
 
 import codecs
@@ -24,13 +24,13 @@ _STEERING = (
 _has_steering = re.compile(_STEERING).search
 _replace_steering = re.compile(_STEERING).sub
 _replace_undecoded = re.compile(r"[\udc80-\udcff]").sub
-"""Bytes that are not UTF-8, as ``surrogateescape`` represents them."""
+"""Replaces bytes that are not UTF-8, which ``surrogateescape`` represents as these characters."""
 _replace_white = re.compile(r"\r\n|[\t\n\r]").sub
 
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """Text that is printed in a colour, or bold, or dim, where standard output has colours."""
+    """Text that is printed in a colour, bold or dim, if standard output supports colours."""
 
     text: str
     colour: str | None = None
@@ -42,12 +42,12 @@ Piece = str | Styled
 
 
 def out(*pieces: Piece, end: str = "\n") -> None:
-    """Print text on standard output, its control characters as escapes."""
+    """Print text on standard output, with control characters as escapes."""
     click.echo("".join(map(_safe, pieces)) + end, nl=False)
 
 
 def say(text: str, end: str = "\n") -> None:
-    """Print a message on standard error, its control characters as escapes."""
+    """Print a message on standard error, with control characters as escapes."""
     click.echo(visible(text) + end, nl=False, err=True)
 
 
@@ -57,7 +57,7 @@ def rewrite(text: str) -> None:
 
 
 def visible(text: str) -> str:
-    """Return *text* with its control characters, but tabs and line ends, as escapes."""
+    """Return *text* with control characters, except tabs and line ends, as escapes."""
     return _replace_steering(_as_escape, text)
 
 
@@ -67,23 +67,27 @@ def one_line(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """Return JSON with the meaning of *text* and without control characters."""
+    """Return JSON that has the same meaning as *text*, but no control characters."""
     return _replace_steering(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def visible_yaml(dump: Callable[[bool], str]) -> str:
-    """Return the text of *dump*, which gets True if characters outside ASCII are safe."""
+    """Return YAML without control characters.
+
+    Args:
+        dump: Returns the YAML; its argument is whether it may contain characters outside ASCII.
+    """
     text = dump(True)
     return dump(False) if _has_steering(text) else text
 
 
 class OutputCopy:
-    """Output of tasks, copied to standard output as it arrives.
+    """Output of tasks that is copied to standard output as it arrives.
 
-    Bytes are copied as they are to a file or a pipe; a terminal gets text with escapes.
+    Files and pipes get the unchanged bytes; a terminal gets text with escapes.
 
     Args:
-        is_raw: Whether a terminal gets the bytes as well.
+        is_raw: Whether a terminal also gets the unchanged bytes.
 
     Attributes:
         has_escapes: Whether anything was shown as an escape.
@@ -96,7 +100,13 @@ class OutputCopy:
             self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
 
     def write(self, piece: bytes, *, is_last: bool = False) -> None:
-        """Print the next bytes; *is_last* flushes an incomplete character at an attempt's end."""
+        """Print the next bytes.
+
+        Args:
+            piece: The bytes.
+            is_last: Whether the output of an attempt ends with them; an incomplete character at
+                the end is then printed, too.
+        """
         if self._decode is None:
             sys.stdout.buffer.write(piece)
         else:
@@ -113,7 +123,14 @@ def print_rich_table(
     folded: frozenset[str],
     width_min: int,
 ) -> None:
-    """Print a table that fits the terminal, or is *width_min* wide; *folded* columns wrap."""
+    """Print a table that fits the terminal, but is at least *width_min* wide.
+
+    Args:
+        titles: The titles of the columns.
+        rows: The cells of each row.
+        folded: The titles of the columns whose cells are wrapped.
+        width_min: The minimum width in characters.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -125,7 +142,7 @@ def print_rich_table(
         # A str would be parsed as markup; a Text is shown literally.
         table.add_row(*(Text(one_line(cell.text), style=_rich_style(cell)) for cell in row))
     console = Console()
-    # Ids are copied by users: on a narrow terminal lines are wrapped, ids are not cut.
+    # Users copy ids, so on a narrow terminal lines are wrapped, and ids are not cut.
     console.width = max(console.width, width_min)
     console.print(table)
 

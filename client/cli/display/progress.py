@@ -9,16 +9,16 @@ from rota.core.timing.instants import SECOND, parse_instant
 from rota.wire.documents import AttemptView, ExecutionView
 
 LOOK_S = 0.3
-"""Maximum delay of progress lines; the end is reported at once."""
+"""The maximum delay of progress lines in seconds; the end is reported immediately."""
 OUTPUT_LINES_MAX = 30
-"""Lines of output shown of each failed task; `rota output` shows all."""
+"""The most lines of output that are shown of a failed task; `rota output` shows all lines."""
 
 
 def follow(client: Client, execution_id: str, timeout_s: float | None) -> ExecutionView:
-    """Return an execution when it has ended; print the progress of its tasks until then.
+    """Print the progress of an execution's tasks until it has ended, and return the execution.
 
     Raises:
-        WaitTimedOut: It has not ended after *timeout_s*.
+        WaitTimedOut: The execution has not ended after *timeout_s*.
     """
     facts, left_s = Facts(), timeout_s
     while True:
@@ -37,7 +37,7 @@ def follow(client: Client, execution_id: str, timeout_s: float | None) -> Execut
 
 
 class Facts:
-    """What has happened to the tasks of an execution; each fact is printed once."""
+    """Facts about the tasks of an execution; each fact is printed once."""
 
     def __init__(self) -> None:
         self._shown: set[str] = set()
@@ -51,7 +51,7 @@ class Facts:
 
 
 def ending(attempt: AttemptView) -> str:
-    """Return how an attempt ended, in a few words."""
+    """Return the end of an attempt in a few words; ``running`` if it has not ended."""
     if attempt.outcome == "failed" and attempt.exit_code is not None:
         return f"failed with exit code {attempt.exit_code}"
     if attempt.outcome == "failed" and attempt.signal is not None:
@@ -59,7 +59,7 @@ def ending(attempt: AttemptView) -> str:
     if attempt.outcome == "failed" and attempt.reason:
         return f"failed ({attempt.reason})"
     if attempt.outcome in ("cancelled", "lost") and attempt.reason:
-        # Not always on request: the lease of its node may have ended.
+        # An attempt is not always cancelled on request: the lease of its node may have ended.
         return f"{attempt.outcome} ({attempt.reason})"
     return attempt.outcome or "running"
 
@@ -73,7 +73,7 @@ def print_output_of_only_task(execution: ExecutionView) -> None:
         return
     attempt = task.attempts[-1]
     is_all = attempt.output_bytes <= len(attempt.output_tail.encode())
-    more = "" if is_all else f"end of the output; all of it: rota output {execution.execution_id}"
+    more = "" if is_all else f"end of the output; for all: rota output {execution.execution_id}"
     say(f"--- {more or f'output of {name}'} ---")
     out(attempt.output_tail, end="" if attempt.output_tail.endswith("\n") else "\n")
 

@@ -1,6 +1,6 @@
 """Results of commands in a given format: data on standard output, messages on standard error.
 
-A table is coloured on a terminal; elsewhere, and with ``NO_COLOR``, it is plain text in columns.
+On a terminal, a table is coloured; elsewhere, and with ``NO_COLOR``, it is plain text in columns.
 """
 
 import os
@@ -62,10 +62,11 @@ class Column(Generic[V]):
     """A column of a table.
 
     Attributes:
-        text: Cell of a view at an instant.
-        is_wide: Shown with ``-o wide`` only.
-        is_optional: Omitted if every cell is empty.
-        width: Minimum width, for cells that come later; see `Rows`.
+        title: The title of the column.
+        text: Returns the cell of a view, given the present time.
+        is_wide: Whether the column is shown with ``-o wide`` only.
+        is_optional: Whether the column is omitted if all its cells are empty.
+        width: The minimum width, for the cells of later rows; see `Rows`.
     """
 
     title: str
@@ -77,10 +78,11 @@ class Column(Generic[V]):
 
 @dataclass(frozen=True)
 class Look(Generic[V]):
-    """Presentation of views of one kind.
+    """The presentation of views of one kind.
 
     Attributes:
-        name: Output of ``-o name``.
+        columns: The columns of a table.
+        name: Returns the text of a view for ``-o name``.
     """
 
     columns: Sequence[Column[V]]
@@ -112,11 +114,12 @@ def show_one(view: V, look: Look[V], form: str) -> None:
 
 
 class Rows(Generic[V]):
-    """Views that arrive one after another, each shown at once.
+    """Views that arrive one after another; each is shown immediately.
 
     Args:
-        look: Their presentation.
-        form: Format; tables have their titles once, and columns only grow; ``json`` is ``jsonl``.
+        look: The presentation of the views.
+        form: The format. A table has its titles once, and its columns only grow; ``json`` means
+            ``jsonl``.
     """
 
     def __init__(self, look: Look[V], form: str) -> None:
@@ -126,7 +129,7 @@ class Rows(Generic[V]):
         self._widths: list[int] = []
 
     def print(self, views: Sequence[V]) -> None:
-        """Show *views*, each in a line, or as a document of YAML."""
+        """Show *views*, each in a line or as a YAML document."""
         match self._form:
             case "yaml":
                 for view in views:
@@ -165,7 +168,7 @@ def is_coloured() -> bool:
 def print_table(
     titles: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Collection[str] = ()
 ) -> None:
-    """Print a table, without those *optional* columns that are empty."""
+    """Print a table; *optional* columns without any text are omitted."""
     kept = [
         number
         for number, title in enumerate(titles)
@@ -180,7 +183,7 @@ def print_table(
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Print names and values, one a line; names without a value are omitted."""
+    """Print names and values, one pair per line; names without a value are omitted."""
     width = max(len(name) for name, _ in facts)
     has_colours = is_coloured()
     for name, value in facts:
@@ -191,11 +194,11 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 
 class Counter:
-    """Progress of long work, on standard error if that is a terminal; a context manager.
+    """The progress of long work, shown on standard error if that is a terminal; a context manager.
 
     Args:
-        verb: Past participle of the work, such as ``created``.
-        total: Number of items; below `COUNTED_MIN`, nothing is shown.
+        verb: The past participle of the work, such as ``created``.
+        total: The number of items; below `COUNTED_MIN`, nothing is shown.
     """
 
     def __init__(self, verb: str, total: int) -> None:
@@ -232,7 +235,7 @@ def _print_views(views: Sequence[V], look: Look[V], *, is_wide: bool) -> None:
 
 
 def as_yaml(value: object) -> str:
-    """Return a document of YAML."""
+    """Return *value* as a YAML document."""
     import yaml
 
     plain = msgspec.to_builtins(value)
@@ -267,7 +270,7 @@ def _print_plain(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _print_row(cells: Sequence[Piece]) -> None:
-    """Print cells that are as wide as their columns."""
+    """Print cells, each padded to the width of its column."""
     *others, last = cells
     gaps = [piece for cell in others for piece in (cell, "  ")]
     out(*gaps, last.rstrip() if isinstance(last, str) else last)
@@ -279,7 +282,7 @@ def _styled(cell: str, width: int = 0) -> Piece:
 
 
 def _in_style(text: str, word: str) -> Styled:
-    """Return *text* in the colour of *word*."""
+    """Return *text* in the style of *word*, which is a state or an outcome."""
     style = STYLES.get(word.removeprefix("execution.").removeprefix("task."))
     return Styled(text, is_dim=True) if style == "dim" else Styled(text, colour=style)
 
@@ -302,5 +305,5 @@ def _width_min(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 
 _FOLDED = frozenset({"REASON", "COMMAND", "SCHEDULE", "NOTE"})
-"""Columns with text by users, which may be long."""
+"""The titles of columns with text by users, which may be long."""
 _FOLDED_WIDTH = 24

@@ -1,4 +1,4 @@
-"""Columns of each kind of document in a table."""
+"""The columns of a table for each kind of document."""
 
 from rota.client.cli.display.show import Column, Look
 from rota.client.cli.human import absolute, relative, span, took
@@ -18,12 +18,12 @@ NAMED_TASKS_MAX = 3
 
 
 def full_name(job: JobView) -> str:
-    """Return a job's namespace and name."""
+    """Return the ``namespace/name`` of a job."""
     return f"{job.namespace}/{job.name}"
 
 
 def schedule_text(job: JobView) -> str:
-    """Return when a job runs."""
+    """Return a text about when a job runs: its schedules and dependencies."""
     texts = [
         each.schedule if each.timezone == "UTC" else f"{each.schedule} ({each.timezone})"
         for each in job.schedules
@@ -34,8 +34,8 @@ def schedule_text(job: JobView) -> str:
 
 
 def lateness(execution: ExecutionView) -> str:
-    """Return how late an execution started, once that is known."""
-    # Before that, the node gives the time at which the first attempt got its slot.
+    """Return the lateness of an execution; ``-`` until it is known."""
+    # Until the first attempt has ended, the node's value is about the time when it got its slot.
     attempts = [attempt for _, task in tasks_in_order(execution) for attempt in task.attempts]
     is_known = execution.finished_at or any(attempt.finished_at for attempt in attempts)
     if execution.lateness_ms is None or not is_known:
@@ -44,14 +44,14 @@ def lateness(execution: ExecutionView) -> str:
 
 
 def duration(execution: ExecutionView, at: Instant) -> str:
-    """Return how long an execution took, or takes by now."""
+    """Return the duration of an execution, up to *at* if it has not ended."""
     if execution.started_at is not None and execution.finished_at is None:
         return span(max(0, at - parse_instant(execution.started_at)) / SECOND)
     return took(execution.started_at, execution.finished_at)
 
 
 def tasks_in_order(execution: ExecutionView) -> list[tuple[str, TaskView]]:
-    """Return an execution's tasks by when they started; those that did not come last."""
+    """Return an execution's tasks in the order of their starts, those without a start last."""
 
     def start(named: tuple[str, TaskView]) -> tuple[bool, str]:
         _, task = named
@@ -86,7 +86,7 @@ JOB: Look[JobView] = Look(
 
 
 class AppliedView(JobView, frozen=True, kw_only=True):
-    """A job, and what applying its definition did.
+    """A job, and the change that applying its definition made.
 
     Attributes:
         change: ``created``, ``replaced``, ``unchanged`` or ``deleted``.

@@ -20,15 +20,16 @@ from rota.client.cli.inputs.options import (
 )
 from rota.wire.documents import DocumentChangeView, DocumentView
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
 FIELDS = ("kind", "name", "definition", "version", "changedAt", "changedBy")
-"""Fields of a document in a file; those after the definition are shown by `get` and ignored."""
+"""The fields of a document in a file; `get` shows those after the definition, and they are ignored
+when a file is read."""
 
 
 class AppliedDocument(DocumentView, frozen=True, kw_only=True):
-    """A document, and what applying its definition did.
+    """A document, and the change that applying its definition made.
 
     Attributes:
         change: ``created``, ``replaced`` or ``unchanged``.
@@ -90,7 +91,7 @@ CHANGE: Look[DocumentChangeView] = Look(
 def get_documents(kind: str, *, name: str | None, has_changes: bool, form: str) -> None:
     """List the shared documents of a kind, or show one.
 
-    Kinds: types (job types). The YAML form can be edited and given to `rota apply -f`.
+    The kinds are: types (job types). The YAML form can be edited and passed to `rota apply -f`.
     """
     if has_changes and name is None:
         raise click.UsageError("--changes needs the name of a document")
@@ -128,7 +129,7 @@ def get_documents(kind: str, *, name: str | None, has_changes: bool, form: str) 
 def apply_documents(files: tuple[str, ...], *, is_dry: bool, form: str) -> None:
     """Create or replace shared documents; identical definitions change nothing.
 
-    A document has kind, name and definition. All are checked before the first is written.
+    A document has kind, name and definition. All documents are checked before the first is written.
     """
     given = list(_read(files))
     with connect() as client:
@@ -149,7 +150,7 @@ def apply_documents(files: tuple[str, ...], *, is_dry: bool, form: str) -> None:
 @dry_run_option
 @url_option
 def delete_documents(kind: str, *, names: tuple[str, ...], is_dry: bool) -> None:
-    """Delete shared documents; jobs that were made with them stay as they are."""
+    """Delete shared documents; jobs that were created with them stay as they are."""
     with connect() as client:
         for name in names:
             client.delete_document(kind, name, dry_run=is_dry)
@@ -162,7 +163,13 @@ def delete_documents(kind: str, *, names: tuple[str, ...], is_dry: bool) -> None
 
 
 class Given(NamedTuple):
-    """A document in a file."""
+    """A document in a file.
+
+    Attributes:
+        kind: The kind of the document.
+        name: The name of the document.
+        definition: The definition.
+    """
 
     kind: str
     name: str
@@ -182,21 +189,23 @@ def _read(files: Iterable[str]) -> Iterable[Given]:
 
 
 def _given(fields: dict[str, Any], place: str) -> Given:
-    """Return the document that *fields* are.
+    """Return the document with *fields*; *place* names it in errors.
 
     Raises:
-        InvalidFile: They are none.
+        InvalidFile: *fields* are not those of a document.
     """
     from rota.client.definitions import InvalidFile
 
     if "kind" not in fields:
         raise InvalidFile(
-            f"{place}: has no kind, such as type; jobs are applied with `rota jobs apply`"
+            f"{place}: there is no field kind, such as kind: type; apply jobs with "
+            "`rota jobs apply`"
         )
     kind = kind_of(str(fields["kind"]))
     if kind is None:
         raise InvalidFile(
-            f"{place}: {fields['kind']!r} is not a kind of documents; there are: {', '.join(KINDS)}"
+            f"{place}: {fields['kind']!r} is not a kind of documents; the kinds are: "
+            f"{', '.join(KINDS)}"
         )
     unknown = sorted(fields.keys() - set(FIELDS))
     if unknown:
@@ -205,7 +214,7 @@ def _given(fields: dict[str, Any], place: str) -> Given:
         )
     name, definition = fields.get("name"), fields.get("definition")
     if not isinstance(name, str) or not isinstance(definition, dict):
-        raise InvalidFile(f"{place}: needs a name (text) and a definition (an object)")
+        raise InvalidFile(f"{place}: the document needs a name (text) and a definition (an object)")
     return Given(kind, name, cast("dict[str, Any]", definition))
 
 

@@ -3,19 +3,25 @@
 import click
 
 KINDS = {"types": "type"}
-"""Each kind, and the word for one document of it."""
+"""Each kind, and the word for one document of that kind."""
 
 
 class KindParameter(click.ParamType[str]):
-    """A kind of documents, given by either of its words."""
+    """A kind of documents, given by its plural or its singular."""
 
     name = "kind"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the kind that *value* names."""
+        """Return the kind that *value* names.
+
+        Raises:
+            click.BadParameter: *value* names no kind.
+        """
         kind = kind_of(value)
         if kind is None:
-            self.fail(f"{value!r} is not a kind of documents; there are: {_words()}", param, ctx)
+            self.fail(
+                f"{value!r} is not a kind of documents; the kinds are: {_words()}", param, ctx
+            )
         return kind
 
 

@@ -1,7 +1,7 @@
 """Words of kubectl, docker, airflow and celery for commands of ``rota``.
 
-A word is an alias where exactly one command does the same. Where several do, or one that needs
-other arguments, the error names them.
+A word is an alias if exactly one command does the same. If several commands do, or if the command
+needs other arguments, the error names these commands.
 """
 
 from collections.abc import Mapping
@@ -22,4 +22,4 @@ ADVICE: Mapping[str, str] = {
     "top": "`rota executions list --status running --watch` shows the running executions, "
     "`rota cluster members --watch` the load of the nodes.",
 }
-"""The commands to name for each word that is no command."""
+"""The advice in the error about each word that is no command."""

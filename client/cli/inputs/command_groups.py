@@ -1,4 +1,4 @@
-"""Groups of commands: one with lazily loaded commands, one with a default command."""
+"""Groups of commands: with suggestions, with lazily loaded commands, and with a default command."""
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -12,15 +12,15 @@ from click.shell_completion import CompletionItem
 F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever group
 
 MOVED = "rota.moved"
-"""Key of the options that stand before a command, among the values of a context."""
+"""The key, in the values of a context, of the options that stand before a command."""
 
 
 class Entry(NamedTuple):
     """A command that is not loaded yet.
 
     Attributes:
-        home: Its ``module:name``.
-        about: First line of its help, repeated here so that a list of commands loads none.
+        home: The ``module:name`` of the command.
+        about: A short help text, repeated here so that a list of commands loads no command.
     """
 
     home: str
@@ -28,13 +28,17 @@ class Entry(NamedTuple):
 
 
 def namespace_before(group: F) -> F:
-    """Accept ``--namespace`` before the command of a group, as after it."""
-    return _before("-n", "--namespace", metavar="NAME", help="As after the command.")(group)
+    """Accept ``--namespace`` not only after the command of a group, but also before it."""
+    return _before(
+        "-n", "--namespace", metavar="NAME", help="Same as --namespace after the command."
+    )(group)
 
 
 def output_before(group: F) -> F:
-    """Accept ``--output`` before the command of a group, as after it."""
-    return _before("-o", "--output", metavar="FORM", help="As after the command.")(group)
+    """Accept ``--output`` not only after the command of a group, but also before it."""
+    return _before("-o", "--output", metavar="FORM", help="Same as --output after the command.")(
+        group
+    )
 
 
 def _before(*names: str, metavar: str, help: str) -> Callable[[F], F]:  # noqa: A002 - of click
@@ -42,7 +46,7 @@ def _before(*names: str, metavar: str, help: str) -> Callable[[F], F]:  # noqa: 
 
 
 def _move(ctx: click.Context, param: click.Parameter, text: str | None) -> None:
-    """Store an option for the command, which refuses it if it has no such option."""
+    """Store an option for the command, which refuses the option if it does not have it."""
     if text is not None:
         ctx.meta.setdefault(MOVED, []).append(f"{max(param.opts, key=len)}={text}")
 
@@ -53,8 +57,8 @@ class SuggestingGroup(click.Group):
     Options of `namespace_before` and `output_before` are passed to the command.
 
     Attributes:
-        aliases: Other words for its commands: the words that replace each.
-        advice: Advice in the error for words that are no command.
+        aliases: Other words for its commands, each with the words that replace it.
+        advice: Words that are no command, each with the advice in the error.
     """
 
     aliases: Mapping[str, Sequence[str]] = MappingProxyType({})
@@ -63,7 +67,11 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that *args* begin with."""
+        """Return the command with which *args* begin, and the remaining words.
+
+        Raises:
+            click.UsageError: There is no such command.
+        """
         word, *rest = args
         words = self.aliases.get(word, (word,))
         if self.get_command(ctx, words[0]) is None and not word.startswith("-"):
@@ -77,16 +85,18 @@ class SuggestingGroup(click.Group):
         names = self.list_commands(ctx)
         close = get_close_matches(word, names, n=3, cutoff=0.5)
         hint = " or ".join(map(repr, close))
-        return f"Did you mean {hint}?" if close else f"There are: {', '.join(names)}."
+        return f"Did you mean {hint}?" if close else f"The commands are: {', '.join(names)}."
 
 
 class LazyGroup(SuggestingGroup):
     """A group whose commands are loaded when they run.
 
     Args:
-        entries: Its commands by name, in the order of its help.
+        args: Positional arguments of `click.Group`.
+        entries: The commands by name, in the order of the help text.
         aliases: See `SuggestingGroup`.
         advice: See `SuggestingGroup`.
+        more: Keyword arguments of `click.Group`.
     """
 
     def __init__(
@@ -108,7 +118,7 @@ class LazyGroup(SuggestingGroup):
         return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command."""
+        """Load a command; None if there is no command with this name."""
         del ctx
         if cmd_name not in self.entries:
             return None
@@ -136,12 +146,12 @@ class LazyGroup(SuggestingGroup):
 
 
 class ListingGroup(LazyGroup):
-    """A group with the default command ``list``: ``rota jobs`` is ``rota jobs list``."""
+    """A group with the default command ``list``: ``rota jobs`` means ``rota jobs list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert ``list`` if no command is named."""
         rest = args[self._moved_count(args) :]
-        # Completion of an empty word returns the commands.
+        # The completion of an empty word returns the commands.
         is_bare = not rest and not ctx.resilient_parsing
         has_option = bool(rest) and rest[0].startswith("-")
         if is_bare or (has_option and rest[0] not in ctx.help_option_names):

@@ -18,14 +18,19 @@ def execution_id_of(client: Client, named: str, namespace: str | None = None) ->
     """Return the id of the execution that *named* denotes.
 
     Raises:
-        NoExecution: There is no latest execution.
+        NoExecution: The job, or the cluster, has no execution yet.
+        click.UsageError: The word after the ``@`` is not ``latest``.
     """
     job, at, word = named.rpartition("@")
     if not at:
         return named
     if word != LATEST:
-        raise click.UsageError(f"{named!r}: after the @ stands {LATEST!r}, as in report@{LATEST}")
+        raise click.UsageError(
+            f"{named!r} is not an execution; after the @ write {LATEST!r}, as in report@{LATEST}"
+        )
     found = next(client.executions(job=job or None, namespace=namespace, limit=1), None)
     if found is None:
-        raise NoExecution(f"{f'job {job}' if job else 'this node'} has no execution yet")
+        raise NoExecution(
+            f"the job {job} has no executions yet" if job else "there are no executions yet"
+        )
     return found.execution_id

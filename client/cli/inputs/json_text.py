@@ -10,7 +10,11 @@ from rota.wire.documents import Json
 
 
 def as_json_text(ctx: click.Context, param: click.Parameter, text: str | None) -> Json:
-    """Read an option: JSON, ``@FILE``, or ``-`` for standard input; None if it is omitted."""
+    """Read an option: JSON, ``@FILE``, or ``-`` for standard input; None if it is omitted.
+
+    Raises:
+        click.BadParameter: The file cannot be read, or the text is not JSON.
+    """
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Suggestions of existing jobs with names near to one that does not exist."""
+"""Suggestions of existing jobs whose names are similar to one that does not exist."""
 
 import re
 from contextlib import suppress
@@ -13,18 +13,18 @@ from rota.core.errors import RotaError
 from rota.core.quoting import in_quotes
 
 LOOK_S = 2.0
-"""Maximum delay of the error by the search."""
+"""The maximum delay of the error by the search, in seconds."""
 CUTOFF = 0.7
-"""Least similarity of a suggestion: two letters swapped in a name of six have 0.83."""
+"""The least similarity of a suggestion; a name of six characters with two swapped has 0.83."""
 SUGGESTIONS_MAX = 3
 MISSING = re.compile(r"there is no job '([^']+)'")
 
 
 def add_near_names(error: RotaError) -> None:
-    """Add a note with jobs of near names in the same namespace to *error*, if there are any.
+    """Add a note with similar names of jobs in the same namespace to *error*, if there are any.
 
-    Only the first page of the namespace's jobs is searched, `PAGE` in the order of their names.
-    Nothing is added if no node answers in time.
+    Only the first `PAGE` jobs of the namespace are searched, in the order of their names. Nothing
+    is added if no node answers in time.
     """
     missing = MISSING.search(str(error))
     if missing is None:

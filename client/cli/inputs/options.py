@@ -1,4 +1,4 @@
-"""Options of several commands, and their values."""
+"""Options that several commands have, and their values."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -20,7 +20,7 @@ from rota.core.timing.instants import (
 )
 from rota.wire.statuses import status_word
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.async_client import AsyncClient
     from rota.client.client import Client
 
@@ -28,25 +28,25 @@ C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever command
 
 REPEATS_MAX = 2
-"""Connection attempts before a missing node is reported; few, because a user waits."""
+"""The most retries before a missing node is reported; they are few, because a user waits."""
 COMPLETION_S = 0.5
-"""Maximum delay of a completion."""
+"""The maximum delay of a completion, in seconds."""
 COMPLETIONS_MAX = 200
 FORM = "rota.form"
-"""Key of the value of ``--output``, among the values of a context."""
+"""The key, in the values of a context, of the value of ``--output``."""
 FORMATS = ("table", "wide", "json", "jsonl", "yaml", "name")
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a help text: examples, one a line."""
+    """Return the end of a help text: examples, one per line."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def connect() -> "Client":
-    """Return a client of the node in flags, environment and profile.
+    """Return a client of the nodes that flags, environment or profile name.
 
     Raises:
-        click.UsageError: They name no valid node.
+        click.UsageError: The URLs or the timeout are invalid.
     """
     from rota.client.client import Client
 
@@ -80,7 +80,7 @@ def url_option(command: F) -> F:
             metavar="DURATION",
             expose_value=False,
             callback=keep_flag,
-            help="Timeout of a request.  [default: $ROTA_TIMEOUT or 30s]",
+            help="Time limit of a request.  [default: $ROTA_TIMEOUT or 30s]",
         ),
         profile_option,
         click.option(
@@ -88,7 +88,7 @@ def url_option(command: F) -> F:
             metavar="URL",
             expose_value=False,
             callback=keep_flag,
-            help="URL of a node; several with commas.  "
+            help="URL of a node, or several URLs separated by commas.  "
             "[default: $ROTA_URL or http://127.0.0.1:7400]",
         ),
     ):
@@ -102,16 +102,16 @@ def profile_option(command: F) -> F:
         "--profile",
         metavar="NAME",
         expose_value=False,
-        # Other options get their defaults from it.
+        # Other options get their defaults from the profile.
         is_eager=True,
         callback=keep_flag,
         shell_complete=complete_profile,
-        help="See `rota config`.  [default: $ROTA_PROFILE or as chosen]",
+        help="Profile to use; see `rota config`.  [default: $ROTA_PROFILE or the chosen profile]",
     )(command)
 
 
 def namespace_option(command: F) -> F:
-    """Add ``--namespace``; None if nothing sets it."""
+    """Add ``--namespace``, passed as *namespace*; None if neither flag nor setting gives it."""
     return click.option(
         "-n",
         "--namespace",
@@ -135,11 +135,11 @@ def format_option(command: F) -> F:
 
 
 def output_option(forms: Sequence[str]) -> Callable[[F], F]:
-    """Return a decorator for ``--output``, passed as *form*: one of *forms*; default: the first."""
+    """Return a decorator for ``--output``, passed as *form*: one of *forms*, or else the first."""
 
     def default() -> str:
         found = value_of("output")
-        # The value for all commands may be one that this command does not have.
+        # The value for all commands may be a form that this command does not have.
         is_other = found.text in FORMATS and found.text not in forms
         return forms[0] if is_other else found.text
 
@@ -166,7 +166,10 @@ def _keep_form(ctx: click.Context, param: click.Parameter, form: str) -> str:
 def dry_run_option(command: F) -> F:
     """Add ``--dry-run``, passed as *is_dry*."""
     return click.option(
-        "--dry-run", "is_dry", is_flag=True, help="Check and show the effect; change nothing."
+        "--dry-run",
+        "is_dry",
+        is_flag=True,
+        help="Make all checks and show the effect, but change nothing.",
     )(command)
 
 
@@ -192,12 +195,13 @@ def executions_argument(command: F) -> F:
 
 
 def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the jobs whose names begin with *incomplete*.
+    """Return the names of the jobs that begin with *incomplete*.
 
-    Jobs of the current namespace are named without it, others after it was typed.
+    Jobs of the current namespace are completed without it; jobs of another namespace are completed
+    once ``namespace/`` was typed.
 
     Raises:
-        RotaError, click.UsageError: No node answers in time; the shell ignores it.
+        RotaError, click.UsageError: No node answers in time; completion then returns nothing.
     """
     del param
     from rota.client.client import Client
@@ -225,7 +229,7 @@ def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -
     """Return the nodes whose ids begin with *incomplete*.
 
     Raises:
-        RotaError, click.UsageError: No node answers in time; the shell ignores it.
+        RotaError, click.UsageError: No node answers in time; completion then returns nothing.
     """
     del param
     from rota.client.client import Client
@@ -244,7 +248,7 @@ def complete_profile(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def _words(found: Iterable[str]) -> list[str]:
-    """Return those of a node's answers that are safe as completions."""
+    """Return the words that are safe as completions, of those that a node returned."""
     return [each for each in found if each.isprintable() and " " not in each]
 
 
@@ -262,7 +266,11 @@ class StatusChoice(click.Choice[str]):
 
 
 def as_time(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """Return a time as RFC 3339 text; a duration is counted back from now."""
+    """Return a time as RFC 3339 text; a duration is counted back from now.
+
+    Raises:
+        click.BadParameter: The text is neither a time nor a duration.
+    """
     if text is None:
         return None
     for read in (parse_instant, _local_time, _time_ago):
@@ -279,7 +287,7 @@ def _local_time(text: str) -> Instant:
     """Return a date, a date with a time, or a time of today, in the zone of this machine.
 
     Raises:
-        ValueError: It is none, or an instant that no clock in that zone shows.
+        ValueError: *text* is not such a time, or no clock in that zone ever shows it.
     """
     if not set(text) & set(":-") or text.startswith("-"):
         raise ValueError(f"{text!r} is not a local time")
@@ -297,7 +305,11 @@ def _time_ago(text: str) -> Instant:
 
 
 def as_seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """Return a duration as seconds; a bare number is seconds."""
+    """Return a duration in seconds; a bare number is seconds.
+
+    Raises:
+        click.BadParameter: The text is neither a duration nor a number.
+    """
     if text is None:
         return None
     try:
@@ -310,6 +322,6 @@ def seconds_of(text: str) -> float:
     """Return a duration in seconds; a bare number is seconds.
 
     Raises:
-        ValueError: It is neither a duration nor a number.
+        ValueError: *text* is neither a duration nor a number.
     """
     return parse_duration(f"{text}s" if text[-1:].isdecimal() else text) / SECOND

@@ -1,4 +1,4 @@
-"""Commands that are given a program, whose words follow two dashes."""
+"""Commands with a program as argument, whose words follow two dashes."""
 
 import shlex
 from collections.abc import Sequence
@@ -9,17 +9,17 @@ DASHES = "--"
 
 
 class ProgramCommand(click.Command):
-    """A command whose last argument is a program; words of it before the dashes are refused.
+    """A command whose last argument is a program, the words of which must follow two dashes.
 
-    Without the dashes, options of the program would be taken as options of ``rota``. The error has
-    the complete command with the dashes in their place.
+    Without the dashes, options of the program would be taken as options of ``rota``. The error
+    message has the complete command with the dashes in the right place.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse *args*.
 
         Raises:
-            click.UsageError: They are invalid, or words of the program stand before the dashes.
+            click.UsageError: *args* are invalid, or words of the program precede the dashes.
         """
         before = args[: args.index(DASHES)] if DASHES in args else args
         is_help = any(word in ctx.help_option_names for word in before)
@@ -31,7 +31,7 @@ class ProgramCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def _first_word(self, ctx: click.Context, args: Sequence[str]) -> int | None:
-        """Return the place of the program's first word before the dashes; None if there is none."""
+        """Return the index of the program's first word before the dashes; None if there is none."""
         program = next(
             each.name for each in self.params if isinstance(each, click.Argument) and each.nargs < 0
         )
@@ -48,16 +48,17 @@ class ProgramCommand(click.Command):
                 return None
             is_value = False
             if given.get("files"):
-                return None  # A job comes from flags or from a file; that error is another one.
+                return None  # A job comes from flags or from a file; this has its own error.
             words = given.get(program or "")
             if isinstance(words, tuple) and words:  # Otherwise it is missing, or click's UNSET.
                 return place
         return None
 
     def _sorted(self, args: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the words for ``rota`` and those of the program, which *args* begin with.
+        """Return the words of *args* that are for ``rota``, and those of the program.
 
-        Long options of ``rota`` remain its own. Short ones, such as ``-n``, are the program's.
+        Long options of ``rota`` are taken as its own. Short options, such as ``-n``, are taken as
+        those of the program.
         """
         options = {
             name: each

@@ -1,4 +1,4 @@
-"""Memberships on the command line: a count, a list, or a file; and changes of one.
+"""Memberships on the command line: a count, a list, or a file; and changes of a membership.
 
 10                     n1 to n10, each of weight 1
 a,b=2,c=0.5:east       by name, with weights and zones
@@ -29,11 +29,11 @@ def read_members(text: str, zone_count: int = 0) -> list[Member]:
 
     Args:
         text: A count, a list, or the name of a file, which has a slash or a known ending.
-        zone_count: Number of zones, z1, z2, ..., over which a count of nodes is distributed; 0
-            for none.
+        zone_count: The number of zones, z1, z2, ..., over which a count of nodes is distributed; 0
+            for no zones.
 
     Raises:
-        click.UsageError: It names no members, or invalid ones.
+        click.UsageError: *text* has invalid members, or *zone_count* is given without a count.
         InvalidFile: The file cannot be read, or its members are invalid.
     """
     if text.isascii() and text.isdecimal():
@@ -52,7 +52,7 @@ def parse_member(text: str) -> Member:
     """Return the member of the form ``NAME[=WEIGHT][:ZONE]``.
 
     Raises:
-        click.UsageError: It is not of that form.
+        click.UsageError: *text* is not of that form.
     """
     found = _NODE.fullmatch(text.strip())
     if found is None:
@@ -62,10 +62,10 @@ def parse_member(text: str) -> Member:
 
 
 def parse_weight(text: str, weight: str) -> float:
-    """Return a weight written in *text*.
+    """Return *weight* as a number; *text*, of which it is a part, is named in the error.
 
     Raises:
-        click.UsageError: It is not a number.
+        click.UsageError: *weight* is not a number.
     """
     try:
         return float(weight)
@@ -97,10 +97,10 @@ def changed(
 
 
 def checked(members: list[Member]) -> list[Member]:
-    """Return *members*.
+    """Return *members* after a check.
 
     Raises:
-        click.UsageError: One of them is invalid.
+        click.UsageError: A member is invalid.
     """
     problems = problems_of_members(members)
     if problems:
@@ -112,13 +112,13 @@ def _known(by_id: dict[NodeId, Member], name: str) -> Member:
     member = by_id.get(NodeId(name))
     if member is None:
         names = ", ".join(list(by_id)[:10]) + (", ..." if len(by_id) > 10 else "")
-        raise click.UsageError(f"there is no node {name!r}; there are: {names}")
+        raise click.UsageError(f"there is no node {name!r}; the nodes are: {names}")
     return member
 
 
 def _counted(count: int, zone_count: int) -> list[Member]:
     if not 1 <= count <= NODES_MAX:
-        raise click.UsageError(f"--nodes {count}: from 1 to {NODES_MAX}")
+        raise click.UsageError(f"--nodes {count} is out of range; use from 1 to {NODES_MAX}")
     return [
         Member(
             id=NodeId(f"n{number}"), zone=f"z{1 + (number - 1) % zone_count}" if zone_count else ""

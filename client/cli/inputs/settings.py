@@ -23,21 +23,22 @@ from rota.client.transport.endpoints import DEFAULT_URL
 from rota.core.errors import RotaError
 
 FILE_VARIABLE = "ROTA_CLIENT_CONFIG"
-"""Not ``ROTA_CONFIG``: that is the file of a node, which ``rota dev`` starts."""
+"""The variable with the path of the file. ``ROTA_CONFIG`` is the configuration file of a node,
+which ``rota dev`` starts."""
 PROFILE_FLAG = "--profile"
 PROFILE_VARIABLE = "ROTA_PROFILE"
 DEFAULT_PROFILE = "default"
 BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""Keys that TOML allows without quotes."""
+"""A pattern of the keys that TOML allows without quotes."""
 
 
 class Key(NamedTuple):
-    """A setting.
+    """A setting of the client.
 
     Attributes:
-        flag: Its flag.
-        variable: Its environment variable.
-        default: Its default.
+        flag: The flag of the setting.
+        variable: The environment variable of the setting.
+        default: The default of the setting.
     """
 
     flag: str
@@ -54,11 +55,11 @@ KEYS = {
 
 
 class Value(NamedTuple):
-    """Value of a setting.
+    """The value of a setting.
 
     Attributes:
         text: The value.
-        source: The flag, the variable or the profile that has it, or ``default``.
+        source: The flag, the variable or the profile that the value comes from, or ``default``.
     """
 
     text: str
@@ -66,18 +67,18 @@ class Value(NamedTuple):
 
 
 class InvalidConfig(RotaError):
-    """The file of profiles cannot be read or is invalid; the message has place and reason."""
+    """The file of profiles cannot be read or written, or is invalid; the message has the reason."""
 
     code = "invalid_config"
 
 
 @dataclass
 class Profiles:
-    """Content of the file of profiles.
+    """The content of the file of profiles.
 
     Attributes:
-        chosen: The profile to use if none is named, or empty.
-        by_name: Values of each profile.
+        chosen: The profile to use if none is named; empty for the profile ``default``.
+        by_name: The values of each profile.
     """
 
     chosen: str = ""
@@ -117,7 +118,7 @@ def profile_in_use() -> Value:
 
 
 def keep_flag(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """Store a flag for `value_of`; it may be before or after the command."""
+    """Store a flag for `value_of`; the flag may stand before or after the command."""
     if text is not None:
         _flags(ctx)[max(param.opts, key=len)] = text
     return text
@@ -132,10 +133,10 @@ def config_path() -> Path:
 
 
 def read_profiles() -> Profiles:
-    """Return the content of the file; empty if it does not exist.
+    """Return the content of the file of profiles; no profiles if the file does not exist.
 
     Raises:
-        InvalidConfig: It cannot be read or is invalid.
+        InvalidConfig: The file cannot be read or is invalid.
     """
     path = config_path()
     try:
@@ -145,7 +146,8 @@ def read_profiles() -> Profiles:
     except OSError as error:
         raise InvalidConfig(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InvalidConfig(f"{path}: is not UTF-8 text: {error.reason}") from error
+        detail = f"{path}: the file is not UTF-8 text: {error.reason}; save it as UTF-8"
+        raise InvalidConfig(detail) from error
     import tomllib
 
     try:
@@ -155,18 +157,20 @@ def read_profiles() -> Profiles:
 
 
 def write_profiles(profiles: Profiles) -> None:
-    """Write the file atomically, readable by its owner only: a URL may contain a password.
+    """Write the file of profiles atomically.
+
+    Only its owner can read the file, since a URL may contain a password.
 
     Raises:
-        InvalidConfig: It cannot be written.
+        InvalidConfig: The file cannot be written.
     """
-    # A symbolic link, into a repository of such files for instance, stays one.
+    # A symbolic link, for instance into a repository of such files, stays a link.
     path = config_path().resolve()
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.exists() and not path.is_file():
-            # As root, replace() would turn /dev/null into a file.
-            raise InvalidConfig(f"{path}: is not a file")
+            # For root, replace() would turn /dev/null into a file.
+            raise InvalidConfig(f"{path}: is not a file; set ${FILE_VARIABLE} to another path")
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.touch(mode=0o600)
         beside.write_text(_as_toml(profiles), encoding="utf-8")
@@ -185,8 +189,8 @@ def _profile(named: Value) -> Mapping[str, str]:
     if named.text not in profiles and named.source != "default":
         there = ", ".join(profiles) or "none"
         raise click.UsageError(
-            f"there is no profile {named.text!r} ({named.source}); there are: {there}. "
-            f"Make it with: rota config set --profile {named.text} url URL"
+            f"there is no profile {named.text!r} ({named.source}); the profiles are: {there}. "
+            f"Create it with: rota config set --profile {named.text} url URL"
         )
     return profiles.get(named.text, {})
 
@@ -194,21 +198,25 @@ def _profile(named: Value) -> Mapping[str, str]:
 def _checked(content: dict[str, object]) -> Profiles:
     unknown = content.keys() - {"profile", "profiles"}
     if unknown:
-        raise ValueError(f"there is no {min(unknown)!r} here; there are: profile, profiles")
+        raise ValueError(f"unknown key {min(unknown)!r}; the keys are profile and profiles")
     chosen, tables = content.get("profile", ""), content.get("profiles", {})
     if not isinstance(chosen, str) or not isinstance(tables, dict):
-        raise ValueError("profile is the name of one, and profiles are tables: [profiles.NAME]")
+        raise ValueError(
+            "profile must be the name of a profile, and profiles must be tables: [profiles.NAME]"
+        )
     found = Profiles(chosen)
     for name, table in tables.items():  # pyright: ignore[reportUnknownVariableType]  # of TOML
         if not isinstance(table, dict):
-            raise ValueError(f"profiles.{name} is not a table")
+            raise ValueError(f"profiles.{name} is not a table; write [profiles.{name}]")
         found.by_name[name] = {key: _text(name, key, table[key]) for key in table}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # of TOML
     return found
 
 
 def _text(profile: str, key: str, value: object) -> str:
     if key not in KEYS:
-        raise ValueError(f"profiles.{profile}.{key}: there are: {', '.join(KEYS)}")
+        raise ValueError(
+            f"profiles.{profile}.{key}: unknown setting; the settings are {', '.join(KEYS)}"
+        )
     if not isinstance(value, str):
         raise ValueError(f"profiles.{profile}.{key}: {value!r} is not text; quote it")
     return value
@@ -225,6 +233,6 @@ def _as_toml(profiles: Profiles) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return *text*, which can be printed, as a basic string of TOML."""
+    """Return *text*, which must be printable, as a basic string of TOML."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

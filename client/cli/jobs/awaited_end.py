@@ -23,7 +23,7 @@ from rota.client.cli.jobs.followed_tasks import follow_tasks
 from rota.client.errors import NodeFailed, TooBusy, Unreachable, WaitTimedOut
 from rota.wire.documents import ExecutionView, TriggeredView
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
 
@@ -35,10 +35,10 @@ class Waiting:
     """How a command waits for the execution that it starts.
 
     Attributes:
-        is_waited_for: Whether it waits.
-        is_followed: Whether it waits, and prints the output of all tasks as it is written.
-        timeout_s: The maximum wait; None for any.
-        is_dry: Whether nothing is started.
+        is_waited_for: Whether the command waits.
+        is_followed: Whether the command waits, and prints the output of all tasks as it is written.
+        timeout_s: The maximum wait in seconds; None for no limit.
+        is_dry: Whether the command starts nothing.
 
     Raises:
         click.UsageError: A dry run is to be waited for.
@@ -51,25 +51,27 @@ class Waiting:
 
     def __post_init__(self) -> None:
         if self.is_dry and (self.is_waited_for or self.is_followed):
-            raise click.UsageError("a dry run makes no execution to wait for")
+            raise click.UsageError(
+                "--dry-run starts no execution to wait for; omit it, or --wait and --follow"
+            )
 
 
 def waiting_options(command: F) -> F:
-    """Add the options of `Waiting`, except that of a dry run."""
+    """Add the options of `Waiting`, except ``--dry-run``."""
     options = (
         click.option(
             "--wait",
             "is_waited_for",
             is_flag=True,
-            help="Wait for its end, and print the output of a single task; exit with 1 unless it "
-            "succeeds.",
+            help="Wait for the end of the execution, and print its output if it has a single task; "
+            "exit with 1 unless it succeeds.",
         ),
         click.option(
             "-f",
             "--follow",
             "is_followed",
             is_flag=True,
-            help="Wait, and print the output of all tasks as it is written.",
+            help="Wait for its end, and print the output of all tasks as it is written.",
         ),
         click.option(
             "--timeout",
@@ -88,7 +90,7 @@ def show_started(client: "Client", made: TriggeredView, waiting: Waiting, form: 
     """Print an execution that a command has started, or its end; return the exit status.
 
     Raises:
-        WaitTimedOut: It has not ended after the maximum wait.
+        WaitTimedOut: The execution has not ended after the maximum wait.
     """
     if waiting.is_waited_for or waiting.is_followed:
         return _wait(client, made.execution_id, waiting, form)
@@ -106,7 +108,7 @@ def _wait(client: "Client", execution_id: str, waiting: Waiting, form: str) -> i
         else:
             execution = follow(client, execution_id, waiting.timeout_s)
     except KeyboardInterrupt:
-        say(f"it continues; end it with: rota executions cancel {execution_id}")
+        say(f"the execution continues; end it with: rota executions cancel {execution_id}")
         raise
     except (Unreachable, TooBusy, NodeFailed) as error:
         error.add_note(
@@ -133,10 +135,10 @@ def _print_end(execution: ExecutionView, form: str, *, is_followed: bool) -> int
 
 
 async def _followed(execution_id: str, timeout_s: float | None) -> ExecutionView:
-    """Return an execution when it has ended; print the output of its tasks until then.
+    """Print the output of an execution's tasks until it has ended, and return the execution.
 
     Raises:
-        WaitTimedOut: It has not ended after *timeout_s*.
+        WaitTimedOut: The execution has not ended after *timeout_s*.
     """
     facts, copy = Facts(), OutputCopy(is_raw=False)
     async with connect_async() as client:

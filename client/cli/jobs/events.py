@@ -21,7 +21,7 @@ from rota.client.cli.inputs.options import (
 from rota.wire.documents import EventView
 
 OF_THE_STREAM = "stream."
-"""Prefix of the types of events about the stream itself."""
+"""The prefix of the types of events about the stream itself."""
 
 
 @click.command(
@@ -38,12 +38,19 @@ OF_THE_STREAM = "stream."
     "types",
     metavar="TYPE",
     multiple=True,
-    help="Only these: job, execution or task, or one such as execution.failed. Repeatable.",
+    help="Only events of this type: job, execution, task or fire, or one such as "
+    "execution.failed. Repeatable.",
 )
-@click.option("--status", metavar="STATUS", help="Only executions and tasks that reach this state.")
-@click.option("--execution", "execution_id", metavar="ID", help="Only of this execution.")
 @click.option(
-    "--after", metavar="ID", help="Begin after the event of this id (-o wide shows ids), not now."
+    "--status",
+    metavar="STATUS",
+    help="Only events of executions and tasks that enter this state.",
+)
+@click.option("--execution", "execution_id", metavar="ID", help="Only events of this execution.")
+@click.option(
+    "--after",
+    metavar="ID",
+    help="Begin after the event with this id (-o wide shows ids), not with new events.",
 )
 @click.option(
     "--for", "for_s", metavar="DURATION", callback=as_seconds, help="End after this time."
@@ -68,7 +75,7 @@ def events(
 ) -> None:
     """Show events of jobs, executions and tasks from now on, until Ctrl-C.
 
-    If events may have been missed, a message on standard error reports this.
+    If events may have been missed, a message on standard error says so.
     """
     rows = Rows(EVENT, form)
     left = count

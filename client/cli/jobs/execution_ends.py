@@ -1,4 +1,4 @@
-"""``rota executions cancel`` and ``wait``: the end of executions."""
+"""``rota executions cancel`` and ``rota executions wait``: the end of executions."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from rota.client.cli.inputs.options import (
 )
 from rota.client.cli.jobs.job_selection import Selection
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
     "labels",
     metavar="K[=V]",
     multiple=True,
-    help="All unfinished executions of the namespace's jobs with this label; repeatable.",
+    help="All unfinished executions of jobs of the namespace with this label. Repeatable.",
 )
 @click.option("--all", "is_all", is_flag=True, help="All unfinished executions of the namespace.")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
@@ -56,7 +56,7 @@ def cancel_executions(
     namespace: str | None,
     form: str,
 ) -> None:
-    """Cancel executions: their tasks get TERM, then KILL after the grace."""
+    """Cancel executions: their attempts get SIGTERM, and SIGKILL after the stop grace."""
     from rota.client.cli.inputs.execution_names import execution_id_of
 
     selection = Selection(named, labels, is_all, namespace, is_sure, what="executions")

@@ -1,4 +1,4 @@
-"""``rota executions list`` and ``show``."""
+"""``rota executions list`` and ``rota executions show``."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ from rota.core.timing.instants import Instant
 from rota.wire.documents import AttemptView, DuplicateView, ExecutionView, Json, TaskView
 
 RESULT_MAX = 400
-"""Characters of a result that are shown, a few lines."""
+"""The most characters of a result that are shown; they take a few lines."""
 TITLES = ("TASK", "STATUS", "ATTEMPT", "OUTCOME", "STARTED", "TOOK", "CPU", "MEMORY", "REASON")
 STATUSES = ("queued", "running", "success", "failed", "cancelled")
 
@@ -48,11 +48,15 @@ STATUSES = ("queued", "running", "success", "failed", "cancelled")
     "--since",
     metavar="TIME",
     callback=as_time,
-    help="Fire times since a time, or a duration before now, such as 2h.",
+    help="Only fire times since this time; a duration, such as 2h, is before now.",
 )
-@click.option("--until", metavar="TIME", callback=as_time, help="Fire times before this time.")
+@click.option("--until", metavar="TIME", callback=as_time, help="Only fire times before this time.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number."
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Maximum number of executions.",
 )
 @namespace_option
 @everywhere_option
@@ -176,13 +180,13 @@ def _expiry(execution: ExecutionView, at: Instant) -> str:
 
 
 def _duplicate(other: DuplicateView) -> str:
-    """Return a line about the execution of a stand-in."""
+    """Return a line about a run on a stand-in."""
     when = f"{absolute(other.started_at)} UTC, took {took(other.started_at, other.finished_at)}"
     return f"possibly: {other.status} on {other.node_id} too, {when}"
 
 
 def _rows(name: str, task: TaskView) -> list[tuple[str, ...]]:
-    """Return one row for each attempt, the task's name and status in the first."""
+    """Return one row for each attempt; the first has the task's name and status."""
     if not task.attempts:
         return [(name, task.status, *[""] * (len(TITLES) - 3), task.reason)]
     if task.kept_from:
@@ -206,7 +210,7 @@ def _attempt_row(attempt: AttemptView) -> tuple[str, ...]:
 
 
 def _print_details(title: str, attempt: AttemptView) -> None:
-    """Print details that do not fit into a row."""
+    """Print the details of an attempt that do not fit into a row."""
     notes = [f"not enforced: {each}" for each in attempt.unenforced]
     if attempt.out_of_memory and "memory" not in attempt.reason.lower():
         notes.insert(0, "ended by its memory limit")

@@ -40,7 +40,8 @@ COMMANDS = {
 @namespace_before
 @output_before
 def executions() -> None:
-    """List, show, cancel and wait for executions; alone: list the latest.
+    """List, show, cancel and wait for executions; without a command, list the latest.
 
-    Executions are named by id; @latest is the latest of all, JOB@latest that of a job.
+    An execution is named by its id. @latest is the latest of all executions, JOB@latest the latest
+    of a job.
     """

@@ -1,4 +1,4 @@
-"""Output of the tasks of an execution, all at once, as it is written."""
+"""Output of all tasks of an execution at the same time, as it is written."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from rota.wire.documents import ExecutionView
 LOOK_S = 0.2
 """Maximum delay in seconds before a new attempt is noticed."""
 LINE_BYTES_MAX = 64 << 10
-"""Bytes of an incomplete line that are kept until its end; a longer one is printed in parts."""
+"""The most bytes of a line that are kept until its end; a longer line is printed in parts."""
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Lines:
     """The output of one attempt, printed in whole lines, each with a prefix.
 
     Attributes:
-        prefix: Before each line.
+        prefix: The text before each line.
         print: Prints whole lines.
     """
 
@@ -53,13 +53,14 @@ async def follow_tasks(
 ) -> ExecutionView:
     """Print the output of all attempts of an execution until it has ended, and return it.
 
-    Lines of several tasks, and of several attempts, have the task and the number as prefix.
+    If there are several tasks, each line has the task as prefix; after the first attempt, the
+    prefix has the number of the attempt.
 
     Args:
         client: A client of the node.
         execution_id: The execution.
         copy: Prints the output.
-        on_view: Called with the state of the execution, again and again.
+        on_view: Called repeatedly with the state of the execution.
 
     Raises:
         RotaError: A request failed.
@@ -68,7 +69,7 @@ async def follow_tasks(
         async with asyncio.TaskGroup() as group:
             view = await _follow(client, execution_id, copy, group, on_view)
     except ExceptionGroup as errors:
-        # All are of the same lost connection.
+        # All errors have the same cause, usually a lost connection.
         raise errors.exceptions[0] from errors
     copy.write(b"", is_last=True)
     return view
@@ -81,7 +82,7 @@ async def _follow(
     group: asyncio.TaskGroup,
     on_view: Callable[[ExecutionView], None],
 ) -> ExecutionView:
-    """Copy each attempt in a task of *group* until the execution has ended."""
+    """Copy the output of each attempt in a task of *group* until the execution has ended."""
     seen: set[tuple[str, int]] = set()
     while True:
         view = await _look(client, execution_id)
@@ -105,7 +106,7 @@ def _prefix(name: str, number: int, *, is_alone: bool) -> bytes:
 
 
 async def _look(client: AsyncClient, execution_id: str) -> ExecutionView:
-    """Return the execution, after a pause unless it has ended."""
+    """Return the execution when it has ended, or after a pause of `LOOK_S`."""
     try:
         return await client.wait(execution_id, timeout_s=LOOK_S)
     except WaitTimedOut as error:

@@ -1,4 +1,4 @@
-"""``rota jobs set``, ``pause``, ``resume`` and ``delete``: changes without a file."""
+"""``rota jobs set``, ``pause``, ``resume`` and ``delete``: changes of jobs without a file."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -22,11 +22,11 @@ from rota.client.cli.inputs.options import (
 from rota.client.cli.jobs.job_files import say_if_dry, say_warnings
 from rota.client.cli.jobs.job_selection import Selection, selection_options
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
 OF_TEXTS = ("labels", "env", "nodeSelector")
-"""Fields that are objects of texts: labels.tier=2 sets the text "2"."""
+"""Fields that are objects whose values are text: labels.tier=2 sets the text "2"."""
 
 
 @click.command(
@@ -48,8 +48,8 @@ def set_fields(
 ) -> None:
     """Change fields of a job; the others stay as they are.
 
-    A value is YAML, such as 3, true or [a, b]; an empty one removes the field. Dots lead into
-    objects: labels.team=core.
+    A value is YAML, such as 3, true or [a, b]; an empty value removes the field. A dot separates an
+    object from its member: labels.team=core.
     """
     patch = patch_of(fields)
     with connect() as client:
@@ -62,10 +62,10 @@ def set_fields(
 
 
 def patch_of(fields: tuple[str, ...]) -> dict[str, Any]:  # Any: JSON, which the node checks
-    """Return the merge patch (RFC 7396) that fields such as ``labels.team=core`` stand for.
+    """Return the merge patch (RFC 7396) of fields such as ``labels.team=core``.
 
     Raises:
-        click.UsageError: A field is malformed, or contradicts another.
+        click.UsageError: A field is malformed, or contradicts another field.
     """
     patch: dict[str, Any] = {}
     for text in fields:
@@ -77,10 +77,14 @@ def patch_of(fields: tuple[str, ...]) -> dict[str, Any]:  # Any: JSON, which the
         for parent in parents:
             inner: Any = target.setdefault(parent, {})  # Any: as above
             if not isinstance(inner, dict):
-                raise click.UsageError(f"{text!r} contradicts the field {parent} before")
+                raise click.UsageError(
+                    f"{text!r} contradicts the field {parent} before it; omit one of them"
+                )
             target = cast("dict[str, Any]", inner)
         if name in target:
-            raise click.UsageError(f"{text!r} contradicts the field {name} before")
+            raise click.UsageError(
+                f"{text!r} contradicts the field {name} before it; omit one of them"
+            )
         is_text = path.partition(".")[0] in OF_TEXTS and bool(parents)
         target[name] = (value or None) if is_text else _value(text, value)
     return patch
@@ -109,7 +113,7 @@ def _value(field: str, text: str) -> object:
 @namespace_option
 @url_option
 def pause_job(*, reason: str, is_dry: bool, namespace: str | None, **selected: Any) -> None:
-    """Stop the fires of jobs; their fire times are recorded as paused.
+    """Pause jobs: they do not fire, and their fire times are recorded as paused.
 
     Unfinished executions continue, and `rota trigger` still works.
     """
@@ -147,7 +151,7 @@ def resume_job(*, is_dry: bool, namespace: str | None, **selected: Any) -> None:
 @namespace_option
 @url_option
 def delete_jobs(*, is_dry: bool, namespace: str | None, **selected: Any) -> None:
-    """Delete jobs; unfinished executions are cancelled, the history stays."""
+    """Delete jobs; their unfinished executions are cancelled, and their history stays."""
 
     def delete(client: "Client", name: str) -> None:
         client.delete_job(name, namespace=namespace, dry_run=is_dry)

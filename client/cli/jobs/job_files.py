@@ -27,13 +27,13 @@ from rota.client.cli.inputs.options import (
 from rota.client.cli.inputs.program_words import ProgramCommand
 from rota.wire.documents import HOOK_FIELDS, ITEMS_MAX, CreatedItem, JobView, ProblemView
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
 Fields = dict[str, Any]
 """A job's document: Any, because the node validates it."""
 REFUSALS_MAX = 20
-"""Refused jobs that are printed; further ones are counted."""
+"""The most refused jobs that are printed; further ones are only counted."""
 EX_DIFFERENT = 8
 
 files_option = click.option(
@@ -87,7 +87,7 @@ files_option = click.option(
     "dependencies",
     metavar="JOB",
     multiple=True,
-    help="Run after this job has succeeded. Repeatable: after all of them have.",
+    help="Run after this job has succeeded; if repeated, after all of these jobs have.",
 )
 @click.option("--retries", type=int, help="Number of retries after a failed attempt.")
 @click.option("--timeout", metavar="DURATION", help="Timeout of an attempt, such as 10m.")
@@ -143,7 +143,7 @@ files_option = click.option(
 @click.option(
     "--overlap",
     type=click.Choice(("allow", "skip", "queue_one")),
-    help="Behaviour when it fires while it still runs.  [default: allow]",
+    help="Behaviour if it fires while an earlier execution runs.  [default: allow]",
 )
 @click.option(
     "--consistency",
@@ -161,7 +161,7 @@ files_option = click.option(
 @click.option(
     "--cwd",
     metavar="DIR",
-    help="Working directory; a relative one begins here.",
+    help="Working directory; a relative path begins in the current directory.",
 )
 @click.option(
     "--python",
@@ -172,7 +172,7 @@ files_option = click.option(
     "--image",
     "container",
     metavar="IMAGE",
-    help="Run its command, or that of the image, in a container.",
+    help="Run its command, or the command of the image, in a container.",
 )
 @click.option(
     "--sandbox",
@@ -189,7 +189,7 @@ files_option = click.option(
 @click.option(
     "--network/--no-network",
     default=None,
-    help="Network access of its sandbox; --no-network also for a container.",
+    help="Network access of its sandbox; --no-network also applies to a container.",
 )
 @click.option("--cpu", type=float, help="Limit of processors, such as 0.5.")
 @click.option("--memory", metavar="SIZE", help="Limit of memory, such as 512MiB.")
@@ -198,12 +198,12 @@ files_option = click.option(
     "--type",
     "type",
     metavar="TYPE",
-    help="Job type, which has the command and more; without a name the job runs once, at once.",
+    help="Job type, which has the command and more; without a name the job runs once, immediately.",
 )
 @click.option(
     "--parameters", metavar="JSON", help="Parameters of its executions, such as '{\"width\": 640}'."
 )
-@click.option("--label", "labels", metavar="K=V", multiple=True, help="Repeatable.")
+@click.option("--label", "labels", metavar="K=V", multiple=True, help="Label; repeatable.")
 @click.option("--description", metavar="TEXT", help="Description of the job.")
 @dry_run_option
 @namespace_option
@@ -363,14 +363,18 @@ def _show(fields: Fields, view: Fields) -> None:
         view["binds"] = [_bind(text) for text in view["binds"]]
     if "container" in fields:
         if view.get("network"):
-            raise click.UsageError("--network is for a --sandbox; a container has one")
+            raise click.UsageError(
+                "--network is only for --sandbox; omit it, since a container has a network"
+            )
         if "network" in view:
             view["network"] = "none"
         fields["container"] = {"image": fields["container"], **view}
     elif "sandbox" in fields:
         fields["sandbox"] = {"profile": fields["sandbox"], **view}
     else:
-        raise click.UsageError("--bind and --[no-]network are for a --sandbox or an --image")
+        raise click.UsageError(
+            "--bind and --[no-]network are for a --sandbox or an --image; add one of them"
+        )
 
 
 def _hook(target: str) -> Fields:
@@ -397,7 +401,7 @@ def pair_of(text: str) -> tuple[str, str]:
     """Return key and value of ``KEY=VALUE``."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise click.UsageError(f"{text!r} is not KEY=VALUE")
+        raise click.UsageError(f"{text!r} is not KEY=VALUE, such as team=core")
     return key, value
 
 
@@ -444,7 +448,7 @@ def full_name_of(definition: Fields, name: object) -> str:
 
 
 def _tell_refused(definitions: Sequence[Fields], items: Sequence[CreatedItem]) -> int:
-    """Print why jobs are refused; return the exit status of the first refusal."""
+    """Print why jobs are refused; return the exit status of the first refusal, 0 if none is."""
     from rota.client.cli.failures import report
 
     refused = [
@@ -474,7 +478,11 @@ def _failure(problem: ProblemView) -> Exception:
 
 
 def job_before(client: "Client", definition: Fields) -> JobView | None:
-    """Return the job that a definition replaces."""
+    """Return the job that a definition replaces; None if it does not exist.
+
+    Raises:
+        InvalidFile: The definition has no name.
+    """
     from rota.client.definitions import InvalidFile
     from rota.client.errors import NotFound
 

@@ -1,4 +1,4 @@
-"""Jobs that a command changes: named ones, those with labels, or all of a namespace."""
+"""Jobs that a command changes: the named jobs, those with labels, or all jobs of a namespace."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from rota.client.cli.display.printing import visible
 from rota.client.cli.human import counted
 from rota.client.cli.inputs.options import complete_job
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever command
@@ -24,12 +24,14 @@ class Selection:
     """The jobs that a command line selects.
 
     Attributes:
-        names: Named jobs.
-        labels: Labels of further jobs, each as ``KEY`` or ``KEY=VALUE``.
+        names: The names of the jobs; empty if they are not selected by name.
+        labels: The labels of the jobs, each as ``KEY`` or ``KEY=VALUE``; empty if they are not
+            selected by label.
         is_all: Whether all jobs of the namespace are selected.
-        namespace: The namespace of names without one, of labels and of all.
-        is_sure: Whether to change many jobs without a question.
-        what: A word for what is selected.
+        namespace: The namespace of names without one, and of a selection by labels or of all jobs;
+            None for the default.
+        is_sure: Whether to change several jobs without asking for confirmation.
+        what: The plural noun for what is selected.
     """
 
     names: Sequence[str]
@@ -43,7 +45,7 @@ class Selection:
         """Check that exactly one of the ways of selection is used.
 
         Raises:
-            click.UsageError: It is not.
+            click.UsageError: None is used, or several are.
         """
         if sum((bool(self.names), bool(self.labels), self.is_all)) != 1:
             raise click.UsageError(f"name {self.what}, or select them with --label or --all")
@@ -54,7 +56,7 @@ class Selection:
         return self.namespace or DEFAULT_NAMESPACE
 
     def named(self, client: "Client") -> list[str]:
-        """Return the selected jobs, each by a name that needs no namespace unless it was given."""
+        """Return the names of the selected jobs: as given, or with their namespace if searched."""
         if self.names:
             return list(self.names)
         labels = dict(_label(text) for text in self.labels)
@@ -62,23 +64,25 @@ class Selection:
         return [f"{job.namespace}/{job.name}" for job in found]
 
     def confirm(self, verb: str, what: str, count: int, *, is_dry: bool) -> None:
-        """Ask whether to change *count* things that were not named.
+        """Ask for confirmation of a change of items that were not selected by name.
 
         Args:
             verb: The change, such as ``delete``.
-            what: A word for one of them, such as ``job``.
-            count: Their number.
+            what: The noun for one item, such as ``job``.
+            count: The number of items.
             is_dry: Whether nothing is changed anyway.
 
         Raises:
-            click.UsageError: There is no terminal to ask.
+            click.UsageError: Standard input is no terminal, so the user cannot be asked.
             click.Abort: The answer is no.
         """
         if self.names or self.is_sure or is_dry or not count:
             return
         question = f"{verb} {counted(count, what, f'{what}s')} of namespace {self.within}"
         if not sys.stdin.isatty():
-            raise click.UsageError(f"would {question}; add --yes, or see them with --dry-run")
+            raise click.UsageError(
+                f"this would {question}; add --yes to do it, or --dry-run to see the effect"
+            )
         click.confirm(visible(f"{question}?"), abort=True, err=True)
 
 
@@ -92,7 +96,7 @@ def selection_options(command: F) -> F:
             "labels",
             metavar="K[=V]",
             multiple=True,
-            help="All jobs of the namespace with this label; repeatable: with all of them.",
+            help="All jobs of the namespace with this label; if repeated, with all of the labels.",
         ),
         click.argument("names", metavar="[JOB...]", nargs=-1, shell_complete=complete_job),
     ):

@@ -29,7 +29,7 @@ from rota.client.cli.jobs.job_files import (
 )
 from rota.wire.documents import JobView
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
     from rota.client.errors import RequestFailed
 
@@ -45,7 +45,10 @@ if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
 )
 @files_option
 @click.option(
-    "--prune", "is_pruning", is_flag=True, help="Delete jobs with the labels that are in no file."
+    "--prune",
+    "is_pruning",
+    is_flag=True,
+    help="Delete the jobs with the labels of --label that are in none of the files.",
 )
 @click.option(
     "-l",
@@ -53,7 +56,7 @@ if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
     "labels",
     metavar="K=V",
     multiple=True,
-    help="For --prune: the jobs of these files have this label, and no others. Repeatable.",
+    help="For --prune: a label that all jobs of these files have, and no other jobs. Repeatable.",
 )
 @dry_run_option
 @namespace_option
@@ -71,11 +74,11 @@ def apply_jobs(
     """Create jobs, or new versions of existing ones; identical definitions change nothing.
 
     All definitions are checked before the first is written. Unfinished executions continue with
-    the version that they began with. With --prune, jobs with the labels, in the namespaces of the
-    files, are deleted unless a file has them.
+    the version that they started with. With --prune, jobs in the namespaces of the files that have
+    the labels are deleted unless a file contains them.
     """
     if is_pruning != bool(labels):
-        raise click.UsageError("--prune and --label belong together: --prune -l team=core")
+        raise click.UsageError("--prune and --label belong together; write --prune -l team=core")
     definitions = definitions_in(files, namespace)
     _check_names(definitions)
     wanted = dict(pair_of(text) for text in labels)
@@ -118,7 +121,10 @@ def _apply_all(
 
 
 def _missing_jobs(definition: Fields, error: "RequestFailed") -> set[str]:
-    """Return the jobs whose absence is the only error; for other errors one of no name."""
+    """Return the names of the jobs whose absence is the only error.
+
+    Other errors give the empty name, which no job has.
+    """
     named: Any = definition.get("dependencies")  # Any: as in `Fields`
     if error.code != "unknown_dependency" or not isinstance(named, list):
         return {""}
@@ -130,7 +136,7 @@ def _check_names(definitions: Iterable[Fields]) -> None:
     """Check that no two definitions have the same name.
 
     Raises:
-        InvalidFile: Two have.
+        InvalidFile: Two definitions have the same name.
     """
     from rota.client.definitions import InvalidFile
 

@@ -1,4 +1,4 @@
-"""``rota jobs list`` and ``show``."""
+"""``rota jobs list`` and ``rota jobs show``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +41,7 @@ NO_LIMIT = "0s"
     ),
 )
 @click.option("-q", "--query", metavar="TEXT", help="Only jobs with this text in their name.")
-@click.option("--status", type=StatusChoice(STATUSES), help="Only jobs in it.")
+@click.option("--status", type=StatusChoice(STATUSES), help="Only jobs with this status.")
 @click.option(
     "--last",
     "last_status",
@@ -60,9 +60,9 @@ NO_LIMIT = "0s"
     "labels",
     metavar="K[=V]",
     multiple=True,
-    help="Only jobs with this label; repeatable: with all of them.",
+    help="Only jobs with this label; if repeated, with all of the labels.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Maximum number.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of jobs.")
 @namespace_option
 @everywhere_option
 @watch_option

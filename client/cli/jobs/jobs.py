@@ -41,7 +41,7 @@ COMMANDS = {
 @namespace_before
 @output_before
 def jobs() -> None:
-    """List, show, create, change and delete jobs; alone: list them.
+    """List, show, create, change and delete jobs; without a command, list them.
 
     A job is named by its name, by NAMESPACE/NAME, or by its id.
     """

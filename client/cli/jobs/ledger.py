@@ -21,7 +21,7 @@ from rota.client.cli.inputs.options import (
 )
 from rota.wire.documents import LedgerEntryView
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
 UNFIRED = ("skipped", "missed", "coalesced", "paused")
@@ -41,7 +41,7 @@ UNFIRED = ("skipped", "missed", "coalesced", "paused")
     "--all",
     "is_of_all",
     is_flag=True,
-    help="Fire times of all jobs that began no execution: of the namespace, or of all.",
+    help="Fire times of all jobs that started no execution; with --namespace, of its jobs only.",
 )
 @click.option(
     "--outcome",
@@ -52,17 +52,17 @@ UNFIRED = ("skipped", "missed", "coalesced", "paused")
     "--since",
     metavar="TIME",
     callback=as_time,
-    help="Fire times since a time, or a duration before now, such as 2d.",
+    help="Only fire times since this time; a duration, such as 2d, is before now.",
 )
-@click.option("--until", metavar="TIME", callback=as_time, help="Fire times before this time.")
+@click.option("--until", metavar="TIME", callback=as_time, help="Only fire times before this time.")
 @click.option(
     "--limit",
     type=click.IntRange(1),
     default=20,
     show_default=True,
-    help="Number of the newest entries.",
+    help="Maximum number of entries; the newest are shown.",
 )
-@click.option("-r", "--reverse", "is_reversed", is_flag=True, help="Newest first.")
+@click.option("-r", "--reverse", "is_reversed", is_flag=True, help="Show the newest entry first.")
 @namespace_option
 @watch_option
 @format_option
@@ -80,20 +80,20 @@ def ledger(
     watch_s: float | None,
     form: str,
 ) -> None:
-    """Show the outcome of each fire time of a job: every one has exactly one.
+    """Show the outcome of each fire time of a job, oldest first.
 
-    fired, skipped (overlap), missed, paused, or coalesced into a later one. Oldest first. With
-    --all: those of all jobs that began no execution.
+    Every fire time has one outcome: fired, skipped (overlap), missed, paused, or coalesced into a
+    later one. With --all: the fire times of all jobs that started no execution.
     """
     if (job is None) != is_of_all:
         raise click.UsageError("name a job, or give --all")
     if outcome is not None and not is_of_all:
-        raise click.UsageError("--outcome is for --all")
+        raise click.UsageError("--outcome is for --all; add --all, or omit --outcome")
     look = LEDGER_OF_ALL if job is None else LEDGER
 
     def draw(newest_first: Sequence[LedgerEntryView]) -> None:
         if not newest_first and form in ("table", "wide"):
-            say("no fire time there" if since or until else "no fire time has come yet")
+            say("no such fire times" if since or until else "no fire times yet")
             return
         show_many(newest_first if is_reversed else newest_first[::-1], look, form)
 

@@ -1,4 +1,4 @@
-"""``rota next``: coming fire times of a job, or of a schedule without a job."""
+"""``rota next``: the next fire times of a job, or of a schedule without a job."""
 
 import click
 
@@ -28,16 +28,24 @@ from rota.wire.documents import NextFireView
     ),
 )
 @click.argument("job", required=False, shell_complete=complete_job)
-@click.option("--schedule", metavar="TEXT", help="A schedule instead of a job; needs no node.")
+@click.option(
+    "--schedule",
+    metavar="TEXT",
+    help="A schedule in place of a job; the command then needs no running node.",
+)
 @click.option(
     "--timezone",
     metavar="ZONE",
     default="UTC",
     show_default=True,
-    help="Time zone of that schedule.",
+    help="Time zone of --schedule.",
 )
 @click.option(
-    "--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many."
+    "--count",
+    type=click.IntRange(1, 1000),
+    default=10,
+    show_default=True,
+    help="Number of fire times.",
 )
 @click.option(
     "--after",
@@ -45,7 +53,7 @@ from rota.wire.documents import NextFireView
     "after",
     metavar="TIME",
     callback=as_time,
-    help="Fire times after this time.  [default: now]",
+    help="Only fire times after this time.  [default: now]",
 )
 @namespace_option
 @format_option
@@ -60,9 +68,9 @@ def next_fires(
     namespace: str | None,
     form: str,
 ) -> None:
-    """Show the next fire times of a job, in its time zone, and changes of that zone's clock."""
+    """Show the next fire times of a job, with its local time and with notes on clock changes."""
     if (job is None) == (schedule is None):
-        raise click.UsageError("name a job, or give a --schedule")
+        raise click.UsageError("give either a job or --schedule")
     if schedule is not None:
         fires = _preview(schedule, timezone, after, count)
     else:
@@ -76,8 +84,8 @@ def next_fires(
 
 def _no_fires_text(schedule: str) -> str:
     if schedule.lower().startswith("@at"):
-        return "it has passed: creating a job with it requires --misfire"
-    return "it does not fire again"
+        return "this time has passed; to create a job with it, add --misfire"
+    return "the schedule does not fire again"
 
 
 def _preview(schedule: str, timezone: str, after: str | None, count: int) -> list[NextFireView]:

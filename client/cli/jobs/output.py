@@ -24,11 +24,11 @@ from rota.core.model.ids import is_execution_id
 from rota.wire.documents import ExecutionView
 
 LOOK_S = 0.2
-"""Maximum delay in seconds before a new attempt is noticed."""
+"""The maximum delay in seconds before a new attempt is detected."""
 OVER = frozenset({"success", "failed", "skipped", "cancelled"})
-"""Final states of a task."""
+"""The final states of a task."""
 
-ESCAPED = "hint: control characters are shown as escapes; --raw gives the terminal the bytes"
+ESCAPED = "hint: control characters are shown as escapes; --raw sends the bytes to the terminal"
 
 
 @click.command(
@@ -56,22 +56,22 @@ ESCAPED = "hint: control characters are shown as escapes; --raw gives the termin
     "--since",
     metavar="TIME",
     callback=as_time,
-    help="All attempts that have ended since a time or still run, each with a header; of a job: in "
-    "all its executions. A duration, such as 1h, is before now.",
+    help="All attempts that have ended since this time or still run, each with a header; if a job "
+    "is named, those of all its executions. A duration, such as 1h, is before now.",
 )
 @click.option(
     "-f",
     "--follow",
     "is_followed",
     is_flag=True,
-    help="Follow the output through all attempts; of several tasks with their names as prefix.",
+    help="Follow the output through all attempts; lines of several tasks have the task as prefix.",
 )
 @click.option(
     "--raw",
     "is_raw",
     is_flag=True,
     help="Send the bytes unchanged to a terminal, with control sequences. Files and pipes always "
-    "get them.",
+    "get the unchanged bytes.",
 )
 @namespace_option
 @url_option
@@ -88,8 +88,8 @@ def output(
 ) -> None:
     """Print the standard output and standard error of the tasks of an execution.
 
-    EXECUTION is an id, @latest or JOB@latest; JOB alone is JOB@latest. Without TASK: all tasks, one
-    after another.
+    EXECUTION is an id, @latest or JOB@latest; JOB alone means JOB@latest. Without TASK, the output
+    of all tasks is printed, one after another.
     """
     if is_followed and line_count is not None:
         raise click.UsageError(
@@ -107,7 +107,9 @@ def output(
         view = client.execution(execution_id)
         names = list(view.tasks or {}) if task is None else [task]
         if len(names) > 1 and attempt is not None:
-            raise click.UsageError(f"name one of its tasks: {', '.join(names)}")
+            raise click.UsageError(
+                f"--attempt needs a TASK; name one of the tasks: {', '.join(names)}"
+            )
         copy = OutputCopy(is_raw=is_raw)
         try:
             if is_followed and len(names) > 1:
@@ -127,7 +129,10 @@ def output(
 
 
 def last_lines(content: bytes, count: int | None) -> bytes:
-    """Return the last *count* lines of *content*, all for None; the last may be incomplete."""
+    """Return the last *count* lines of *content*, of which the last may be incomplete.
+
+    None for *count* returns all lines.
+    """
     if count is None:
         return content
     start = len(content) - content.endswith(b"\n")
@@ -172,7 +177,7 @@ def _is_job(named: str) -> bool:
 
 
 def _with_latest(named: str) -> str:
-    """Return the name of an execution; a job stands for its latest."""
+    """Return the name of an execution; the name of a job becomes that of its latest execution."""
     return f"{named}@{LATEST}" if _is_job(named) else named
 
 
@@ -192,7 +197,7 @@ async def _follow_all(execution_id: str, copy: OutputCopy) -> None:
 
 
 def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> None:
-    """Copy the output of every attempt of a task until there are no more."""
+    """Copy the output of every attempt of a task until the task has ended."""
     copied = 0
     while True:
         execution = client.execution(execution_id)

@@ -1,7 +1,7 @@
 """``rota output --since``: output of the attempts that ran since an instant.
 
-Lines of output have no times, so an attempt is selected as a whole: it still runs, or has ended
-since then.
+Lines of output have no times, so an attempt is selected as a whole if it still runs, or has ended
+since that instant.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -14,10 +14,10 @@ from rota.core.timing.instants import parse_instant
 from rota.wire.documents import AttemptView, ExecutionView
 
 EXECUTIONS_MAX = 100
-"""Executions of a job whose output is printed: the latest. It bounds the requests of a command."""
+"""The most executions of a job whose output is printed, to limit the requests of a command."""
 EXAMINED_MAX = 1_000
-"""Executions of a job that are examined. They are listed by fire time, which does not bound their
-ends."""
+"""The most executions of a job that are examined. They are listed by fire time, and an execution
+with an early fire time may have ended late."""
 
 
 def recent_executions(
@@ -25,7 +25,7 @@ def recent_executions(
 ) -> Sequence[str]:
     """Return the ids of a job's executions that ran since an instant, oldest fire time first.
 
-    Of more than `EXECUTIONS_MAX` the latest are returned, and a message reports this.
+    If there are more than `EXECUTIONS_MAX`, the latest are returned, and a message says so.
     """
     listed = client.executions(job=job, namespace=namespace, limit=EXAMINED_MAX)
     recent = (
@@ -36,7 +36,7 @@ def recent_executions(
     found = list(islice(recent, EXECUTIONS_MAX + 1))
     if len(found) > EXECUTIONS_MAX:
         say(
-            f"more than {EXECUTIONS_MAX} executions ran since then; these are the latest. Ids of "
+            f"more than {EXECUTIONS_MAX} executions ran since then; these are the latest. To list "
             f"all: rota executions list {job} --since {since} --limit {EXAMINED_MAX}"
         )
     return found[EXECUTIONS_MAX - 1 :: -1]
@@ -56,7 +56,7 @@ def print_recent(
         client: The client of the node.
         execution_ids: The executions, in the order of printing.
         task: The only task whose output is printed; None for all.
-        since: An attempt is recent if it still runs or has ended since then.
+        since: An attempt is recent if it still runs or has ended since this instant.
         write: Prints the output of an attempt.
 
     Raises:

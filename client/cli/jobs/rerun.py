@@ -32,9 +32,10 @@ from rota.wire.documents import Json
     "--failed",
     "is_failed",
     is_flag=True,
-    help="Run the failed tasks, and those that need them; the default unless it succeeded.",
+    help="Run the failed tasks and those that need them; the default unless the execution "
+    "succeeded.",
 )
-@click.option("--from", "from_task", metavar="TASK", help="Run a task, and those that need it.")
+@click.option("--from", "from_task", metavar="TASK", help="Run this task and those that need it.")
 @click.option("--all", "is_all", is_flag=True, help="Run all tasks.")
 @click.option(
     "-p",
@@ -42,18 +43,20 @@ from rota.wire.documents import Json
     "overrides",
     metavar="K=V",
     multiple=True,
-    help="Change a member of its parameters; V is JSON, or a text. Repeatable.",
+    help="Replace a member of its parameters; V is JSON, or otherwise text. Repeatable.",
 )
 @click.option(
     "--parameters",
     metavar="JSON",
     callback=as_json_text,
-    help="JSON that replaces its parameters; @FILE reads a file, - standard input.",
+    help="JSON that replaces its parameters; @FILE is a file, - is standard input.",
 )
 @click.option("--latest", "is_latest", is_flag=True, help="Use the latest definition of its job.")
 @waiting_options
 @click.option(
-    "--idempotency-key", metavar="KEY", help="The same key again gives the same execution."
+    "--idempotency-key",
+    metavar="KEY",
+    help="A repetition with the same key returns the same execution.",
 )
 @dry_run_option
 @namespace_option
@@ -76,8 +79,8 @@ def rerun(
 ) -> int:
     """Run a finished execution again, as a new one.
 
-    It has the same parameters and the same definition. Tasks that do not run again are kept with
-    their results.
+    By default, the new execution has the same parameters and the same definition. Tasks that do not
+    run again are kept with their results.
     """
     from rota.client.cli.inputs.execution_names import execution_id_of
 

@@ -33,10 +33,12 @@ from rota.wire.documents import Json
     "--parameters",
     metavar="JSON",
     callback=as_json_text,
-    help="JSON that overrides the job's parameters; @FILE reads a file, - standard input.",
+    help="JSON that replaces the job's parameters; @FILE is a file, - is standard input.",
 )
 @click.option(
-    "--idempotency-key", metavar="KEY", help="The same key again gives the same execution."
+    "--idempotency-key",
+    metavar="KEY",
+    help="A repetition with the same key returns the same execution.",
 )
 @dry_run_option
 @namespace_option

@@ -1,4 +1,4 @@
-"""``rota bench slo``: test of a target for lateness on a cluster."""
+"""``rota bench slo``: the test of a target for lateness on a cluster."""
 
 import asyncio
 import secrets
@@ -65,7 +65,7 @@ LOOK: Look[Measured] = Look(
     type=click.FloatRange(min=0, min_open=True),
     default=100.0,
     show_default=True,
-    help="Fires a second; with --find, the first rate.",
+    help="Fires per second; with --find, the rate of the first measurement.",
 )
 @click.option(
     "--for",
@@ -74,7 +74,7 @@ LOOK: Look[Measured] = Look(
     default="10s",
     show_default=True,
     callback=as_seconds,
-    help="Duration of each rate, rounded up to multiples of 5 s.",
+    help="Duration of each measurement, rounded up to multiples of 5 s.",
 )
 @click.option(
     "--find", "is_search", is_flag=True, help="Search for the highest rate that meets the target."
@@ -93,9 +93,9 @@ def slo(
 ) -> int:
     """Test a target for lateness on a running cluster; exit with 8 if it is missed.
 
-    Jobs fire at an even rate, each every 5 seconds, in a namespace of their own, and are deleted at
-    the end. Fires are spread evenly; each starts a process, `true` unless a COMMAND is given.
-    None may be missed, and none doubled.
+    The test creates jobs in a namespace of its own, and deletes them at the end. Each job fires
+    every 5 seconds, and the fires of all jobs are spread evenly. Each fire starts a process, `true`
+    unless a COMMAND is given. No fire may be missed, and none may start twice.
     """
     promise = Promise(
         p99_lateness=Duration(round(p99_lateness_s * SECOND)),
@@ -116,7 +116,7 @@ async def _hold(promise: Promise, argv: Sequence[str], form: str, *, is_search: 
 
         async def trial(rate: float) -> Measured:
             load = FireLoad(client, f"slo-{secrets.token_hex(4)}", rate, body=body)
-            say(f"{load.rate:g} a second: {load.job_count} jobs in namespace {load.namespace}")
+            say(f"{load.rate:g} fires/s: {load.job_count} jobs in namespace {load.namespace}")
             seen = await measure(load, promise, now=now)
             rows.print([seen])
             return seen
@@ -124,5 +124,9 @@ async def _hold(promise: Promise, argv: Sequence[str], form: str, *, is_search: 
         if not is_search:
             return (await trial(promise.rate)).is_held
         found = await find_rate(trial, promise.rate)
-    say(f"held up to {found:g} fires a second" if found else "held at no rate")
+    say(
+        f"the target is met up to {found:g} fires/s"
+        if found
+        else "the target is met at none of the rates"
+    )
     return found > 0

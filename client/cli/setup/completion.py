@@ -7,7 +7,7 @@ from rota.client.cli.display.printing import out
 from rota.client.cli.inputs.options import examples
 
 VARIABLE = "_ROTA_COMPLETE"
-"""Variable with which the script requests completions from the program."""
+"""The variable with which the script requests completions from the program."""
 
 
 @click.command(
@@ -21,7 +21,7 @@ VARIABLE = "_ROTA_COMPLETE"
 def completion(shell: str) -> None:
     """Print a script with which SHELL completes commands, options and names of jobs.
 
-    Names come from the node, if it answers within half a second.
+    The names are requested from a node, which has to answer within half a second.
     """
     kind = get_completion_class(shell)
     assert kind is not None, f"click supports {shell}"

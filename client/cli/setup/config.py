@@ -1,4 +1,4 @@
-"""``rota config``: profiles, which hold what would otherwise be said with every command."""
+"""``rota config``: profiles, which store settings that every command would otherwise need."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from rota.client.transport.endpoints import urls_of
 
 
 class SettingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A setting, and what it comes from."""
+    """A setting, its value, and the source of the value."""
 
     name: str
     value: str
@@ -75,8 +75,8 @@ def config() -> None:
     """Store URL, namespace, output and timeout in profiles.
 
     A flag takes precedence over a variable (ROTA_URL, ROTA_NAMESPACE, ROTA_OUTPUT, ROTA_TIMEOUT),
-    and a variable over the profile. The profile is that of --profile or ROTA_PROFILE, else the one
-    chosen with `rota config use`, else the one called default.
+    and a variable over the profile. The profile is the one that --profile or ROTA_PROFILE names,
+    else the one chosen with `rota config use`, else the profile default.
     """
 
 
@@ -140,11 +140,11 @@ def unset_value(key: str) -> None:
 @config.command("use", epilog=examples("rota config use work"))
 @click.argument("profile", shell_complete=complete_profile)
 def use_profile(profile: str) -> None:
-    """Choose the default profile of commands."""
+    """Choose the profile that commands use if none is named."""
     profiles = settings.read_profiles()
     if profile not in profiles.by_name:
         there = ", ".join(profiles.by_name) or "none"
-        raise click.UsageError(f"there is no profile {profile!r}; there are: {there}")
+        raise click.UsageError(f"there is no profile {profile!r}; the profiles are: {there}")
     profiles.chosen = profile
     settings.write_profiles(profiles)
     say(f"using profile {profile}")
@@ -174,7 +174,7 @@ def list_profiles(form: str) -> None:
 def show_path() -> None:
     """Print the path of the file of profiles.
 
-    It is $ROTA_CLIENT_CONFIG, or rota/config.toml in $XDG_CONFIG_HOME, or in ~/.config.
+    The path is $ROTA_CLIENT_CONFIG, else rota/config.toml in $XDG_CONFIG_HOME, else in ~/.config.
     """
     out(str(settings.config_path()))
 
@@ -182,7 +182,7 @@ def show_path() -> None:
 def _checked_name(profile: str) -> str:
     if not settings.BARE.fullmatch(profile):
         raise click.UsageError(
-            f"{profile!r} is not a name of a profile; use letters, digits, _ and -"
+            f"{profile!r} is not a valid name of a profile; use letters, digits, _ and -"
         )
     return profile
 
@@ -195,7 +195,7 @@ def _drop(profiles: Profiles, name: str) -> None:
 
 def _check_namespace(text: str) -> None:
     if not re.fullmatch(r"[\w.-]+", text):
-        raise ValueError(f"{text!r} is not a namespace; use letters, digits and . _ -")
+        raise ValueError(f"{text!r} is not a namespace; use letters, digits, dots, _ and -")
 
 
 def _check_output(text: str) -> None:

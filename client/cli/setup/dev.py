@@ -47,25 +47,25 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     type=click.Path(path_type=Path, file_okay=False),
     envvar="ROTA_DATA_DIR",
     show_envvar=True,
-    help="Directory of its data.  [default: ~/.local/state/rota-data; with another port "
-    "its number is added to the name]",
+    help="Directory of its data.  [default: ~/.local/state/rota-data; for a port other than 7400, "
+    "the name has the port number]",
 )
 @click.option(
     "--nodes",
     "size",
     type=click.IntRange(1, 9),
     default=1,
-    help="Number of nodes; several form a cluster with its own etcd, on ports from --port on, "
-    "which is deleted at the end unless --data-dir is given.",
+    help="Number of nodes; several nodes form a cluster with its own etcd, on ports from --port "
+    "on. The data of such a cluster is deleted at the end unless --data-dir is given.",
 )
 @click.option(
     "--slots",
     type=click.IntRange(1),
     envvar="ROTA_SLOTS",
     show_envvar=True,
-    help="Tasks that may run at the same time.",
+    help="Number of tasks that may run at the same time on a node.",
 )
-@click.option("--demo", is_flag=True, help="Create demonstration jobs, which run at once.")
+@click.option("--demo", is_flag=True, help="Create demonstration jobs, which soon run.")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show the whole log of the node, not only warnings."
 )
@@ -74,8 +74,8 @@ def dev(
 ) -> int:
     """Run a temporary node, until Ctrl-C.
 
-    It has no other requirements, can be reached from this machine only, and keeps its jobs for the
-    next start. Settings of `rotad` may be given as environment variables (ROTA_...), except its
+    The node needs no other program, can be reached from this machine only, and keeps its jobs for
+    the next start. Settings of `rotad` may be given as environment variables (ROTA_...), except the
     address and `on_stop`.
     """
     if size > 1:
@@ -110,7 +110,7 @@ def dev(
 
 @contextmanager
 def _forwarding_signals(node: LocalNode) -> Generator[list[int], None, None]:
-    """Send the node the signals that would end this process; yields those sent so far."""
+    """Send the node the signals that would end this process, and yield a list of those sent."""
     forwarded: list[int] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
@@ -130,7 +130,8 @@ def _forwarding_signals(node: LocalNode) -> Generator[list[int], None, None]:
 def default_data_dir(port: int) -> Path:
     """Return the default data directory of a node with the API on *port*.
 
-    It does not depend on the current directory. Nodes on two ports have two directories.
+    The directory does not depend on the current directory. Nodes on different ports have different
+    directories.
     """
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / ("rota-data" if port in {0, DEFAULT_PORT} else f"rota-data-{port}")

@@ -17,7 +17,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Stopped(BaseException):
-    """A signal requests the end; not an Exception, so that no handler catches it."""
+    """A signal requests the end; this is no Exception, so that no handler catches it."""
 
 
 def run_cluster(
@@ -29,14 +29,14 @@ def run_cluster(
     log_level: str,
     has_demo: bool,
 ) -> int:
-    """Run a cluster until a signal arrives; only *data_dir*, if given, is kept.
+    """Run a cluster until a signal arrives, and return the exit status.
 
     Args:
-        size: Number of nodes.
-        port: API port of the first node.
-        data_dir: Directory of all data; None for a temporary one.
-        slots: Slots of each node; None for the default.
-        log_level: Log level of each node.
+        size: The number of nodes.
+        port: The API port of the first node; 0 for free ports.
+        data_dir: The directory of all data, which is kept; None for a temporary one.
+        slots: The number of slots of each node; None for the default.
+        log_level: The log level of each node.
         has_demo: Whether to create the demonstration jobs.
 
     Raises:
@@ -59,7 +59,7 @@ def run_cluster(
 
 @contextmanager
 def _until_stopped() -> Generator[None]:
-    """Leave the body at the first signal; further ones are ignored during the cleanup."""
+    """Leave the body at the first signal; further signals are ignored during the cleanup."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -35,7 +35,7 @@ LOOK: Look[Versions] = Look(
 @output_option(("table", "json", "yaml"))
 @url_option
 def version(form: str) -> None:
-    """Show the versions of this client and of the node it talks to."""
+    """Show the versions of this client and of the node that it is connected to."""
     with connect() as client:
         here = Versions(
             client=rota.__version__, client_python=platform.python_version(), url=client.url

@@ -26,8 +26,8 @@ def test_an_unreachable_node_is_reported_with_a_hint(rota: Rota, argv: list[str]
     assert (ran.status, ran.out) == (6, "")
     assert ran.err == (
         "error: no answer from http://127.0.0.1:1: Connection refused\n"
-        "hint: check that the node is running and that this is its address; name others with --url "
-        "or $ROTA_URL\n"
+        "hint: check that the node is running and that this is its address; give other URLs with "
+        "--url or $ROTA_URL\n"
     )
 
 
@@ -36,17 +36,17 @@ def test_an_unreachable_node_is_reported_with_a_hint(rota: Rota, argv: list[str]
     [
         (["jbos"], "Did you mean 'jobs'?"),
         (["jobs", "craete"], "Did you mean 'create' or 'resume' or 'delete'?"),
-        (["zzzz"], "There are: dev, jobs,"),
+        (["zzzz"], "The commands are: dev, jobs,"),
         (["jobs", "--naemspace", "x"], "'--namespace'?"),
         (["trigger", "x", "--wiat"], "Did you mean '--wait'?"),
         (["jobs", "create", "x"], "after two dashes, its command"),
         (["jobs", "create", "x", "--env", "A", "--", "true"], "'A' is not KEY=VALUE"),
         (["jobs", "create", "x", "-f", "y"], "not both"),
         (["jobs", "--url", "nonsense"], "'nonsense' is not the URL of a node"),
-        (["next"], "name a job, or give a --schedule"),
+        (["next"], "give either a job or --schedule"),
         (["executions", "list", "--since", "yesterday"], "such as 90m or 2d"),
         (["executions", "wait", "x", "--timeout", "soon"], "is not a duration"),
-        (["executions", "show", "x@first"], "after the @ stands 'latest'"),
+        (["executions", "show", "x@first"], "after the @ write 'latest'"),
     ],
 )
 def test_wrong_usage_exits_with_2_and_a_correction(rota: Rota, argv: list[str], said: str) -> None:
@@ -63,7 +63,9 @@ def test_what_is_not_there_exits_with_3(rota: Rota) -> None:
     assert rota("executions", "show", "nothing").status == 3
     never = rota("executions", "show", "never-ran@latest")
     assert never.status == 3
-    assert never.err.startswith("error: job never-ran has no execution yet\nhint: `rota trigger")
+    assert never.err.startswith(
+        "error: the job never-ran has no executions yet\nhint: `rota trigger"
+    )
 
 
 # -- terminals -------------------------------------------------------------------------------------

@@ -263,10 +263,10 @@ def test_profiles_are_listed_with_the_one_in_use(rota_alone: Rota) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x = 1", "there is no 'x' here; there are: profile, profiles"),
-        ("profile = 1", "profile is the name of one"),
+        ("x = 1", "unknown key 'x'; the keys are profile and profiles"),
+        ("profile = 1", "profile must be the name of a profile"),
         ("[profiles]\na = 1", "profiles.a is not a table"),
-        ("[profiles.a]\ncolour = 'red'", "profiles.a.colour: there are: url, namespace"),
+        ("[profiles.a]\ncolour = 'red'", "profiles.a.colour: unknown setting; the settings are"),
         ("[profiles.a]\ntimeout = 10", "profiles.a.timeout: 10 is not text; quote it"),
         ("[profiles.a", "Expected ']'"),
         ("\xff", "is not UTF-8 text"),
@@ -293,8 +293,11 @@ def test_a_damaged_file_is_reported_with_place_and_reason(
         (["set", "timeout", "soon"], "is not a duration"),
         (["set", "namespace", "a/b"], "'a/b' is not a namespace"),
         (["set", "colour", "red"], "is not one of 'url', 'namespace'"),
-        (["set", "--profile", "a b", "url", "http://x:1"], "'a b' is not a name of a profile"),
-        (["use", "absent"], "there is no profile 'absent'; there are: default"),
+        (
+            ["set", "--profile", "a b", "url", "http://x:1"],
+            "'a b' is not a valid name of a profile",
+        ),
+        (["use", "absent"], "there is no profile 'absent'; the profiles are: default"),
         (["show", "--profile", "absent"], "there is no profile 'absent' (--profile)"),
     ],
 )

@@ -86,8 +86,8 @@ def test_nothing_is_written_if_one_document_is_refused(
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("name: x\ncommand: 'true'", "has no kind, such as type; jobs are applied with `rota jobs"),
-        ("kind: tipe\nname: x", "'tipe' is not a kind of documents; there are: types"),
+        ("name: x\ncommand: 'true'", "there is no field kind, such as kind: type; apply jobs with"),
+        ("kind: tipe\nname: x", "'tipe' is not a kind of documents; the kinds are: types"),
         ("kind: type\nname: x\ntemplate: {}", "unknown field 'template'; a document has kind"),
         ("kind: type\nname: x", "needs a name (text) and a definition (an object)"),
     ],
@@ -106,7 +106,7 @@ def test_a_file_without_documents_is_refused(
 def test_an_unknown_kind_is_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(url, "get", "pods", status=2)
 
-    assert "'pods' is not a kind of documents; there are: types" in capsys.readouterr().err
+    assert "'pods' is not a kind of documents; the kinds are: types" in capsys.readouterr().err
 
 
 def test_jobs_of_a_type_are_created_from_flags(

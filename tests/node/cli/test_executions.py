@@ -55,7 +55,7 @@ def test_long_output_is_printed_in_part(rota: Rota) -> None:
     ran = rota("trigger", "speaks-long", "--wait")
 
     assert ran.out.endswith("4999\n5000\n")
-    assert re.search(r"--- end of the output; all of it: rota output [0-9a-f-]+ ---", ran.err)
+    assert re.search(r"--- end of the output; for all: rota output [0-9a-f-]+ ---", ran.err)
 
 
 DAG = """

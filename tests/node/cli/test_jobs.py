@@ -464,7 +464,7 @@ def test_jobs_with_a_label_are_paused_resumed_and_deleted(rota: Rota) -> None:
     deleted = rota("jobs", "delete", "--label", "bulk=x", "--yes")
 
     assert unsure.status == 2
-    assert "would pause 2 jobs of namespace default; add --yes, or see them with" in unsure.err
+    assert "this would pause 2 jobs of namespace default; add --yes to do it" in unsure.err
     assert tried.err.splitlines()[-1] == "2 jobs of namespace default"
     assert (
         paused.err == "paused default/bulk-1\npaused default/bulk-2\n2 jobs of namespace default\n"

@@ -122,7 +122,9 @@ def test_ctrl_c_exits_with_130_and_the_execution_continues(rota: Rota) -> None:
         ended = interrupted(waiting)
 
     assert ended.status == 130
-    assert f"it continues; end it with: rota executions cancel {execution}\n" in ended.err
+    assert (
+        f"the execution continues; end it with: rota executions cancel {execution}\n" in ended.err
+    )
     assert rota("executions", "cancel", execution).status == 0
 
 

@@ -46,7 +46,7 @@ def test_shards_that_stay_closed_are_named_with_the_reason(
     assert is_any_closed
     assert capsys.readouterr().err.splitlines() == [
         "would recover 0 shards in generation 2",
-        "closed: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …: no counted copy is left",
+        "closed: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …: no copy that counts is left",
         f"closed: 30: {WHY_CLOSED['unsure']}",
         "see `rota shard recover`, which opens a shard from one copy",
     ]
