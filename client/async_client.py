@@ -660,7 +660,7 @@ class AsyncClient:
         return follow_events(self._connection, EventReader(wanted, after or ""), self._timeout_s)
 
     async def version(self) -> VersionView:
-        """Return the version of the node that answers."""
+        """Return the versions of the node that answers."""
         return await self._ask(requests.version())
 
     async def ready(self) -> bool:

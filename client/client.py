@@ -654,7 +654,7 @@ class Client:
         return follow_events(self._connection, EventReader(wanted, after or ""), self._timeout_s)
 
     def version(self) -> VersionView:
-        """Return the version of the node that answers."""
+        """Return the versions of the node that answers."""
         return self._ask(requests.version())
 
     def ready(self) -> bool:

@@ -166,7 +166,7 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Hashable, Any]:  # Any: as its parent says
+    ) -> dict[Hashable, Any]:  # Any: as in the parent class
         """Return a mapping; all its keys must be text, and distinct.
 
         Raises:

@@ -58,7 +58,7 @@ class LoopThread:
             future.cancel()
             raise
         finally:
-            # Its error refers to this frame; the cycle would keep the caller's objects alive.
+            # The future's error refers to this frame; the cycle would keep objects alive.
             del future
 
     def stop(self) -> None:

@@ -123,7 +123,7 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
     app[REFUSAL_LOGS] = refusal_logs
     app[STOPPING] = Stopping()
     app.on_shutdown.append(app[STOPPING].begin)
-    # Not in the middleware, which gets a streamed response only after its end.
+    # Headers are not added in the middleware, which gets a streamed response only after its end.
     app.on_response_prepare.append(_add_headers)
     app.add_routes(web.route(each.method, each.path, _handler_of(each)) for each in OPERATIONS)
     app[served_description.DESCRIPTION] = served_description.Description(_describe)

@@ -16,7 +16,7 @@ from rota.ring.assignment import assign
 from rota.ring.movement import movement
 from rota.ring.placement import SHARD_COUNT_MAX
 
-F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever command
+F = TypeVar("F", bound=Callable[..., Any])  # Any: options apply to any command
 
 BAR_WIDTH = 24
 """The width of the bar for a load of twice the fair share, in characters."""

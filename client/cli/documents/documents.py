@@ -210,7 +210,8 @@ def _given(fields: dict[str, Any], place: str) -> Given:
     unknown = sorted(fields.keys() - set(FIELDS))
     if unknown:
         raise InvalidFile(
-            f"{place}: unknown field {unknown[0]!r}; a document has kind, name and definition"
+            f"{place}: unknown field {unknown[0]!r}; remove it: a document has kind, name and "
+            "definition"
         )
     name, definition = fields.get("name"), fields.get("definition")
     if not isinstance(name, str) or not isinstance(definition, dict):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever group
+F = TypeVar("F", bound=Callable[..., Any])  # Any: options apply to any group
 
 MOVED = "rota.moved"
 """The key, in the values of a context, of the options that stand before a command."""

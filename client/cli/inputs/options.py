@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
     from rota.client.client import Client
 
 C = TypeVar("C")
-F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever command
+F = TypeVar("F", bound=Callable[..., Any])  # Any: options apply to any command
 
 REPEATS_MAX = 2
 """The most retries before a missing node is reported; they are few, because a user waits."""
@@ -296,7 +296,7 @@ def _local_time(text: str) -> Instant:
         naive = datetime.combine(today.date(), time.fromisoformat(text))
     except ValueError:
         naive = datetime.fromisoformat(text)
-    # The same limits as those of other times.
+    # Formatted and parsed again, so that the limits of other times apply.
     return parse_instant(format_instant(from_datetime(naive.astimezone())))
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
     from rota.client.client import Client
 
 
-F = TypeVar("F", bound=Callable[..., Any])  # Any: functions of every kind
+F = TypeVar("F", bound=Callable[..., Any])  # Any: options apply to any command
 
 
 @dataclass(frozen=True, kw_only=True)

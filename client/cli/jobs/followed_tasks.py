@@ -11,7 +11,7 @@ from rota.client.errors import WaitTimedOut
 from rota.wire.documents import ExecutionView
 
 LOOK_S = 0.2
-"""Maximum delay in seconds before a new attempt is noticed."""
+"""The maximum delay in seconds before a new attempt is detected."""
 LINE_BYTES_MAX = 64 << 10
 """The most bytes of a line that are kept until its end; a longer line is printed in parts."""
 

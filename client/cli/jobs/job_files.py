@@ -228,7 +228,9 @@ def create_job(
 
     if files:
         if name is not None or any(value not in (None, ()) for value in given.values()):
-            raise click.UsageError("a job comes from flags or from a file, not both")
+            raise click.UsageError(
+                "a job comes from flags or from a file, not both; omit --file or the flags"
+            )
         definitions = definitions_in(files, namespace)
     elif given["type"] is None and (
         name is None or not (command or given["python"] or given["container"])

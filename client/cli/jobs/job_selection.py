@@ -14,7 +14,7 @@ from rota.client.cli.inputs.options import complete_job
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
-F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever command
+F = TypeVar("F", bound=Callable[..., Any])  # Any: options apply to any command
 
 DEFAULT_NAMESPACE = "default"
 

@@ -165,8 +165,8 @@ def _check_labels(definitions: Iterable[Fields], wanted: dict[str, str]) -> None
         for key, value in wanted.items():
             if not isinstance(own, dict) or cast("Fields", own).get(key) != value:
                 raise click.UsageError(
-                    f"job {definition.get('name')!r} lacks the label {key}={value}; all jobs of "
-                    "the files need the labels of --prune"
+                    f"job {definition.get('name')!r} lacks the label {key}={value}; add it, since "
+                    "all jobs of the files need the labels of --prune"
                 )
 
 

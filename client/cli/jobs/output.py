@@ -203,7 +203,7 @@ def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> N
         execution = client.execution(execution_id)
         task = (execution.tasks or {}).get(name)
         if task is None:
-            # The node reports an unknown task.
+            # This request fails with the node's error about the unknown task.
             client.output(execution_id, name)
             return
         if len(task.attempts) > copied:

@@ -72,7 +72,7 @@ def print_recent(
                 say(f"==> {execution_id} {name}, attempt {attempt.number} <==")
                 write(client.output(execution_id, name, attempt=attempt.number))
     if task is not None and execution_ids and not has_task:
-        # The node reports an unknown task.
+        # This request fails with the node's error about the unknown task.
         client.output(execution_ids[-1], task)
     if not has_output:
         say(f"no attempt ran since {since}")

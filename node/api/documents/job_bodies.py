@@ -66,7 +66,7 @@ def reading(
     body: JobBody, hints: Hints | None = None, *, job_type: str = "", is_one_off: bool = False
 ) -> Generator[None, None, JobSpec]:
     """Return the job as `job_spec` does, with a pause after each task."""
-    # Before anything else, so that lists that are too long are not read.
+    # The lists are counted first, so that lists that are too long are not read.
     counts = problems_of_counts(len(body.tasks), len(body.schedules), len(body.dependencies))
     if counts:
         raise _refusal(counts)

@@ -185,7 +185,7 @@ def container_body(work: Work) -> str | ContainerBody | None:
         image=image.name,
         pull=cast(
             "Literal['missing', 'always', 'never']", image.pull
-        ),  # One of these: it was read from a body.
+        ),  # It is one of these, since it was read from a body.
         network=image.network,
         binds=[bind_text(bind) for bind in image.binds],
         user=image.user,

@@ -72,7 +72,7 @@ async def respond(request: RequestContext, operation: Operation) -> web.StreamRe
         except NoPrimaryReachable as refusal:
             refused = refusal
         if loop.time() - began_at > PRIMARY_WAIT_S:
-            # The handler ran that long before the shard moved: its time does not count.
+            # The handler ran for longer than the wait; its time does not count.
             deadline = loop.time() + PRIMARY_WAIT_S
         if loop.time() > deadline:
             raise refused
@@ -92,7 +92,7 @@ async def _handled(request: RequestContext, operation: Operation) -> web.StreamR
     try:
         return await _settled(request, operation)
     except Refused as refusal:
-        # Also of a forwarded request: its sender repeats it after a code of `NOTHING_DONE`.
+        # This applies to forwarded requests, too: the sender repeats them after `NOTHING_DONE`.
         if not request.has_written or refusal.code not in NOTHING_DONE:
             raise
         if isinstance(refusal, NotPrimary):

@@ -203,7 +203,7 @@ def _created(request: RequestContext, written: Written, answer: Answer) -> Creat
                 job=job.spec.full_name,
                 version=answer.version or job.version,
             )
-        # A repetition of an earlier request, whose job was deleted since.
+        # The request repeats an earlier one, the job of which has been deleted since.
         answer = not_found("job", answer.job_id)
     assert isinstance(answer, Refused), answer
     return _not_created(request, answer)

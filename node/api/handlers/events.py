@@ -142,7 +142,7 @@ async def follow_events(request: RequestContext) -> web.StreamResponse:
     with context.events.reader(wanted, after) as reader:
         if context.others is None or request.is_forwarded:
             return await _stream(request, reader.batches(), framing)
-        # The primary of a shard publishes its events: every shard needs one that is connected.
+        # The primary of a shard publishes its events, so every shard needs a connected primary.
         owners_of(request, context.shards)
         target = f"{request.http.path}?{urlencode(_query_of(request, wanted))}"
         async with merged_batches(request, context.others, reader, target, after) as batches:
@@ -281,7 +281,7 @@ async def _stream(
                     await response.write(framing.of(batch))
                     await request.http.writer.drain()
     except TimeoutError:
-        # More data would only be queued behind what the client does not read.
+        # More data would only be queued behind the data that the client does not read.
         if request.http.transport is not None:
             request.http.transport.abort()
     return response

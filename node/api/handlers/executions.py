@@ -301,7 +301,7 @@ async def _ended(
     unfinished = [each for each in ids if live(each)]
     await request.node.waiters.ended(unfinished, limit / SECOND)
     found = [live(each) for each in ids]
-    await request.settle()  # Those that have ended are in the history then.
+    await request.settle()  # Executions that have ended are in the history then.
     return {
         each: execution_view(execution or _past_or_unreadable(request.node, each))
         for each, execution in zip(ids, found, strict=True)
@@ -380,7 +380,7 @@ async def _page(
         if not isinstance(execution, KeptPosition) and matches(execution):
             items.append(execution_view(execution))
     for shard in shards:
-        # Its primary may have changed in a pause: the authority is checked before the response.
+        # The primary may have changed in a pause, so the authority is checked before the response.
         request.note_read(shard)
     return ExecutionList(items=items, next_cursor=next_cursor)
 

@@ -42,7 +42,7 @@ async def recent_outcomes(request: RequestContext, job_id: JobId) -> RecentView 
     for entry in islice(newest, RECENT):
         entries.append(entry)
         await pace.rest()
-    # Its primary may have changed in a pause: the authority is checked before the response.
+    # The primary may have changed in a pause, so the authority is checked before the response.
     request.note_read(shard)
     return recent_view(ends, entries) if ends or entries else None
 

@@ -122,7 +122,7 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> LedgerPage:
         if matches(last):
             items.append(last)
     for shard in shards:
-        # Its primary may have changed in a pause: the authority is checked before the response.
+        # The primary may have changed in a pause, so the authority is checked before the response.
         request.note_read(shard)
     return LedgerPage(items=items, next_cursor=next_cursor)
 

@@ -97,7 +97,7 @@ async def _ask(request: RequestContext, shard: Shard, named: str) -> Found | Non
         headers=peer_headers(request),
     )
     try:
-        # For a forwarded request too: this request of the node itself is not forwarded.
+        # This is allowed for a forwarded request, too: what this node sends is not forwarded.
         view = await ask_peer(request, owner_of(request, shard), sent, JobView)
     except Refused as refusal:
         if refusal.kind is Kind.NOT_FOUND:

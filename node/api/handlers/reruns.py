@@ -140,7 +140,7 @@ def _definition(request: RequestContext, past: Execution, job: Job) -> JobSpec:
         raise Refused(
             Kind.CONFLICT,
             "version_not_kept",
-            f"version {past.job_version} of job {job.spec.full_name!r} is no longer stored; send "
-            f'"version": "latest" to run version {job.version}',
+            f"version {past.job_version} of job {job.spec.full_name!r} is no longer stored; run "
+            f"version {job.version} with --latest (version `latest`)",
         )
     return found

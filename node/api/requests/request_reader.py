@@ -205,7 +205,7 @@ def expected_version(http: web.Request) -> int | None:
     if tag is None:
         raise invalid(
             "invalid_if_match",
-            f'If-Match {in_quotes(header)} is not an ETag of a job; send one such as "3", with '
+            f'If-Match {in_quotes(header)} is not an ETag of this API; send one such as "3", with '
             "its quotation marks, or *",
         )
     return int(tag[1])
@@ -222,6 +222,6 @@ def only_creates(http: web.Request) -> bool:
         return header == "*"
     raise invalid(
         "invalid_if_none_match",
-        f"If-None-Match {in_quotes(header)} is not supported; send * to create a job only if it "
-        "does not exist",
+        f"If-None-Match {in_quotes(header)} is not supported; send * to create the resource only "
+        "if it does not exist",
     )

@@ -123,7 +123,7 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
          "'lib' is not an absolute path"),
         ({"python": {"function": "a:b", "interpreter": "python3"}}, "/python/interpreter",
          "'python3' is not an absolute path"),
-        ({"python": {"function": "a:b", "args": ["x" * 120_000]}}, "/python", "limit is 120000"),
+        ({"python": {"function": "a:b", "args": ["x" * 120_000]}}, "/python", "use at most 120000"),
         ({"container": {"image": ""}}, "/container/image", "is not an image"),
         ({"container": {"image": "a", "user": "a b"}}, "/container/user", "'a b' is not a name"),
         ({"container": "a", "type": "scripted"}, "/container", "cannot have a container"),
