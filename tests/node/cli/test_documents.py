@@ -88,7 +88,7 @@ def test_nothing_is_written_if_one_document_is_refused(
     [
         ("name: x\ncommand: 'true'", "there is no field kind, such as kind: type; apply jobs with"),
         ("kind: tipe\nname: x", "'tipe' is not a kind of documents; the kinds are: types"),
-        ("kind: type\nname: x\ntemplate: {}", "unknown field 'template'; a document has kind"),
+        ("kind: type\nname: x\ntemplate: {}", "unknown field 'template'; remove it: a doc"),
         ("kind: type\nname: x", "the document needs a name (text) and a definition (an object)"),
     ],
 )
