@@ -219,4 +219,4 @@ def _timespan(given: str) -> Duration:
 LIMIT = whole_number_or(LIMIT_DEFAULT, "limit", "The most items on a page.", most=LIMIT_MAX)
 FROM = instant_or(Instant(0), "from", "Only fire times at or after this instant.")
 TO = instant_or(LATEST_INSTANT, "to", "Only fire times before this instant.")
-DRY_RUN = flag("dryRun", "Make all checks and respond as without it, but change nothing.")
+DRY_RUN = flag("dryRun", "Make all checks and return the usual response, but change nothing.")
