@@ -91,8 +91,9 @@ def parse_value(text: str) -> Any:  # Any: as in `Definition`
 def with_whole_paths(definition: Definition, folder: Path) -> Definition:
     """Return a job in which each relative ``cwd``, its own and its tasks', begins in *folder*.
 
-    A ``cwd`` in a container, and one that begins with ``~``, stays as it is. A malformed
-    definition is not changed either: the node reports the error.
+    The same holds for the folders in the ``path`` of Python functions. A ``cwd`` in a container,
+    and a path that begins with ``~``, stays as it is. A malformed definition is not changed either:
+    the node reports the error.
 
     Args:
         definition: A job.
@@ -117,10 +118,24 @@ def with_whole_paths(definition: Definition, folder: Path) -> Definition:
 
 
 def _in_folder(fields: Definition, folder: Path) -> Definition:
-    path = fields.get("cwd")
+    whole = fields
+    cwd, function = fields.get("cwd"), fields.get("python")
+    if cwd:
+        whole = {**whole, "cwd": _whole(cwd, folder)}
+    if isinstance(function, dict):
+        call = cast("Definition", function)
+        path = call.get("path")
+        if isinstance(path, list):
+            folders = [_whole(each, folder) for each in cast("list[object]", path)]
+            whole = {**whole, "python": {**call, "path": folders}}
+    return whole
+
+
+def _whole(path: object, folder: Path) -> object:
+    """Return *path* as absolute; other values than relative paths as they are."""
     if not isinstance(path, str) or not path or path.startswith(("/", "~")):
-        return fields
-    return {**fields, "cwd": os.path.abspath(folder / path)}
+        return path
+    return os.path.abspath(folder / path)
 
 
 def _has_container(task: Definition, job: Definition) -> bool:

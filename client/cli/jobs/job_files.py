@@ -293,7 +293,13 @@ def definitions_in(files: Iterable[str], namespace: str | None) -> list[Fields]:
             found, folder = parse_definitions(sys.stdin.read(), "standard input"), Path()
         else:
             found, folder = read_definitions(Path(file)), Path(file).parent
-        definitions += (with_whole_paths(each, folder) for each in found)
+        for each in found:
+            if "kind" in each:
+                raise click.UsageError(
+                    f"{file} has a document of the kind {each['kind']!r}, not a job; apply it with "
+                    f"rota apply -f {file}"
+                )
+            definitions.append(with_whole_paths(each, folder))
     return _dependencies_first([_in(namespace, each) for each in definitions])
 
 

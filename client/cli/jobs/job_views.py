@@ -41,7 +41,11 @@ NO_LIMIT = "0s"
     ),
 )
 @click.option("-q", "--query", metavar="TEXT", help="Only jobs with this text in their name.")
-@click.option("--status", type=StatusChoice(STATUSES), help="Only jobs with this status.")
+@click.option(
+    "--status",
+    type=StatusChoice((*STATUSES, *LAST_STATUSES)),
+    help="Only jobs with this status; success, failed and cancelled as for --last.",
+)
 @click.option(
     "--last",
     "last_status",
@@ -82,6 +86,10 @@ def list_jobs(
 ) -> None:
     """List jobs by name: those of the current namespace, or all."""
     within = None if is_everywhere else namespace
+    if status in LAST_STATUSES:
+        if last_status not in (None, status):
+            raise click.UsageError(f"--status {status} contradicts --last {last_status}; omit one")
+        status, last_status = None, status
     wanted = dict(_label(text) for text in labels)
 
     def draw(found: Sequence[JobView]) -> None:
@@ -198,7 +206,7 @@ def _print_job(job: JobView) -> None:
             ("deadlines", _deadlines_text(job)),
             ("hooks", _hooks_text(job)),
             ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
-            ("running", job.execution_id or ""),
+            ("execution" if job.ended_at else "running", job.execution_id or ""),
             ("version", f"{job.version}, of {absolute(job.updated_at)} UTC"),
         ]
     )

@@ -318,7 +318,9 @@ async def creation_of(
     request.principal.check(Verb.WRITE, body.namespace)
     typed = with_template(request.node.documents, body)
     whole, is_nameless = typed.body, bool(request.minted_name and typed.job_type)
-    if is_nameless:
+    is_unknown = body.type is not None and body.type not in request.node.attempts.types
+    if request.minted_name and (is_nameless or is_unknown):
+        # A job with an unknown type gets a name too, so that the error is about the type.
         whole = replace(whole, name=request.minted_name)
     is_one_off = is_nameless and _runs_on_request(whole)
     if is_one_off:

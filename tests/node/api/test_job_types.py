@@ -179,6 +179,15 @@ async def test_a_type_cannot_have_the_name_of_a_type_of_tasks(client: Client) ->
     ]
 
 
+async def test_a_misspelt_type_is_the_error_about_a_job_without_a_name(client: Client) -> None:
+    status, problem = await client.call("POST", "/api/v1/jobs", {"type": "image.rendr"})
+
+    assert (status, problem["code"]) == (422, "unknown_type")
+    assert "no task type or job type 'image.rendr'" in problem["detail"]
+    status, problem = await client.call("POST", "/api/v1/jobs", {"type": "process"})
+    assert [each["pointer"] for each in problem["errors"]][:1] == ["/name"]
+
+
 async def test_a_schema_that_is_nested_too_deeply_is_refused(client: Client) -> None:
     schema: Json = {}
     for _ in range(40):

@@ -192,6 +192,11 @@ def test_executions_are_listed_shown_and_named_by_their_job(rota: Rota) -> None:
     synonym = rota("executions", "list", "seen", "--status", "succeeded", "-o", "name")
     assert synonym.out == since.out
     assert "default/seen" in rota("jobs", "--last", "succeeded", "-q", "seen").out
+    assert "default/seen" in rota("jobs", "--status", "success", "-q", "seen").out
+    assert "default/seen" not in rota("jobs", "--status", "failed", "-q", "seen").out
+    contradiction = rota("jobs", "--status", "failed", "--last", "success")
+    assert contradiction.status == 2
+    assert "--status failed contradicts --last success; omit one" in contradiction.err
     assert rota("executions", "list", "seen", "--until", "1h").err == "no such executions\n"
 
 

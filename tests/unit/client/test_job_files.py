@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import click
+import pytest
+
 from rota.client.cli.jobs.job_files import definitions_in
 
 Jobs = tuple[tuple[str, list[str]], ...]
@@ -44,3 +47,23 @@ def test_jobs_that_depend_on_each_other_stay_in_the_order_of_their_file(tmp_path
     jobs: Jobs = (("a", ["b"]), ("b", ["a"]), ("c", []))
 
     assert ordered(tmp_path, *jobs) == ["a", "b", "c"]
+
+
+def test_folders_of_python_functions_begin_in_the_folder_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    function = {"function": "a:b", "path": ["lib", "/opt/lib", "~/lib", 3]}
+    job = {"name": "a", "python": function, "tasks": [{"name": "t", "python": function}]}
+    file.write_text(json.dumps(job))
+
+    (found,) = definitions_in([str(file)], None)
+
+    whole = [str(tmp_path / "lib"), "/opt/lib", "~/lib", 3]
+    assert found["python"]["path"] == found["tasks"][0]["python"]["path"] == whole
+
+
+def test_a_shared_document_is_refused_with_the_command_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "types.yaml"
+    file.write_text("kind: type\nname: image.render\n")
+
+    with pytest.raises(click.UsageError, match=f"not a job; apply it with rota apply -f {file}"):
+        definitions_in([str(file)], None)
