@@ -44,7 +44,7 @@ def test_the_blocking_client_is_up_to_date() -> None:
 def test_a_stale_client_is_reported_with_the_command_that_writes_it(tree: Path, name: str) -> None:
     change(
         tree / name,
-        "Return the version of the node that answers.",
+        "Return the versions of the node that answers.",
         "Return the version of a node.",
     )
     before = (tree / TARGET).read_text()
@@ -60,7 +60,7 @@ def test_a_stale_client_is_reported_with_the_command_that_writes_it(tree: Path, 
 def test_a_change_of_the_source_is_written_and_then_up_to_date(tree: Path) -> None:
     change(
         tree / SOURCE,
-        "Return the version of the node that answers.",
+        "Return the versions of the node that answers.",
         "Return the version of a node.",
     )
 

@@ -213,9 +213,7 @@ def test_the_error_names_every_endpoint_that_was_asked() -> None:
 
     second = call.after(call.first(0.0), refused, 0.0)
     third = call.after(second, busy(), 0.0)
-    detail = re.escape(
-        f"full ({B}); no answer from {A}: refused; {C}: the response has HTTP status 502"
-    )
+    detail = re.escape(f"full ({B}); no answer from {A}: refused; {C}: HTTP status 502")
     with pytest.raises(TooBusy, match=detail):
         call.after(third, failure_of(Response(502, b"")), 0.0)
 
