@@ -3,4 +3,4 @@
 import msgspec
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Of msgspec itself, and of Python for invalid UTF-8 and for too deep nesting."""
+"""The errors of msgspec, and those of Python for invalid UTF-8 and for nesting that is too deep."""

@@ -17,7 +17,7 @@ class RotaError(Exception):
     code = "internal"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to unpickle the error, whatever arguments its class takes."""
+        """Return what pickle needs to restore the error, whatever arguments its class takes."""
         return _unpickled, (type(self), self.args, self.__dict__)
 
 
@@ -32,8 +32,9 @@ class Problem:
     """One error in an input.
 
     Attributes:
-        pointer: The place, as a JSON pointer (RFC 6901) into the input; ``""`` is all of it.
-        detail: The error, with the value, and what would be valid.
+        pointer: The position of the error in the input, as a JSON pointer (RFC 6901); ``""`` is the
+            whole input.
+        detail: The error, with the invalid value and a description of valid values.
     """
 
     pointer: str
@@ -49,7 +50,7 @@ def out_of_range(value: object, lowest: object, highest: object) -> str:
 
 
 class Kind(Enum):
-    """Why a request is refused; the API maps each to one HTTP status."""
+    """The kind of a refusal; the API maps each kind to one HTTP status."""
 
     INVALID = "invalid"
     """The request is invalid; repeating it does not help."""
@@ -61,7 +62,7 @@ class Kind(Enum):
     TOO_MANY = "too_many"
     """A limit is reached; a later retry may work."""
     UNAVAILABLE = "unavailable"
-    """This node cannot do it now; a retry, later or on another node, may work."""
+    """This node cannot carry out the request now; a retry, later or on another node, may work."""
     FORBIDDEN = "forbidden"
     UNREADABLE = "unreadable"
     """This version cannot read the stored data; a retry does not help."""
@@ -71,10 +72,10 @@ class Refused(RotaError):
     """A refused request.
 
     Args:
-        kind: The class of the refusal.
+        kind: The kind of the refusal.
         code: A stable word for programs, in snake case.
-        detail: What was refused, with which value, and what to do next.
-        problems: For invalid input, one for each invalid field.
+        detail: A sentence for users: what was refused, with the value, and what to do next.
+        problems: For invalid input, one problem for each invalid field.
         retry_after_s: The time in seconds after which a retry may help; None if it is unknown.
     """
 
@@ -101,5 +102,5 @@ def invalid(code: str, detail: str, *problems: Problem) -> Refused:
 
 
 def not_found(what: str, name: str) -> Refused:
-    """Return the refusal of a request about something that does not exist."""
+    """Return the refusal of a request for an object that does not exist."""
     return Refused(Kind.NOT_FOUND, f"{what}_not_found", f"there is no {what} {in_quotes(name)}")

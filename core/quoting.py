@@ -16,7 +16,7 @@ def shortened(text: str) -> str:
 
 
 def quoted(text: str, mark: str = '"') -> str:
-    """Return *text*, shortened by `shortened`, between two of *mark*."""
+    """Return *text*, shortened by `shortened`, with *mark* before and after it."""
     return f"{mark}{shortened(text)}{mark}"
 
 

@@ -24,13 +24,13 @@ from rota.core.timing.instants import Duration, Instant
 
 RESULT_BYTES_MAX = 1 << 20
 RESULTS_BYTES_MAX = 8 << 20
-"""Of all results of one execution, which one journal entry moves into the history at its end."""
+"""Limit of all results of one execution; one journal entry moves them into the history."""
 CHECKPOINT_BYTES_MAX = 64 << 10
-"""A checkpoint is in the shard's state, in memory, and is replicated whenever it is saved."""
+"""Limit of a checkpoint, which is kept in memory and replicated whenever it is saved."""
 
 
 OUTPUT_TAIL_BYTES = 4096
-"""The end of the output that an attempt's record keeps: about one screen."""
+"""The number of last bytes of the output that an attempt's record keeps: about one screen."""
 CPUS_MAX = 1_000_000.0
 
 CheckpointBytes = Annotated[bytes, msgspec.Meta(max_length=CHECKPOINT_BYTES_MAX)]
@@ -63,7 +63,7 @@ class Token(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 class AttemptKey(NamedTuple):
-    """The key of an attempt, permanently unique; *number* counts from 1 within its task."""
+    """The key of an attempt, permanently unique; *number* counts the attempts of a task from 1."""
 
     execution_id: CheckedExecutionId
     task: CheckedName
@@ -86,9 +86,9 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arr
 
     Attributes:
         profile: ``none``, ``default`` or ``strict``; see docs/reference/sandbox.md.
-        has_network: Whether it has network access: with ``strict`` to other machines only,
+        has_network: Whether the attempt has network access: with ``strict`` to other machines only,
             otherwise to the machine's network, loopback included.
-        binds: Additional files and folders visible to it.
+        binds: Additional files and folders that are visible to the attempt.
     """
 
     profile: str = "none"
@@ -102,9 +102,9 @@ class ResourceLimits(
     """Resource limits of an attempt, for all its processes together; zero is no limit.
 
     Attributes:
-        cpu: Processors, 0.5 for half of one.
-        memory: Bytes.
-        pids: Processes and threads.
+        cpu: The number of processors; 0.5 is half a processor.
+        memory: The memory in bytes.
+        pids: The number of processes and threads.
     """
 
     cpu: Annotated[float, msgspec.Meta(ge=0, le=CPUS_MAX)] = 0.0
@@ -116,10 +116,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
     """A Python function to be called.
 
     Attributes:
-        function: ``module:function``.
-        arguments: JSON: ``{"args": [...], "kwargs": {...}}``; empty for none.
-        interpreter: Absolute path of the environment's Python; empty for the node's own.
-        path: Folders searched for modules first.
+        function: The name of the function: ``module:function``.
+        arguments: The arguments as JSON, ``{"args": [...], "kwargs": {...}}``; empty for none.
+        interpreter: The absolute path of a Python interpreter; empty for that of the node.
+        path: Folders that are searched first for modules.
     """
 
     function: str
@@ -136,7 +136,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array
         pull: When the image is pulled: ``missing``, ``always`` or ``never``.
         network: The engine's network for the container: ``bridge``, ``none``, ``host`` or a
             network's name; empty for the engine's default.
-        binds: Files and folders of the machine that the container can use.
+        binds: Files and folders of the machine that are visible in the container.
         user: ``uid:gid`` or a user name; empty for the user of the image.
     """
 
@@ -155,19 +155,21 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
     """The work of a task, as an executor runs it.
 
     Attributes:
-        executor: Which executor: ``process``, ``python``, ``container``, ``scripted``.
-        argv: Program and arguments; exactly one of *argv* and *shell* for ``process``.
+        executor: The name of the executor, such as ``process``, ``python`` or ``container``.
+        argv: Program and arguments; ``process`` needs exactly one of *argv* and *shell*.
         shell: A line for ``/bin/sh -c``.
-        env: Variables added to the node's minimal environment.
-        cwd: Working directory, absolute; empty for a private one, deleted after the attempt.
+        env: Variables that are added to the node's minimal environment.
+        cwd: The absolute path of the working directory; empty for a private one, which is deleted
+            after the attempt.
         stdin: Text on standard input; empty for none.
-        timeout: From start to end of one attempt; zero for no limit.
-        stop_grace: Between TERM and KILL when the attempt is stopped.
-        parameters: For job types: JSON of the parameters.
-        sandbox: Of a process.
-        limits: Resource limits.
-        call: For ``python``.
-        image: For ``container``; *argv* or *shell* then replace the image's command.
+        timeout: The maximum time from start to end of one attempt; 0 for no limit.
+        stop_grace: The time between TERM and KILL when the attempt is stopped.
+        parameters: The parameters of a job type, as JSON.
+        sandbox: The sandbox of a process.
+        limits: The resource limits.
+        call: The function to be called; only for ``python``.
+        image: The image to be run; only for ``container``, where *argv* or *shell* replace the
+            command of the image.
     """
 
     executor: str = "process"
@@ -189,15 +191,15 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """An order to an executor to run one attempt.
 
     Attributes:
-        key: Of the attempt.
-        token: Its fencing token.
-        work: What to run.
-        fire_at: When its execution was due.
-        session: The node's session under which its start was recorded.
+        key: The key of the attempt.
+        token: The fencing token of the attempt.
+        work: The work to be run.
+        fire_at: When the execution was due.
+        session: The node's session under which the start of the attempt was recorded.
         checkpoint: The last checkpoint that an attempt of the task saved; empty if there is none.
-        results: Of a task that needs others: a JSON object with one member for each, null without
-            a result; together at most `RESULTS_BYTES_MAX` and the names. Empty if it needs none.
-        job: ``namespace/name`` of its job; empty in the order of an older node.
+        results: A JSON object with one member for each task that this task needs: its result, or
+            null; the results together have at most `RESULTS_BYTES_MAX`. Empty if it needs none.
+        job: The full name of the job, ``namespace/name``; empty in the order of an older node.
     """
 
     key: AttemptKey
@@ -216,12 +218,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """A report of a running attempt; None is no change.
+    """A report of a running attempt; None leaves a value unchanged.
 
     Attributes:
-        percent: Its progress, 0 to 100.
-        checkpoint: Data for the task's next attempt, at most `CHECKPOINT_BYTES_MAX`; empty is no
-            change, too.
+        percent: The progress of the attempt, 0 to 100.
+        checkpoint: Data for the task's next attempt, at most `CHECKPOINT_BYTES_MAX`; empty also
+            leaves it unchanged.
     """
 
     percent: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
@@ -232,8 +234,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array
     """The resources that an attempt used, as far as they were measured.
 
     Attributes:
-        cpu: Processor time, user and system.
-        memory_peak: Bytes; 0 if it was not measured.
+        cpu: The processor time, user and system.
+        memory_peak: The largest use of memory, in bytes; 0 if it was not measured.
     """
 
     cpu: CheckedDuration = Duration(0)
@@ -241,13 +243,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array
 
 
 class Raised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """The exception that a Python function ended with.
+    """The exception with which a Python function ended.
 
     Attributes:
-        type: Qualified name: ``ValueError``, ``shop.errors.OutOfStock``.
-        bases: Those of its base classes, nearest first, without ``object``.
-        message: Its text, at most 4 KiB.
-        traceback: As Python prints it, the last 16 KiB.
+        type: The qualified name of its class: ``ValueError``, ``shop.errors.OutOfStock``.
+        bases: The qualified names of the base classes, nearest first, without ``object``.
+        message: The text of the exception, at most 4 KiB.
+        traceback: The last 16 KiB of the traceback that Python prints.
     """
 
     type: str
@@ -260,22 +262,22 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
     """The end of one attempt, as its executor reports it.
 
     Attributes:
-        outcome: ``lost`` only from an executor that could not resume the attempt.
-        started_at: When it began to run; if it never ran, when it was refused.
-        finished_at: When it was seen to have ended.
+        outcome: The outcome; an executor reports ``lost`` only if it could not resume the attempt.
+        started_at: When the attempt began to run; if it never ran, when it was refused.
+        finished_at: When the end of the attempt was detected.
         exit_code: 0 to 255, or -1 if there is none (a signal, a command not found).
-        signal: The signal that ended it, or 0.
+        signal: The number of the signal that ended the attempt, or 0.
         reason: A sentence for users; empty after an ordinary success.
         output: The last part of stdout and stderr together, at most `OUTPUT_TAIL_BYTES`.
-        output_bytes: The total size of its output.
-        result: Its result as JSON, at most `RESULT_BYTES_MAX`; empty for none.
+        output_bytes: The total size of the output, in bytes.
+        result: The result as JSON, at most `RESULT_BYTES_MAX`; empty for none.
         raised: The exception of a Python function.
-        usage: The resources that it used; None if they were not measured.
-        is_out_of_memory: Whether it was ended at its memory limit.
+        usage: The resources that the attempt used; None if they were not measured.
+        is_out_of_memory: Whether the attempt was ended at its memory limit.
         unenforced: The parts of its sandbox and limits that this machine could not enforce, one
             sentence each.
-        left_running: A sentence about processes that it left running when it ended by itself, and
-            that were then killed; empty if none were seen.
+        left_running: A sentence about processes that the attempt left running when it ended by
+            itself, and that were then killed; empty if none were found.
     """
 
     outcome: Outcome
@@ -299,8 +301,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arr
 
     Attributes:
         placed_at: When its slot was taken, or when its execution is due if that is later.
-        ending: None until its end is reported.
-        percent: Its last reported progress; None if it reported none.
+        ending: Its ending; None until it is reported.
+        percent: The progress that it reported last; None if it reported none.
     """
 
     number: Count

@@ -1,9 +1,9 @@
 """Types of fields whose form is checked when they are decoded.
 
 The values are those of `rota.core.model.ids` and `rota.core.timing.instants`. A malformed message
-of another node is refused as a whole before it has any effect, and no record holds an instant that
+from another node is refused as a whole before it has any effect, and no record has an instant that
 cannot be displayed. The types are in a separate module because the command line loads the plain
-ones without msgspec.
+types without msgspec.
 """
 
 from typing import Annotated
@@ -30,7 +30,7 @@ from rota.core.timing.instants import LATEST_INSTANT, Duration, Instant
 
 Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 CheckedName = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
-"""Only the length is checked: a pattern takes 1 us, and most names are only looked up."""
+"""Only the length is checked: to match a pattern takes 1 us, and most names are only looked up."""
 CheckedFullName = Annotated[str, Meta(pattern=rf"\A{NAME_FORM}/{NAME_FORM}\Z")]
 CheckedNodeId = Annotated[NodeId, Meta(max_length=NAME_LENGTH_MAX)]
 CheckedJobId = Annotated[JobId, Meta(pattern=rf"\A{JOB_ID_FORM}\Z")]

@@ -1,6 +1,6 @@
 """The graph of a job's tasks: checks of the graph, and trigger rules.
 
-A trigger rule maps the `Census` of the tasks that a task needs, their counts by state, to a
+A trigger rule maps a `Census`, which counts the tasks that a task needs by their state, to a
 verdict. A new rule is a new row of `RULES`.
 """
 
@@ -14,7 +14,7 @@ from rota.core.errors import Problem
 from rota.core.quoting import in_quotes, shortened
 
 _SHOWN_MAX = 10
-"""Names of tasks in one message."""
+"""The largest number of task names in one message."""
 
 
 class TriggerRule(Enum):
@@ -26,7 +26,7 @@ class TriggerRule(Enum):
 
 
 class UpstreamState(Enum):
-    """The state of a needed task, as trigger rules see it."""
+    """The state of a needed task, as the trigger rules distinguish it."""
 
     OPEN = "open"
     SUCCESS = "success"
@@ -56,7 +56,7 @@ class Census(NamedTuple):
     cancelled: int
 
     def after(self, standing: UpstreamState) -> "Census":
-        """Return the census after one open task has come into the state *standing*."""
+        """Return the census after one open task has entered the state *standing*."""
         closed = {standing.value: getattr(self, standing.value) + 1}
         return self._replace(open=self.open - 1, **closed)
 
@@ -102,7 +102,7 @@ class Vertex(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The names of the tasks that it needs."""
+        """The names of the tasks that this task needs."""
         ...
 
 
@@ -112,7 +112,7 @@ def verdict(rule: TriggerRule, needs: Census) -> TriggerVerdict:
 
 
 def dependents(tasks: Iterable[Vertex]) -> dict[str, tuple[str, ...]]:
-    """Return, for each needed task, the names of the tasks that need it, in the order given."""
+    """Return, for each needed task, the names of the tasks that need it, in the given order."""
     found: dict[str, list[str]] = {}
     for task in tasks:
         for needed in task.needs:
@@ -123,8 +123,8 @@ def dependents(tasks: Iterable[Vertex]) -> dict[str, tuple[str, ...]]:
 def problems_of_graph(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
     """Yield the errors of the graph: duplicate names, unknown needs, a cycle with its path.
 
-    Pointers are those of the API's ``tasks`` list. Problems are found lazily, so a caller that
-    needs only the first few pays for no more.
+    The pointers refer to the API's ``tasks`` list. Problems are found lazily, so a caller that
+    needs only the first few does not wait for the others.
     """
     is_sound = True
     for problem in chain(_duplicates(tasks), _unknown_needs(tasks)):
@@ -158,7 +158,7 @@ def _duplicates(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
 
 
 def repetitions(names: Iterable[str]) -> Iterator[int]:
-    """Yield the place, from 0, of each name that also stands at an earlier place."""
+    """Yield the index of each name that also occurs at an earlier index."""
     seen: set[str] = set()
     for place, name in enumerate(names):
         if name in seen:
@@ -172,7 +172,8 @@ def _unknown_needs(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
     for number, task in enumerate(tasks):
         for place, needed in enumerate(task.needs):
             if needed not in names:
-                # Once for all needs: one more than are shown, because a task's own is left out.
+                # Computed once for all needs. One name more than is shown, because the name of the
+                # task itself is left out.
                 first = first or heapq.nsmallest(_SHOWN_MAX + 1, names)
                 yield Problem(
                     f"/tasks/{number}/needs/{place}", _unknown_need(task.name, needed, first)
@@ -181,15 +182,15 @@ def _unknown_needs(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
 
 def _unknown_need(name: str, needed: str, first: list[str]) -> str:
     others = [shortened(other) for other in first if other != name][:_SHOWN_MAX]
-    known = ", ".join(others) or "no other task"
+    known = f"its other tasks are {', '.join(others)}" if others else "it has no other task"
     missing = f"needs {in_quotes(needed)}, which is not a task of this job ({known})"
     return f"task {in_quotes(name)} {missing}"
 
 
 def _find_cycle(tasks: tuple[Vertex, ...]) -> tuple[str, ...]:
-    """Return one cycle as names, its first name repeated at the end; empty if there is none.
+    """Return the names of one cycle, the first one repeated at the end; empty if there is none.
 
-    Depth first without recursion, for a job may be one chain of thousands of tasks.
+    The search is depth-first without recursion, because a job may be a chain of thousands of tasks.
     """
     needs = {task.name: task.needs for task in tasks}
     finished: set[str] = set()

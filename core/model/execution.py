@@ -1,8 +1,8 @@
 """Executions and their tasks, with the tables of their state transitions.
 
-`EXECUTION_MOVES` and `TASK_MOVES` list the allowed transitions and their reasons. All others fail
-where a decision is drafted. `make docs` generates docs/reference/states.md from the tables. A state
-without successors is final (PROTOCOL I14).
+`EXECUTION_MOVES` and `TASK_MOVES` list the allowed transitions and their reasons. Any other
+transition fails an assertion in the draft of a decision. `make docs` generates
+docs/reference/states.md from the tables. A state without successors is final (PROTOCOL I14).
 """
 
 from collections.abc import Iterable, Mapping
@@ -116,7 +116,7 @@ UPSTREAM_SKIPPED = "upstream_skipped"
 
 
 class Origin(Enum):
-    """Why an execution exists; the API calls it ``trigger``."""
+    """The cause of an execution; the field ``trigger`` of the API."""
 
     SCHEDULE = "schedule"
     MANUAL = "manual"
@@ -125,7 +125,7 @@ class Origin(Enum):
 
 
 class Hold(Enum):
-    """What a queued execution waits for, other than a slot."""
+    """The condition, other than a free slot, that a queued execution waits for."""
 
     NONE = ""
     OVERLAP = "overlap"
@@ -133,15 +133,15 @@ class Hold(Enum):
 
 
 class ExecutionEnd(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """How an execution ended: the first fields of its record.
+    """The state and the times of an execution: the first fields of its record.
 
-    A read of many executions decodes no others: the parameters may be 120 kB.
+    A read of many executions decodes no other fields, because the parameters may have 120 kB.
 
     Attributes:
-        fire_at: When it was due; for a trigger, the instant of the request.
-        open_count: Tasks not yet in a final state.
-        started_at: When its first attempt began to run; 0 before.
-        finished_at: When it ended; 0 before.
+        fire_at: When the execution was due; for a trigger, the instant of the request.
+        open_count: The number of tasks that are not in a final state.
+        started_at: When the first attempt began to run; 0 before that.
+        finished_at: When the execution ended; 0 before that.
     """
 
     id: ExecutionId
@@ -161,17 +161,15 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
     """One execution of a whole job; its tasks have separate records.
 
     Attributes:
-        failed_count: Tasks that failed.
-        cancelled_at: When its cancellation was requested, or its time was over; 0 before.
-        reason: The reason of its end, where that is not obvious.
-        traceparent: The trace (W3C) of the request that created it; empty for none.
-        result_bytes: Total size of the results of its tasks.
-        stand_in: The stand-in that ran it; empty if its shard's primary did.
-        rerun_of: The finished execution that it runs again; empty if it is no rerun.
-        expires_at: The deadline of its start or, once it has started, of its end; 0 for none.
-        has_expired: Whether it was stopped at *cancelled_at* because its time was over.
-        late_at: The instant from which it is late unless it has ended, until its hooks have run; 0
-            for none.
+        failed_count: The number of tasks that failed.
+        cancelled_at: When its cancellation was requested or its deadline passed; 0 before that.
+        reason: The reason for its end, if that is not obvious.
+        traceparent: The trace (W3C) of the request that created it; empty if there is none.
+        result_bytes: The total size of the results of its tasks, in bytes.
+        stand_in: The stand-in that ran it; empty if its shard's primary ran it.
+        rerun_of: The finished execution that it runs again; empty if it is not a rerun.
+        expires_at: The deadline for its start or, once it has started, for its end; 0 for none.
+        has_expired: Whether it was stopped at *cancelled_at* because its deadline passed.
     """
 
     failed_count: Count = 0
@@ -192,15 +190,15 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One task of one execution.
 
     Attributes:
-        attempts: Oldest first.
-        failures: Attempts that failed or timed out, which the retry policy counts.
-        losses: Attempts that were lost with their node.
-        retry_at: While backing off: when the next attempt is due.
-        reason: The reason of its state, where that is not obvious.
-        ready_at: While ready: the instant from which it waits for a slot.
+        attempts: The attempts, oldest first.
+        failures: The number of attempts that failed or timed out, which the retry policy limits.
+        losses: The number of attempts that were lost.
+        retry_at: When the next attempt is due, while the task is backing off.
+        reason: The reason for its state, if that is not obvious.
+        ready_at: When the task began to wait for a slot, while it is ready.
         position: Its position in the job's definition, from 0.
-        kept_from: In a rerun, the earlier execution in which the task ran; empty if it runs in this
-            one. Its attempts are those of that execution.
+        kept_from: In a rerun, the earlier execution in which the task ran and whose attempts are
+            listed here; empty if the task runs in this execution.
     """
 
     name: CheckedName
@@ -216,7 +214,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 def standing(task: Task) -> UpstreamState:
-    """Return the state of *task* as the trigger rules of the tasks that need it see it."""
+    """Return the state of *task* for the trigger rules of the tasks that need it."""
     if task.status is TaskStatus.SKIPPED and task.reason == UPSTREAM_FAILED:
         return UpstreamState.FAILED
     return STANDINGS[task.status]

@@ -1,9 +1,10 @@
 """Ids of fallback shards and of their attempts (docs/explanation/available.md).
 
 A fallback shard holds the decisions of a stand-in for a shard, on one node. Its number is that of
-the shard with the highest bit set, so that rows and timers of both can share a store: a cluster has
-at most 16,384 shards. Its executions have the same ids as the shard would give them, so the keys of
-its attempts must differ: their numbers begin above all numbers that a shard reaches.
+the shard with the highest bit set, which no shard uses: a cluster has at most 16,384 shards. So the
+rows and timers of both can share a store. The executions of a fallback shard have the ids that the
+shard would give them, so the keys of its attempts must differ: their numbers begin above all
+numbers that attempts of a shard can reach.
 """
 
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from rota.core.model.ids import ShardId
 
 _FALLBACK_BIT = 0x8000
 _BEYOND = 1_000_000
-"""More than any task has attempts: retries and losses are limited to about a thousand."""
+"""A number of attempts that no task reaches: retries and losses are limited to about a thousand."""
 
 
 def fallback_shard_of(shard: ShardId) -> ShardId:
@@ -43,11 +44,11 @@ def inward(key: AttemptKey) -> AttemptKey:
 
 
 def outward_task(task: Task) -> Task:
-    """Return a task of a fallback shard with the attempts numbered as they ran on the node."""
+    """Return *task* of a fallback shard with the numbers under which its attempts ran."""
     attempts = tuple(replace(each, number=each.number + _BEYOND) for each in task.attempts)
     return replace(task, attempts=attempts)
 
 
 def is_of_fallback(key: AttemptKey) -> bool:
-    """Return True if *key*, as it runs on a node, is that of a fallback shard's attempt."""
+    """Return True if *key*, as used on a node, is that of an attempt of a fallback shard."""
     return key.number > _BEYOND

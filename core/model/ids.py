@@ -41,7 +41,7 @@ _TRIGGERED = 0x8000
 
 INT64_MAX = (1 << 63) - 1
 SHARDS_MAX = 1 << 16
-"""Numbers of shards, fallback shards included."""
+"""The number of possible shard numbers, those of fallback shards included."""
 
 NAME_LENGTH_MAX = 128
 
@@ -72,7 +72,7 @@ def is_execution_id(text: str) -> bool:
 def slot_of(namespace: str, name: str) -> Slot:
     """Return the hash slot of the job *name* in *namespace*, in ``range(2**16)``.
 
-    Part of the data format: a change here moves every job of every cluster.
+    The hash is part of the data format: a change here moves every job of every cluster.
     """
     digest = blake2b(f"{namespace}/{name}".encode(), digest_size=2).digest()
     return Slot(int.from_bytes(digest, "big"))
@@ -109,5 +109,8 @@ def instant_of(execution_id: ExecutionId) -> Instant:
 
 
 def schedule_of(execution_id: ExecutionId) -> int:
-    """Return the number of the schedule in *execution_id*; a number of no schedule for others."""
+    """Return the number of the schedule in *execution_id*.
+
+    For an execution that no schedule started, the number is above those of all schedules.
+    """
     return int(execution_id[-4:], 16)

@@ -21,9 +21,9 @@ TASKS_MAX = 10_000
 SCHEDULES_MAX = 64
 DEPENDENCIES_MAX = 100
 GRACE_DEFAULT = Duration(10 * SECOND)
-"""Longer than a takeover (session TTL 5 s + 1 s), so that it causes no misfire."""
+"""Longer than a takeover (session TTL 5 s + 1 s), so that a takeover causes no misfire."""
 PRIORITY_MAX = 100
-"""The largest priority, and the negative of the smallest; a step is worth 10 s of waiting."""
+"""The largest priority, and the negative of the smallest; one step equals 10 s of waiting."""
 
 
 class Misfire(Enum):
@@ -60,7 +60,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task of a job, as defined.
 
     Attributes:
-        selector: The labels that its node must have.
+        selector: The labels that a node must have to run the task.
     """
 
     name: str
@@ -77,18 +77,15 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         dependencies: Full names (``namespace/name``) of jobs; see docs/reference/jobs.md.
         parameters: JSON text, passed to every task as ``ROTA_PARAMETERS``; empty for none.
-        labels: Sorted pairs.
-        priority: Of its ready tasks when they wait for a slot: see `PRIORITY_MAX`.
-        job_type: The job type that it was defined with, whose template is part of the job since
-            then; empty for none.
-        is_one_off: Whether it runs once, and is deleted with the history of its execution.
-        start_deadline: How long an execution may wait for its first attempt; then it fails. 0 for
-            any time.
-        execution_timeout: How long an execution may take from its first attempt on; then it is
-            stopped and fails. 0 for any time.
-        hooks: What follows the events of its executions, in the order of `HookEvent`.
-        late_after: The time after its fire time at which an execution that has not ended is late.
-            0 for never.
+        labels: Pairs of a name and a value, sorted.
+        priority: The priority of its ready tasks that wait for a slot; see `PRIORITY_MAX`.
+        job_type: The job type with which the job was defined, and whose template was then copied
+            into the job; empty for none.
+        is_one_off: Whether the job runs once, and is deleted with the history of its execution.
+        start_deadline: The time that an execution may wait for its first attempt before it fails;
+            0 for no limit.
+        execution_timeout: The time that an execution may take, from the start of its first attempt,
+            before it is stopped and fails; 0 for no limit.
     """
 
     name: str
@@ -140,7 +137,8 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The state of one dependency of a job.
 
     Attributes:
-        seen: Journal index of the newest success delivered; an older delivery is a repetition.
+        seen: The journal index of the newest success delivered; a delivery with this index or a
+            lower one is a repetition.
         is_met: Whether there is a success that the next execution will use up.
     """
 
@@ -179,7 +177,7 @@ def problems_of(spec: JobSpec) -> Iterator[Problem]:
 
 
 def problems_of_counts(tasks: int, schedules: int, dependencies: int) -> list[Problem]:
-    """Return which lists of a job are too long, given how many items they have."""
+    """Return a problem for each list of a job with too many items, given the numbers of items."""
     counted = (
         ("/tasks", tasks, TASKS_MAX),
         ("/schedules", schedules, SCHEDULES_MAX),
@@ -204,7 +202,9 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
     problems: list[Problem] = []
     if not spec.tasks:
         problems.append(
-            Problem("/tasks", "needs a command, a type, a function, a container or a task")
+            Problem(
+                "/tasks", "the job needs a command, a type, a python function, a container or tasks"
+            )
         )
     timespans = (
         ("/grace", spec.grace),
@@ -266,7 +266,8 @@ def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
         *_problems_of_retry(task.retry, f"{pointer}/retries"),
         *(
             Problem(
-                f"{pointer}/nodeSelector", f"{in_quotes(name)} is not a label's name: {NAME_RULE}"
+                f"{pointer}/nodeSelector",
+                f"{in_quotes(name)} is not the name of a label: {NAME_RULE}",
             )
             for name, _ in task.selector
             if not is_name(name)
@@ -291,7 +292,7 @@ def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
         case Explicit(delays=given):
             delays = {f"delays/{number}": delay for number, delay in enumerate(given)}
             if not given:
-                problems.append(Problem(f"{pointer}/delays", "needs at least one delay"))
+                problems.append(Problem(f"{pointer}/delays", "the list needs at least one delay"))
     problems += [
         Problem(f"{pointer}/{field}", out_of_range(format_duration(delay), "0s", "365d"))
         for field, delay in delays.items()

@@ -20,11 +20,12 @@ class FireOutcome(Enum):
     FIRED = "fired"
     """An execution was created: `LedgerEntry.execution_id`."""
     SKIPPED = "skipped"
-    """The overlap policy forbade it, because of `LedgerEntry.execution_id`."""
+    """The overlap policy forbade an execution, because of `LedgerEntry.execution_id`."""
     MISSED = "missed"
-    """Noticed later than its grace, and the misfire policy is ``skip``; or the disk was full."""
+    """The fire time was noticed after its grace under the misfire policy ``skip``, or the disk was
+    full."""
     COALESCED = "coalesced"
-    """Noticed later than its grace, and covered by `LedgerEntry.execution_id`."""
+    """The fire time was noticed after its grace, and `LedgerEntry.execution_id` covers it."""
     PAUSED = "paused"
     """The job was paused."""
 
@@ -34,11 +35,11 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     Attributes:
         schedule: The schedule's number in the job, from 0.
-        fire_at: The first of the fire times.
-        until: The last of them; equal to *fire_at* where *count* is 1.
-        recorded_at: Shard time of the decision.
+        fire_at: The first fire time.
+        until: The last fire time; equal to *fire_at* if *count* is 1.
+        recorded_at: The shard time of the decision.
         execution_id: See `FireOutcome`; empty for ``missed`` and ``paused``.
-        reason: A sentence for users; empty for ``fired``, unless a stand-in decided it.
+        reason: A sentence for users; empty for ``fired``, unless a stand-in made the decision.
     """
 
     job_id: JobId

@@ -1,7 +1,7 @@
 """The part of an attempt's ending that its task's record keeps.
 
-A record is rewritten at every attempt, and is in memory until its execution has ended. So long data
-is kept of few attempts only, and within a limit for each.
+A record is rewritten for every attempt, and is in memory until its execution has ended. So only few
+attempts of a task keep their long data, and each within a limit.
 """
 
 import msgspec
@@ -18,17 +18,17 @@ from rota.core.model.attempt import (
 )
 
 DETAILS_KEPT = 5
-"""Attempts of one task, the newest, whose output and traceback stay in its record."""
+"""The number of newest attempts of a task whose output and traceback stay in its record."""
 
 
 def recordable(ending: Ending, *, room: int = RESULTS_BYTES_MAX) -> Ending:
-    """Return *ending*, without its result unless that is valid JSON, short enough and of a success.
+    """Return *ending*, with its result only if that is short enough, valid JSON and of a success.
 
     The outcome is recorded in any case, because the work is done.
 
     Args:
-        ending: As reported.
-        room: Bytes that further results of its execution may have.
+        ending: The ending as reported.
+        room: The number of bytes left for further results of the execution.
     """
     if not ending.result:
         return ending
@@ -41,8 +41,8 @@ def recordable(ending: Ending, *, room: int = RESULTS_BYTES_MAX) -> Ending:
     if len(ending.result) > room:
         return _without_result(
             ending,
-            f"has {len(ending.result)} bytes, and of the {RESULTS_BYTES_MAX} for all results of "
-            f"an execution {room} are left",
+            f"has {len(ending.result)} bytes, and only {room} of the {RESULTS_BYTES_MAX} bytes for "
+            "all results of an execution are left",
         )
     try:
         ending.result.decode()
@@ -53,7 +53,7 @@ def recordable(ending: Ending, *, room: int = RESULTS_BYTES_MAX) -> Ending:
 
 
 def with_ending(attempts: tuple[Attempt, ...], ending: Ending) -> tuple[Attempt, ...]:
-    """Return *attempts* with the ending of the last one, and without outdated details."""
+    """Return *attempts* with *ending* in the last one, and without the details of old attempts."""
     *earlier, last = attempts
     if len(earlier) >= DETAILS_KEPT:
         old = earlier[-DETAILS_KEPT]
@@ -63,7 +63,7 @@ def with_ending(attempts: tuple[Attempt, ...], ending: Ending) -> tuple[Attempt,
 
 
 def outline(ending: Ending) -> Ending:
-    """Return *ending* without output and traceback."""
+    """Return *ending* without its details, such as the output and the traceback."""
     raised = Raised(type=ending.raised.type) if ending.raised else None
     return replace(ending, output=b"", raised=raised, unenforced=(), left_running="")
 

@@ -24,12 +24,12 @@ class _ResultOf(msgspec.Struct, forbid_unknown_fields=True):
 def problems_of_result_arguments(
     call: Call, needs: Iterable[str], pointer: str
 ) -> Iterator[Problem]:
-    """Yield the arguments of *call* that are results of tasks outside of *needs*.
+    """Yield a problem for each argument of *call* that is the result of a task not in *needs*.
 
     Args:
         call: The function of the task.
         needs: The names of the tasks that the task needs.
-        pointer: Of the field ``python`` of the task.
+        pointer: The JSON pointer of the task's field ``python``.
     """
     if f'"{_MEMBER}"' not in call.arguments:
         return
@@ -38,8 +38,8 @@ def problems_of_result_arguments(
         if task not in known:
             yield Problem(
                 f"{pointer}/{place}",
-                f"is the result of {in_quotes(task)}, which this task does not need: add it to "
-                "needs",
+                f"is the result of the task {in_quotes(task)}, which this task does not need; add "
+                "that task to needs",
             )
 
 

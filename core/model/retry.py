@@ -1,8 +1,8 @@
 """Retry policies: whether and when a failed task is tried again.
 
-Only failures of the task itself count: an attempt lost with its node uses up no retry (PROTOCOL
-R36). The random part of the delay is drawn once, from the entropy of the decision, and stored with
-the task, so neither a replay nor another primary draws it again.
+Only failures of the task itself count: an attempt lost with its node does not use up a retry
+(PROTOCOL R36). The random part of the delay is drawn once, from the entropy of the decision, and
+stored with the task, so neither a replay nor another primary draws it again.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     Attributes:
         limit: Retries after the first attempt; 0 for none, at most `RETRIES_MAX`.
         backoff: The delay between the end of one attempt and the next.
-        jitter: Share of the delay, 0 to 1, by which it is lengthened at random.
+        jitter: The largest share of the delay, 0 to 1, that is added to it at random.
         on_exit_codes: Retry only after these exit codes; empty for any failure.
         never_on_exit_codes: Never retry after these; takes precedence over other fields.
         on_exceptions: Retry only after these exceptions and subclasses; qualified names, or their
@@ -64,7 +64,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 LOSSES_AT_ONCE = 2
-"""Losses in a row after which a task restarts at once, as after a restart of its node."""
+"""The number of losses in a row up to which a task restarts at once."""
 LOSS_DELAY = SECOND
 LOSS_DELAY_MAX = MINUTE
 
@@ -72,8 +72,8 @@ LOSS_DELAY_MAX = MINUTE
 def delay_after_losses(losses: int) -> Duration:
     """Return the delay of a task whose last *losses* attempts, at least one, were lost.
 
-    Without a delay, a task that crashes its nodes or wardens would do so many times a second. From
-    the third loss in a row on the delay is 1 s, then doubles each time, up to 60 s.
+    Without a delay, a task that crashes its nodes or wardens would do so many times a second. The
+    delay is 1 s after the third loss in a row, and doubles with each further loss, up to 60 s.
     """
     if losses <= LOSSES_AT_ONCE:
         return Duration(0)
@@ -91,14 +91,14 @@ def next_attempt_at(
     ended_at: Instant,
     entropy: int,
 ) -> Instant | None:
-    """Return when to retry after *failures* failed attempts; None if there is no retry.
+    """Return the instant of the retry after *failures* failed attempts; None if there is no retry.
 
     Args:
         policy: The task's policy.
-        failures: Failed attempts so far, the one that just ended included; at least 1.
-        exit_code: That of the attempt that just ended; -1 where it had none.
-        raised: The exception that it ended with, if it did.
-        ended_at: When it ended.
+        failures: The number of failed attempts so far, including the one that just ended.
+        exit_code: The exit code of the attempt that just ended; -1 if it had none.
+        raised: The exception with which the attempt ended, if any.
+        ended_at: When the attempt ended.
         entropy: At least 20 random bits for the jitter.
     """
     if failures > policy.limit or not _may_retry_after(policy, exit_code, raised):
@@ -117,7 +117,7 @@ def _may_retry_after(policy: RetryPolicy, exit_code: int, raised: Raised | None)
 
 
 def _is_any(raised: Raised | None, names: Iterable[str]) -> bool:
-    """Return True if *raised* is of a class in *names*, or of one that derives from such."""
+    """Return True if the class of *raised*, or one of its base classes, is in *names*."""
     if raised is None:
         return False
     classes = {raised.type, *raised.bases}

@@ -1,9 +1,9 @@
 """Shared documents: small definitions that every node has, such as job types.
 
-A document is identified by its kind and its name. Each change makes its next version, its deletion
-too: the record of a deleted document stays for a while without a definition, so that no copy of an
-earlier version is taken for a newer one. A higher version on a node than at the coordinator is
-thus evidence that the coordinator lost the document.
+A document is identified by its kind and its name. Each change creates the next version of the
+document, and so does its deletion: the record of a deleted document is kept for some time, without
+a definition, so that no copy of an earlier version is mistaken for a newer one. A higher version on
+a node than at the coordinator is thus evidence that the coordinator lost the document.
 """
 
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ from rota.core.model.checked_fields import CheckedInstant
 from rota.core.timing.instants import DAY, Duration, Instant
 
 DEFINITION_BYTES_MAX = 64 << 10
-"""Limit of a definition, as JSON."""
+"""The maximum size of a definition as JSON, in bytes."""
 DOCUMENTS_BYTES_MAX = 64 << 20
-"""Limit of all definitions together."""
+"""The maximum size of all definitions together, in bytes."""
 DOCUMENTS_MAX = 10_000
-"""Limit of the number of documents, deleted ones included."""
+"""The maximum number of documents, deleted ones included."""
 CHANGES_MAX = 20
-"""Changes that a document keeps, the newest."""
+"""The number of changes, the newest ones, that a document keeps."""
 DELETED_KEPT = Duration(30 * DAY)
-"""Time for which the record of a deleted document is kept."""
+"""The time for which the record of a deleted document is kept."""
 COPY_TRUSTED = Duration(25 * DAY)
-"""Time for which a node's own copies count after they were last compared with the coordinator.
+"""The time for which a node's own copies count after their last comparison with the coordinator.
 
-It is shorter than `DELETED_KEPT`, so a node that was away does not bring a deleted document back.
+It is shorter than `DELETED_KEPT`, so a node that was away does not restore a deleted document.
 """
 
-Definition = Mapping[str, Any]  # Any: JSON; each kind checks its own.
+Definition = Mapping[str, Any]  # Any: JSON; each kind checks its definitions.
 
 
 class DocumentKey(NamedTuple):
@@ -54,9 +54,9 @@ class DocumentChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change of a document.
 
     Attributes:
-        version: The version that it made.
-        at: The time of the node that made it.
-        by: The principal who requested it.
+        version: The version that the change created.
+        at: The time of the change, by the clock of the node that made it.
+        by: The principal who requested the change.
     """
 
     version: int
@@ -69,9 +69,9 @@ class SharedDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """A document, or the record of a deleted one.
 
     Attributes:
-        version: From 1; it grows with each change.
-        definition: As JSON; None for a deleted document.
-        changes: The newest `CHANGES_MAX`, the newest first.
+        version: The number of the version, from 1; each change increases it by 1.
+        definition: The definition, as decoded JSON; None for a deleted document.
+        changes: The newest `CHANGES_MAX` changes, newest first.
     """
 
     kind: str
@@ -82,12 +82,12 @@ class SharedDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def key(self) -> DocumentKey:
-        """Its kind and name."""
+        """The kind and the name of the document."""
         return DocumentKey(self.kind, self.name)
 
     @property
     def changed_at(self) -> Instant:
-        """The time of its newest change."""
+        """The time of the newest change; 0 if there is none."""
         return self.changes[0].at if self.changes else Instant(0)
 
 
@@ -103,10 +103,10 @@ def next_version(
 
     Args:
         key: The document.
-        before: Its record before; None if it has none.
+        before: The record before the change; None if there is none.
         definition: The new definition; None to delete the document.
         at: The time of the change.
-        by: The principal who requested it.
+        by: The principal who requested the change.
     """
     document = before or SharedDocument(kind=key.kind, name=key.name, version=0)
     version = document.version + 1
@@ -131,5 +131,5 @@ def is_forgettable(document: SharedDocument, now: Instant) -> bool:
 
 
 def size_of(document: SharedDocument) -> int:
-    """Return the length of its definition as JSON, in bytes; 0 for a deleted document."""
+    """Return the size of the definition as JSON, in bytes; 0 for a deleted document."""
     return 0 if document.definition is None else len(msgspec.json.encode(document.definition))

@@ -25,10 +25,10 @@ _SIZE = re.compile(
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that *text* spells: ``512MiB``, ``1.5GiB``, ``2GB``, ``65536``.
+    """Return the number of bytes in *text*: ``512MiB``, ``1.5GiB``, ``2GB``, ``65536``.
 
     Raises:
-        ValueError: *text* has another form.
+        ValueError: *text* is not a size.
     """
     found = _SIZE.fullmatch(text.strip())
     scale = _UNITS.get(found["unit"] or "B") if found else None

@@ -1,6 +1,6 @@
-"""What a task asks an executor to run: what of it can never work.
+"""Checks of a task's work: the errors because of which it could not run on any machine.
 
-Whether the machine that an attempt runs on can do it is for its executor to say.
+Whether the machine of an attempt can run the work is checked by its executor.
 """
 
 import posixpath
@@ -13,18 +13,18 @@ from rota.core.timing.instants import DAY, Duration, format_duration
 
 TIMEOUT_MAX = Duration(365 * DAY)
 RESERVED = "ROTA_"
-"""What the variables begin with that tell a task who it is; a job cannot set them."""
+"""The prefix of the variables that describe an attempt to its task; a job cannot set them."""
 
 PROFILES = ("none", "default", "strict")
-"""Of sandboxes; see docs/reference/sandbox.md."""
+"""The profiles of sandboxes; see docs/reference/sandbox.md."""
 SANDBOXED = frozenset({"process"})
 """The executors that can keep an attempt in a sandbox."""
 NEVER_BOUND = ("/proc/", "/sys/")
-"""Folders that no attempt is shown, nor is anything in them, nor the root of all."""
+"""Folders that are never bound, and neither is anything in them, nor the root folder."""
 ENGINE_SOCKETS = frozenset({"docker.sock", "podman.sock", "containerd.sock", "crio.sock"})
 """Names of sockets of container engines."""
 LIMITED = frozenset({"process", "python", "container"})
-"""The executors that can limit what an attempt uses."""
+"""The executors that can limit the resources of an attempt."""
 CPU_MIN = 0.01
 """The kernel's smallest quota: 1 ms in each 100 ms."""
 CPU_MAX = 1_024.0
@@ -35,7 +35,7 @@ PIDS_MAX = 1 << 22
 
 
 def problems_of_work(work: Work, pointer: str) -> list[Problem]:
-    """Return what is wrong with *work*, with pointers into the API's task at *pointer*."""
+    """Return the errors in *work*, with pointers into the API's task at *pointer*."""
     return [
         *_problems_of_program(work, pointer),
         *_problems_of_surroundings(work, pointer),
@@ -79,13 +79,14 @@ def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
             )
             yield Problem(f"{pointer}/env", detail)
         elif name.startswith(RESERVED):
-            yield Problem(
-                f"{pointer}/env", f"{in_quotes(name)}: names with {RESERVED} are rota's own"
+            detail = (
+                f"{in_quotes(name)} cannot be set: names that begin with {RESERVED} are reserved "
+                "for rota; choose another name"
             )
+            yield Problem(f"{pointer}/env", detail)
     if work.cwd and not work.cwd.startswith("/"):
         detail = (
-            f"{in_quotes(work.cwd)} is not an absolute path; give the whole path, as the node does "
-            "not know the folder in which it begins"
+            f"{in_quotes(work.cwd)} is not an absolute path; give the whole path, beginning with /"
         )
         yield Problem(f"{pointer}/cwd", detail)
 
@@ -100,13 +101,18 @@ def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Itera
         )
         yield Problem(pointer, detail)
     elif sandbox.profile == "none":
-        yield Problem(pointer, "the profile none keeps nothing away; choose default or strict")
+        detail = (
+            "network and binds have no effect with the profile none; choose default or strict, or "
+            "remove them"
+        )
+        yield Problem(pointer, detail)
     yield from _problems_of_binds(sandbox.binds, pointer)
 
 
 def _problems_of_limits(limits: ResourceLimits, executor: str, pointer: str) -> Iterator[Problem]:
     if limits != ResourceLimits() and executor not in LIMITED:
-        yield Problem(pointer, f"a task of the type {in_quotes(executor)} cannot have limits")
+        detail = f"a task of the type {in_quotes(executor)} cannot have limits; remove them"
+        yield Problem(pointer, detail)
     if limits.cpu and not CPU_MIN <= limits.cpu <= CPU_MAX:
         yield Problem(f"{pointer}/cpu", out_of_range(limits.cpu, CPU_MIN, f"{CPU_MAX:g}"))
     if limits.memory and not MEMORY_MIN <= limits.memory <= MEMORY_MAX:
@@ -123,7 +129,8 @@ def _problems_of_image(image: Image, pointer: str) -> Iterator[Problem]:
         yield Problem(f"{pointer}/network", f"{detail}; name one of the engine's networks")
     for field, text in (("network", image.network), ("user", image.user)):
         if any(each.isspace() or not each.isprintable() for each in text):
-            yield Problem(f"{pointer}/{field}", f"{in_quotes(text)} is not a name")
+            detail = f"{in_quotes(text)} must not contain spaces or unprintable characters"
+            yield Problem(f"{pointer}/{field}", detail)
     yield from _problems_of_binds(image.binds, pointer)
 
 
@@ -139,23 +146,22 @@ def _problems_of_binds(binds: tuple[Bind, ...], pointer: str) -> Iterator[Proble
 
 
 def is_unsandboxed(work: Work) -> bool:
-    """Return True if *work* runs as processes with all the rights of the node's user."""
+    """Return True if *work* runs in processes with all the rights of the node's user."""
     return work.executor in ("process", "python") and work.sandbox.profile == "none"
 
 
 def why_never_bound(source: str) -> str:
-    """Return why no attempt is shown *source*, an absolute path; empty if it may be.
+    """Return the reason why *source*, an absolute path, is never bound; empty if it may be bound.
 
-    Links are not followed: who launches an attempt asks again, with the path that they lead to.
+    Links are not followed: before the launch of an attempt, the path that they lead to is checked.
     """
     path = "/" + posixpath.normpath(source).lstrip("/")
     if posixpath.basename(path) in ENGINE_SOCKETS:
-        why = "who reaches a container engine is root on its machine"
+        why = "access to a container engine gives root rights on its machine"
         return f"{in_quotes(source)} is never bound: {why}"
     if path == "/" or f"{path}/".startswith(NEVER_BOUND):
-        return (
-            f"{in_quotes(source)} is never bound: it shows all of the machine; name what is needed"
-        )
+        why = "it exposes the whole machine; bind only the files and folders that are needed"
+        return f"{in_quotes(source)} is never bound: {why}"
     return ""
 
 

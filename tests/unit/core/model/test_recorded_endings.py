@@ -64,8 +64,8 @@ def test_a_result_for_which_its_execution_has_no_room_is_not_kept() -> None:
 
     assert recordable(ending, room=5) == ending
     assert recordable(ending, room=4).reason == (
-        "its result was not kept: it has 5 bytes, and of the 8388608 for all results of an "
-        "execution 4 are left"
+        "its result was not kept: it has 5 bytes, and only 4 of the 8388608 bytes for all results "
+        "of an execution are left"
     )
 
 

@@ -35,7 +35,7 @@ def test_results_of_needed_tasks_and_other_values_are_accepted(arguments: object
 def test_a_result_of_a_task_outside_of_the_needs_is_an_error_with_its_place() -> None:
     found = problems({"args": [0, {"result": "extrakt"}], "kwargs": {"day": {"result": "load"}}})
 
-    detail = "is the result of {!r}, which this task does not need: add it to needs"
+    detail = "is the result of the task {!r}, which this task does not need; add that task to needs"
     assert found == [
         ("/tasks/1/python/args/1", detail.format("extrakt")),
         ("/tasks/1/python/kwargs/day", detail.format("load")),
