@@ -71,7 +71,7 @@ class Table(IntEnum):
     PAST = 36
     """fire time/key -> Pointer: the records of the history by age, for listing and expiry
 
-    An execution that is kept beyond its age is at the instant of that decision instead."""
+    An execution that is kept beyond its age has the instant of that decision instead."""
     DUPLICATE = 37
     """execution id/node -> StandInExecution that the shard decided itself too"""
     PAST_VERSION = 38
@@ -134,7 +134,7 @@ class RecordedReply(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The reply to a request with an idempotency key, kept for repetitions.
 
     Attributes:
-        digest: Of the request's body: the same key with another body is refused.
+        digest: A digest of the request; the same key with another digest is refused.
         result_id: The id of the execution or of the job; empty if the job was deleted.
         version: The job's version after the request; 0 if unknown, as in records of early versions.
         is_new: Whether the request created the job.
@@ -203,7 +203,7 @@ class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         key: Its key in the outbox.
         to: The full name of the receiving job.
-        message: Its name in stored records is ``letter``.
+        message: The message, ``letter`` in stored records.
     """
 
     key: str

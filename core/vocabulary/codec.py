@@ -107,10 +107,10 @@ def decode_end(value: bytes) -> ExecutionEnd:
 
 def _decoded(decoder: "msgspec.msgpack.Decoder[T]", table: Table, value: bytes) -> T:
     if not value or value[0] != RECORD_VERSION:
-        found = value[0] if value else "nothing"
+        found = f"has format {value[0]}" if value else "is empty"
         raise Undecodable(
-            f"a record of table {table.name} has format {found}; this rota reads format "
-            f"{RECORD_VERSION}: use the version of rota that wrote it"
+            f"a record of table {table.name} {found}; this version of rota reads format "
+            f"{RECORD_VERSION}: use the version of rota that wrote the record"
         )
     try:
         return decoder.decode(memoryview(value)[1:])
@@ -133,7 +133,8 @@ def decode_change(raw: RawChange) -> Change:
     number, key, value = raw
     if number not in _decoders:
         raise Undecodable(
-            f"this rota has no table {number}: use the version of rota that wrote the record"
+            f"this version of rota has no table {number}; use the version of rota that wrote the "
+            "record"
         )
     table = Table(number)
     return Change(table, key, None if value is None else decode_record(table, value))
@@ -157,7 +158,7 @@ def decode_body(body: bytes) -> tuple[tuple[str, ...], tuple[RawChange, ...]]:
 
 
 def encode_timer_command(command: TimerCommand) -> bytes:
-    """Return a timer's command encoded; equal commands have equal bytes."""
+    """Return the encoded command of a timer; equal commands have equal bytes."""
     return _encoder.encode(command)
 
 

@@ -1,7 +1,7 @@
 """Commands: requests to a shard, which may refuse them.
 
 Users send commands through the API; timers, executors and other shards send them too. A command is
-never journaled: the journal holds the changes that it led to.
+never journaled: the journal holds the changes that follow from it.
 """
 
 from enum import Enum
@@ -37,8 +37,8 @@ from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import JobMessage, Pointer, StandInExecution
 
 OUTBOX_KEY_LENGTH_MAX = 1_024
-"""Characters of an outbox item's key: instants, numbers and three full names of jobs, each of up to
-257 characters (`rota.core.decide.outbox`)."""
+"""The maximum number of characters of an outbox item's key: instants, numbers and three full names
+of jobs, each of up to 257 characters (`rota.core.decide.outbox`)."""
 
 
 class Idempotency(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Idempotency(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: The idempotency key that the client chose.
-        digest: Of the request's body: the same key with another body is refused.
+        digest: A digest of the request; the same key with another digest is refused.
     """
 
     key: str
@@ -57,11 +57,11 @@ class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
     """Create a job; if an identical job exists, return that one.
 
     Attributes:
-        may_replace: Whether to replace a job of that name with another definition; otherwise it is
-            a conflict.
-        if_version: Only if the existing job has this version.
-        may_be_past: Whether an ``@at`` that is new in the job may lie in the past: True if the
-            request names the misfire policy, which then decides it.
+        may_replace: Whether to replace a job with the same name and another definition; otherwise
+            the command is refused.
+        if_version: The version that the existing job must have; None for any.
+        may_be_past: Whether an ``@at`` that is new in the job may be in the past: True if the
+            request sets the misfire policy, which then decides its outcome.
     """
 
     spec: JobSpec
@@ -75,7 +75,7 @@ class DeleteJob(msgspec.Struct, frozen=True, kw_only=True):
     """Delete a job and cancel its executions; its history stays.
 
     Attributes:
-        if_version: Only if the job has this version.
+        if_version: The version that the job must have; None for any.
     """
 
     job_id: JobId
@@ -93,7 +93,7 @@ class PauseJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResumeJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Let a paused job fire again."""
+    """Resume a paused job, so that it fires again."""
 
     job_id: JobId
     idempotency: Idempotency | None = None
@@ -103,8 +103,8 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     """Create one execution now, at a user's request.
 
     Attributes:
-        parameters: JSON that replaces the job's parameters.
-        traceparent: The trace that the request is part of.
+        parameters: JSON that replaces the job's parameters; empty to keep these.
+        traceparent: The trace that the request is part of; empty if there is none.
     """
 
     job_id: JobId
@@ -126,12 +126,12 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         past: The finished execution, from the history.
-        tasks: Its tasks.
-        scope: Which tasks run again.
-        first: With `RerunScope.FROM`, the task.
+        tasks: The tasks of *past*.
+        scope: The tasks that run again.
+        first: With `RerunScope.FROM`, the name of the first task that runs again.
         definition: The definition that *past* ran; None for the job's newest.
-        parameters: JSON that replaces the parameters of *past*; empty for none.
-        traceparent: The trace that the request is part of.
+        parameters: JSON that replaces the parameters of *past*; empty to keep these.
+        traceparent: The trace that the request is part of; empty if there is none.
     """
 
     past: Execution
@@ -168,7 +168,7 @@ class Expire(msgspec.Struct, frozen=True, kw_only=True, tag="expire"):
     """The start deadline, or the timeout, of an execution has passed.
 
     Attributes:
-        deadline: As it was when the timer was set; another one may hold by now.
+        deadline: The deadline when the timer was set; the execution may have another one by now.
     """
 
     execution_id: ExecutionId
@@ -217,7 +217,7 @@ class LoseSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
-    """This node became the shard's primary under *epoch*; *is_start* when the cluster starts."""
+    """This node became the shard's primary under *epoch*; *is_start* if the cluster starts."""
 
     epoch: Epoch
     is_start: bool = False
@@ -226,12 +226,13 @@ class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
 class ReceiveMessage(msgspec.Struct, frozen=True, kw_only=True, tag="receive"):
     """A message from a job of another shard, about a dependency or by a hook.
 
-    A message may arrive more than once. After a later message it counts as a repetition.
+    A message may arrive more than once. A message that arrives after a later one of the same sender
+    counts as a repetition.
 
     Attributes:
-        message: Its name on the wire is ``letter``.
-        sender: The shard that sent it.
-        outbox_key: Its key in the sender's outbox, ``place`` on the wire. A shard's messages are
+        message: The message, ``letter`` on the wire.
+        sender: The shard that sent the message.
+        outbox_key: The key in the sender's outbox, ``place`` on the wire. A shard's messages are
             delivered in the order of these keys; empty if the order is not checked.
     """
 
@@ -269,7 +270,7 @@ class FollowJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReconcileFires(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
-    """The outcomes of a job's fire times that a stand-in decided; a repetition changes nothing.
+    """The outcomes that a stand-in decided for fire times of a job; a repetition changes nothing.
 
     Attributes:
         version: The version of the job that the stand-in used.
@@ -286,7 +287,7 @@ class ReconcileFires(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
         """Refuse entries of another job and malformed ids."""
         for entry in self.entries:
             if entry.job_id != self.job_id:
-                raise ValueError(f"a ledger entry of {entry.job_id!r} is not of {self.job_id}")
+                raise ValueError(f"a ledger entry is of job {entry.job_id!r}, not {self.job_id}")
             if entry.execution_id and not is_execution_id(entry.execution_id):
                 raise ValueError(f"{entry.execution_id!r} is not the id of an execution")
 
@@ -295,8 +296,9 @@ class ReconcileExecution(msgspec.Struct, frozen=True, kw_only=True, tag="account
     """An execution that has ended on a stand-in; a repetition changes nothing.
 
     Attributes:
-        fallback_copy: Identifies the fallback shard, ``side`` on the wire. The executions of one
-            fallback shard arrive in the order of `rota.core.decide.fallback.reconciliation_order`.
+        fallback_copy: The allocation of the fallback shard, ``side`` on the wire. The executions of
+            one fallback shard arrive in the order of
+            `rota.core.decide.fallback.reconciliation_order`.
         ended: The execution, ``account`` on the wire.
     """
 
@@ -304,7 +306,7 @@ class ReconcileExecution(msgspec.Struct, frozen=True, kw_only=True, tag="account
     ended: StandInExecution = msgspec.field(name="account")
 
     def __post_init__(self) -> None:
-        """Refuse malformed ids and names: they become keys of the history."""
+        """Refuse malformed ids and names, because they become keys of the history."""
         execution = self.ended.execution
         if not is_execution_id(execution.id) or job_of(execution.id) != execution.job_id:
             raise ValueError(f"{execution.id!r} is not the id of an execution of its job")
@@ -327,7 +329,7 @@ class Forget(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         pasts: The records to delete.
-        kept: Old records that are among the newest of their job: kept while the job exists.
+        kept: Old records that are among the newest of their job and are kept while the job exists.
     """
 
     pasts: tuple[Past, ...]

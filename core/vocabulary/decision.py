@@ -17,7 +17,7 @@ from rota.core.vocabulary.shard_configuration import NO_SESSION
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one shard; at a limit requests are refused and fires wait."""
+    """The limits of one shard; at a limit, requests are refused and fires wait."""
 
     executions: int = 10_000
     jobs: int = 1_000_000
@@ -31,7 +31,7 @@ class FreeSlots(NamedTuple):
         node_id: The node.
         session: Its current session.
         labels: The node's labels.
-        free: How many attempts may start at once.
+        free: The number of attempts that may start.
     """
 
     node_id: NodeId
@@ -56,9 +56,10 @@ class Situation(msgspec.Struct, frozen=True):
         entropy: 64 random bits.
         position: The journal position of the entry that will hold this decision; it is the fencing
             token of the attempts that the decision starts.
-        slots: Where these attempts may start.
-        decide_ahead: How long before its fire time a fire may be decided.
-        disk_space: The space left on the disk of the deciding node.
+        slots: The free slots in which these attempts may start.
+        limits: The limits of the shard.
+        decide_ahead: The time by which a fire may be decided before its fire time.
+        disk_space: The level of free space on the disk of the deciding node.
     """
 
     now: Instant
@@ -74,7 +75,8 @@ class JobSaved(msgspec.Struct, frozen=True):
     """The saved job.
 
     Attributes:
-        version: Its version now; 0 for a repeated request whose recorded reply lacks it.
+        version: The version after the command; 0 for a repeated request whose recorded reply does
+            not have it.
         is_new: Whether the command created the job.
     """
 
@@ -101,10 +103,10 @@ class Decision(msgspec.Struct, frozen=True):
 
     Attributes:
         cause: The command in a few words, stored in the entry to make the journal readable.
-        changes: At most one for each key; empty if nothing is to be recorded.
-        effects: To be carried out in this order once the changes are committed.
-        reply: For the sender of the command, once the changes are committed.
-        started: How many attempts this decision starts, each of which takes a slot.
+        changes: The changes, at most one for each key; empty if nothing is to be recorded.
+        effects: The effects, to be carried out in this order once the changes are committed.
+        reply: The reply to the sender of the command, once the changes are committed.
+        started: The number of attempts that this decision starts; each takes a slot.
     """
 
     cause: str

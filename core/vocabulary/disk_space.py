@@ -2,10 +2,10 @@
 
     AMPLE    none
     LOW      requests that add load are refused; a node of a cluster hands its shards over
-    SCARCE   in addition, no fire starts an execution: it is recorded as missed
+    SCARCE   in addition, no fire starts an execution: the fire is recorded as missed
 
-Requests that reduce the load (cancel, pause, delete) and running executions are served at every
-level.
+At every level, requests that reduce the load (cancel, pause, delete) are served, and running
+executions continue.
 """
 
 from enum import IntEnum

@@ -45,8 +45,8 @@ class WaitForSlot(msgspec.Struct, frozen=True):
 
     Attributes:
         since: The instant from which the task waits.
-        priority: Of its job.
-        selector: The labels that its node must have.
+        priority: The priority of its job.
+        selector: The labels that a node must have to run the task.
     """
 
     execution_id: ExecutionId
@@ -65,7 +65,7 @@ class SetTimer(msgspec.Struct, frozen=True):
 
 
 class ClearTimer(msgspec.Struct, frozen=True):
-    """Clear a timer; a timer that fires all the same does no harm."""
+    """Clear a timer; it does no harm if the timer fires nevertheless."""
 
     due: Instant
     command: TimerCommand
@@ -92,8 +92,8 @@ class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         job: Full name of the job.
         task: Empty if the event is about the whole execution.
         attempt: Number of the task's newest attempt; 0 if there is none yet.
-        detail: The reason in a few words, where it is not obvious.
-        percent: The progress of that attempt, 0 to 100; None if the event is a new state.
+        detail: The reason in a few words, if it is not obvious.
+        percent: The progress of *attempt*, 0 to 100; None if the event is a new state.
     """
 
     at: Instant
@@ -146,10 +146,10 @@ class PublishFires(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         at: Shard time of the decision.
         job: Full name of the job.
-        outcome: Of each of the fire times; ``fired`` is counted only, since the execution has
+        outcome: The outcome of each fire time; ``fired`` is only counted, since the execution has
             events of its own.
-        fire_at: The first of the fire times.
-        count: Their number, at least 1.
+        fire_at: The first fire time.
+        count: The number of fire times, at least 1.
         detail: The reason, as in the ledger.
     """
 
@@ -204,7 +204,7 @@ class PostponedEffects(msgspec.Struct, frozen=True):
     Attributes:
         at: When the execution is due, by the wall clock.
         execution_id: The execution.
-        effects: To be carried out in this order.
+        effects: The effects, to be carried out in this order.
     """
 
     at: Instant
@@ -213,4 +213,4 @@ class PostponedEffects(msgspec.Struct, frozen=True):
 
 
 Consequence = Effect | PostponedEffects
-"""An effect of an entry, at once or delayed."""
+"""An effect of an entry, carried out at once or when its execution is due."""

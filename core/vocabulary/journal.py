@@ -5,9 +5,9 @@
          1     1  kind
          2     8  epoch
         10     8  index
-        18     8  shard time in microseconds, never less than the entry before
+        18     8  shard time in microseconds, never less than that of the entry before
         26     8  hash of the entry before (BLAKE2b of its bytes)
-        34     4  CRC-32 of everything but these four bytes
+        34     4  CRC-32 of all bytes except these four
         38        body
 
 All integers are big-endian. The checksum detects damage; the chain detects an intact entry that is
@@ -28,7 +28,7 @@ from rota.core.timing.instants import Instant
 
 FORMAT = 1
 ORIGIN_HASH = bytes(8)
-"""The hash of the entry before, in the first entry of a shard."""
+"""The previous hash in the first entry of a shard."""
 
 _HEAD = struct.Struct(">BBQQq8s")
 _CRC = struct.Struct(">I")
@@ -58,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class DamagedEntry(RotaError):
-    """The bytes are not the expected journal entry."""
+    """The bytes are not the expected journal entry; the message continues a sentence about it."""
 
     code = "damaged_entry"
 
@@ -79,7 +79,7 @@ def decode_entry(value: bytes) -> Entry:
         raise DamagedEntry(f"is cut short: {len(value)} bytes")
     form, kind, epoch, index, at, previous_hash = _HEAD.unpack_from(value)
     if form != FORMAT:
-        raise DamagedEntry(f"has format {form}; this rota reads format {FORMAT}")
+        raise DamagedEntry(f"has format {form}; this version of rota reads format {FORMAT}")
     (checksum,) = _CRC.unpack_from(value, _HEAD.size)
     body = value[_BODY_AT:]
     if crc32(body, crc32(value[: _HEAD.size])) != checksum:
@@ -90,7 +90,7 @@ def decode_entry(value: bytes) -> Entry:
 
 
 def hash_of(value: bytes) -> bytes:
-    """Return the hash of the encoded entry *value*, as the next entry contains it."""
+    """Return the hash of the encoded entry *value*, which the next entry contains."""
     return blake2b(value, digest_size=8).digest()
 
 
@@ -119,5 +119,5 @@ def follow(tip: Tip, value: bytes) -> tuple[Entry, Tip]:
     if entry.previous_hash != tip.hash:
         raise DamagedEntry("does not follow the entry before it (chain hash)")
     if entry.epoch < tip.epoch or entry.at < tip.at:
-        raise DamagedEntry("goes back in epoch or in time")
+        raise DamagedEntry("has a lower epoch or an earlier time than the entry before it")
     return entry, Tip(entry.epoch, entry.index, entry.at, hash_of(value))

@@ -22,11 +22,14 @@ from rota.core.model.checked_fields import (
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 
 COPIES_MAX = 64
-"""Copies of one shard in a configuration: more than any cluster uses."""
+"""The maximum number of copies in a configuration, more than any cluster uses."""
 NO_SESSION = Session("")
 """The session of a primary that resigned: any in-sync backup may take over (PROTOCOL R5)."""
 GENERATION_BITS = 40
-"""Room for a change every millisecond for 34 years; there are 4 million generations."""
+"""The bits of an epoch within its generation: enough for a change every millisecond for 34 years.
+
+They leave room for 4 million generations.
+"""
 
 
 def generation_of(epoch: Epoch) -> int:
@@ -75,7 +78,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     @property
     def members(self) -> tuple[NodeId, ...]:
         """The nodes whose copies count."""
-        # Of a list, for tuples of three: from a generator it takes twice as long.
+        # From a list: for three copies, a generator would take twice as long.
         return tuple([copy.node_id for copy in self.sync])
 
 
@@ -87,8 +90,8 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
             has none yet.
         by: The requesting node, whose session must be *session*.
         gone: For a takeover: a node and its session, which must no longer be alive.
-        is_repair: Whether an operator requests it, to raise the epoch above promises of epochs that
-            the coordinator never issued; only a repair may skip epochs.
+        is_repair: Whether an operator requests the swap, to raise the epoch above promises of
+            epochs that the coordinator never issued; only a repair may skip epochs.
     """
 
     shard: ShardId
@@ -100,7 +103,7 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
     is_repair: bool = False
 
     def may_happen(self, newest: Configuration) -> bool:
-        """Return True if it may still be carried out, or made the configuration *newest*."""
+        """Return True if the swap may still be carried out after the configuration *newest*."""
         return self.expected is not None and self.expected.epoch >= newest.epoch
 
 
