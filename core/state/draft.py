@@ -1,4 +1,4 @@
-"""Drafts: a decision in the making, as an overlay of the state.
+"""Drafts: overlays of the state in which decisions are prepared.
 
 A handler reads its own writes, may write a key several times, and leaves the state unchanged.
 """
@@ -45,8 +45,8 @@ class Draft:
         state: The state, which the draft never changes.
         situation: The other inputs of the decision.
         now: Shard time of the decision.
-        free_slots: Attempts that this decision may still start.
-        message_count: Outbox items of this decision so far.
+        free_slots: The number of attempts that this decision may still start.
+        message_count: The number of outbox items of this decision so far.
     """
 
     def __init__(self, state: State, situation: Situation) -> None:
@@ -69,7 +69,7 @@ class Draft:
 
     @property
     def execution_count(self) -> int:
-        """Unfinished executions of the shard, this draft's included."""
+        """The number of unfinished executions of the shard, with those of this draft."""
         return len(self.state.executions) + len(self._created) - len(self._finished)
 
     # -- reading --------------------------------------------------------------------------------
@@ -106,9 +106,9 @@ class Draft:
         return found
 
     def census_after(self, execution_id: ExecutionId, spec: TaskSpec, closed: Task) -> Census:
-        """Return the states of the tasks that a blocked task needs, after the end of *closed*.
+        """Return the census of the tasks that a blocked task needs, after the end of *closed*.
 
-        To be called once for each task that this draft closes.
+        It must be called once for each task that this draft closes.
         """
         key = (execution_id, spec.name)
         census = self._censuses.get(key) or self.state.census(execution_id, spec)
@@ -153,7 +153,7 @@ class Draft:
         self._records[table, key] = None
 
     def put_execution(self, execution: Execution) -> None:
-        """Write an unfinished execution; a new one is queued."""
+        """Write an unfinished execution; a new one must be queued."""
         before = self.execution(execution.id)
         if before is None:
             assert execution.status is ExecutionStatus.QUEUED, execution
@@ -165,7 +165,7 @@ class Draft:
         self._records[Table.EXECUTION, execution.id] = execution
 
     def put_task(self, execution_id: ExecutionId, task: Task) -> None:
-        """Write a task of an unfinished execution; a new one is blocked and has no attempts."""
+        """Write a task of an unfinished execution; a new one must be blocked, without attempts."""
         key = (Table.TASK, task_key(execution_id, task.name))
         before = self._task_at(key, execution_id, task.name)
         if before is None:
@@ -189,7 +189,7 @@ class Draft:
         return graph
 
     def put_checkpoint(self, execution_id: ExecutionId, task: str, data: bytes) -> None:
-        """Save *data* as checkpoint for the next attempt of a task."""
+        """Save *data* as the checkpoint for the next attempt of a task."""
         self._records[Table.CHECKPOINT, task_key(execution_id, task)] = Checkpoint(data)
 
     def finish_execution(self, past: Execution) -> None:
@@ -228,8 +228,8 @@ class Draft:
         Args:
             execution: The execution of the task.
             task: The task, with the attempt.
-            work: Of the attempt.
-            results: The results of the tasks that it needs, as in `Order`.
+            work: The work of the attempt.
+            results: The results of the tasks that *task* needs, as in `Order`.
         """
         attempt = task.attempts[-1]
         key = AttemptKey(execution.id, task.name, attempt.number)

@@ -67,15 +67,16 @@ class State:
         default_factory=dict[ExecutionId, dict[str, Task]]
     )
     requests: dict[str, RecordedReply] = field(default_factory=dict[str, RecordedReply])
-    """Oldest first; all have the same time to live."""
+    """The recorded replies by idempotency key, oldest first; all have the same time to live."""
     outbox: dict[str, OutboxItem] = field(default_factory=dict[str, OutboxItem])
     dependents: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
-    """By full name, so that a job that is deleted and created again keeps its dependents."""
+    """The dependents of each job by its full name, so that a job that is deleted and created again
+    keeps them."""
     received: dict[str, str] = field(default_factory=dict[str, str])
     """The position of the newest message of each sending shard, and of the newest execution
     reported by each stand-in."""
     checkpoints: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    """By the key of the task; few tasks have a checkpoint."""
+    """The checkpoints by the key of their task; few tasks have one."""
     available: dict[JobId, None] = field(default_factory=dict[JobId, None])
     """The jobs that stand-ins may fire."""
     stand_ins: dict[ExecutionId, NodeId] = field(default_factory=dict[ExecutionId, NodeId])
@@ -94,15 +95,19 @@ class State:
     notification_counts: dict[JobId, int] = field(default_factory=dict[JobId, int])
     """Derived: notifications by job."""
     _graphs: dict[JobId, dict[int, Graph]] = field(default_factory=dict[JobId, dict[int, Graph]])
-    """Derived: one for each version of a job with unfinished executions."""
+    """Derived on first use: the graphs of the versions of each job, until no execution of the job
+    is unfinished."""
     _censuses: dict[ExecutionId, dict[str, Census]] = field(
         default_factory=dict[ExecutionId, dict[str, Census]]
     )
-    """Derived: for blocked tasks, from the first look-up on. A task may need thousands of others,
-    and its rule is applied at the end of each."""
+    """Derived on first use: the censuses of blocked tasks. A task may need thousands of others, and
+    its rule is applied at the end of each."""
 
     def census(self, execution_id: ExecutionId, spec: TaskSpec) -> Census:
-        """Return the states of the tasks that a blocked task needs; counted once, then updated."""
+        """Return the census of the tasks that a blocked task needs.
+
+        It is counted once, and then updated by `apply`.
+        """
         censuses = self._censuses.setdefault(execution_id, {})
         census = censuses.get(spec.name)
         if census is None:
@@ -127,13 +132,13 @@ class State:
         return self.live.get(job_id, {})
 
     def age_of(self, execution_id: ExecutionId) -> tuple[Instant, ExecutionId]:
-        """Return what sorts unfinished executions oldest first."""
+        """Return the key that sorts unfinished executions oldest first."""
         return self.executions[execution_id].queued_at, execution_id
 
     def fork(self) -> "State":
-        """Return a state that begins as this one and then goes its own way.
+        """Return an independent copy of this state.
 
-        Costs O(records): what would become of a command is seldom asked.
+        It costs O(records), which is acceptable because dry runs are rare.
         """
         return State(
             jobs=self.jobs.copy(),
@@ -157,7 +162,7 @@ class State:
         )
 
     def apply(self, change: Change) -> None:
-        """Make *change* part of the state. History leaves no trace here."""
+        """Apply *change* to the state; changes of the history have no effect."""
         table, key, record = change
         match record:
             case Execution():
@@ -200,7 +205,7 @@ class State:
 
     def _put_name(self, full_name: str, job_id: JobId) -> None:
         if full_name not in self.names:
-            # Moves half the list: 8 MB and 0.2 ms for a million names, the most a shard may hold.
+            # This moves half of the list: 8 MB, 0.2 ms for a million names, which is the limit.
             insort(self.sorted_names, full_name)
         self.names[full_name] = job_id
 
@@ -245,7 +250,7 @@ class State:
             self._count(execution_id, before, task)
 
     def _count(self, execution_id: ExecutionId, before: Task, task: Task) -> None:
-        """Update the censuses that count a task."""
+        """Update the censuses in which a task is counted."""
         censuses = self._censuses[execution_id]
         if task.status is not TaskStatus.BLOCKED:
             censuses.pop(task.name, None)

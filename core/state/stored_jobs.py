@@ -1,7 +1,7 @@
 """The jobs of a shard in memory, in encoded form.
 
-A node may hold a million jobs, nearly all of them idle for hours, and as objects they take five
-times the memory of their bytes. The last jobs saved or decoded are also kept as objects.
+A node may hold a million jobs, nearly all of them idle for hours, and objects take five times the
+memory of the encoded jobs. The last jobs saved or decoded are also kept as objects.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -13,7 +13,7 @@ from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.codec import decode_record, encode_record
 
 DECODED_MAX = 64
-"""Jobs of a shard that stay decoded, 1.5 kB each; decoding another costs some microseconds."""
+"""The number of jobs of a shard that stay decoded, 1.5 kB each; decoding one takes microseconds."""
 
 
 class Jobs(MutableMapping[JobId, Job]):
