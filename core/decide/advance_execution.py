@@ -1,4 +1,4 @@
-"""Progress of an execution: its tasks start, attempts end, dependent tasks start, it ends."""
+"""Progress of an execution, from the start of its first task to its end."""
 
 from collections import deque
 from itertools import takewhile
@@ -46,11 +46,11 @@ from rota.core.vocabulary.effects import SetTimer, Timescale, WaitForSlot
 
 _LOSSES = (Outcome.LOST, Outcome.CANCELLED)
 LOSSES_MAX = 100
-"""A task that was lost this often fails: it probably crashes its nodes."""
+"""The number of lost attempts with which a task fails: it probably crashes its nodes."""
 
 
 class Birth(msgspec.Struct, frozen=True):
-    """The particulars of a new execution."""
+    """The properties of a new execution."""
 
     id: ExecutionId
     origin: Origin
@@ -188,7 +188,7 @@ def lose_session(draft: Draft, command: LoseSession) -> None:
         outcome=Outcome.LOST,
         started_at=Instant(0),
         finished_at=draft.now,
-        reason=f"node {command.node_id} ended while it ran",
+        reason=f"node {command.node_id} ended while the attempt ran",
     )
     for execution_id, task in lost:
         lost_ending = replace(ending, started_at=task.attempts[-1].placed_at)
@@ -199,7 +199,7 @@ def lose_session(draft: Draft, command: LoseSession) -> None:
 
 
 def start_first_tasks(draft: Draft, execution: Execution) -> None:
-    """Start the tasks of an execution that wait for no other one."""
+    """Start the tasks of an execution that do not have to wait for another task."""
     for name, spec in _graph(draft, execution).tasks.items():
         if not spec.needs or execution.rerun_of:
             task = draft.task(execution.id, name)
@@ -209,7 +209,10 @@ def start_first_tasks(draft: Draft, execution: Execution) -> None:
 
 
 def _may_start(draft: Draft, execution: Execution, spec: TaskSpec) -> bool:
-    """Return True if the tasks that a task needs, kept from an earlier execution, let it start."""
+    """Return True if a task may start, given the states of the tasks that it needs.
+
+    In a rerun, these may be kept from an earlier execution.
+    """
     if not spec.needs:
         return True
     needed = (draft.task(execution.id, name) for name in spec.needs)
@@ -324,13 +327,13 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
     attempt = task.attempts[-1]
     is_first = attempt.placed_at == execution.started_at and attempt.number == 1
     if ending.outcome is Outcome.LOST:
-        # The reporter of a loss did not see the attempt start.
+        # A report of a loss does not have the real start of the attempt.
         ending = replace(ending, started_at=attempt.placed_at)
     elif attempt.placed_at <= ending.started_at < execution.started_at:
         is_first = True
     if is_first:
         # The first attempt's report has the real start of the execution; until then the instant at
-        # which its slot was taken is recorded. Of several first attempts another one may end first.
+        # which its slot was taken is recorded. If several attempts start first, any may end first.
         execution = replace(execution, started_at=ending.started_at)
         draft.put_execution(execution)
     if ending.result:
@@ -348,7 +351,7 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
         case Outcome.FAILED | Outcome.TIMED_OUT:
             _retry_or_fail(draft, execution, ended, ending)
         case Outcome.LOST | Outcome.CANCELLED:
-            # Stopped without a cancellation of the execution: not the user's fault, like a loss.
+            # The attempt was stopped but the execution not cancelled: not a failure, like a loss.
             _start_again(draft, execution, replace(ended, losses=ended.losses + 1))
 
 
@@ -387,7 +390,7 @@ def _start_again(draft: Draft, execution: Execution, task: Task) -> None:
     if execution.cancelled_at:
         _end_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
     elif task.losses >= LOSSES_MAX:
-        reason = f"lost with its node {task.losses} times"
+        reason = f"{task.losses} of its attempts were lost"
         _end_task(draft, execution.id, replace(task, status=TaskStatus.FAILED, reason=reason))
     elif delay := delay_after_losses(_losses_in_a_row(task)):
         _back_off(draft, execution, task, later(draft.now, delay), "lost several times in a row")
@@ -396,7 +399,7 @@ def _start_again(draft: Draft, execution: Execution, task: Task) -> None:
 
 
 def _losses_in_a_row(task: Task) -> int:
-    """Return how many attempts in a row, the last included, were lost or stopped unrequested."""
+    """Return the number of last attempts in a row that were lost, or stopped without a request."""
     lost = takewhile(
         lambda attempt: attempt.ending and attempt.ending.outcome in _LOSSES,
         reversed(task.attempts),
@@ -454,7 +457,7 @@ def _apply_rule(
 
 
 def skipped_by(result: TriggerVerdict, task: Task) -> Task | None:
-    """Return *task* as skipped by the verdict of its rule; None if that does not skip it."""
+    """Return *task* as skipped by the verdict of its rule; None if the verdict does not skip it."""
     if result in (TriggerVerdict.WAIT, TriggerVerdict.START):
         return None
     reason = UPSTREAM_FAILED if result is TriggerVerdict.SKIP_FAILED else UPSTREAM_SKIPPED
@@ -495,7 +498,7 @@ def end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
         status = ExecutionStatus.FAILED
     else:
         status = ExecutionStatus.SUCCESS
-    # An execution that was cancelled before it was due has its fire time as start.
+    # An execution that was decided ahead and cancelled before it was due starts at its fire time.
     past = replace(execution, status=status, finished_at=max(draft.now, execution.started_at))
     _move_to_history(draft, past)
     draft.publish_execution(past)

@@ -1,8 +1,8 @@
 """The table of commands: for each, its handler and the cause that its journal entry records.
 
-A new command is a struct in `rota.core.vocabulary.commands`, a handler in the module that owns what
-it changes, and a row here. Type checkers refuse a row whose parts do not fit each other, and a
-command of the union `Command` without a row.
+A new command is a struct in `rota.core.vocabulary.commands`, a handler in a module of this package,
+and a row here. Type checkers refuse a row whose parts do not fit each other, and a command of the
+union `Command` without a row.
 """
 
 from collections.abc import Callable
@@ -67,9 +67,9 @@ class Row(Generic[C]):
     """One kind of command.
 
     Attributes:
-        command: Its type.
-        handle: Writes into the draft what the command leads to, and returns the reply; None is
-            `Done`. Raises `Refused` where the command cannot be carried out.
+        command: The type of the command.
+        handle: Writes the changes and effects of the command into the draft, and returns the reply;
+            None is `Done`. It raises `Refused` if the command cannot be carried out.
         cause: Returns the command in a few words, for readers of the journal.
     """
 
@@ -79,7 +79,7 @@ class Row(Generic[C]):
 
 
 ROWS = (
-    # From people.
+    # From users.
     Row(SaveJob, save_job, lambda it: f"save {it.spec.full_name}"),
     Row(DeleteJob, delete_job, lambda it: f"delete {it.job_id}"),
     Row(PauseJob, pause_job, lambda it: f"pause {it.job_id}"),
@@ -105,9 +105,7 @@ ROWS = (
         lambda it: f"receive {it.message.upstream} -> {it.message.dependent}",
     ),
     Row(ConfirmDelivery, drop_outbox_item, lambda it: f"delivered {it.key}"),
-    # From the webhooks of this node.
-    Row(EndNotification, end_notification, lambda it: f"notified {it.key} {it.outcome.value}"),
-    # Of stand-ins.
+    # For and from stand-ins.
     Row(FollowJob, follow_job, lambda it: f"follow {it.job.id}"),
     Row(ReconcileFires, reconcile_fires, lambda it: f"claim {it.job_id} {it.node_id}"),
     Row(
@@ -120,11 +118,11 @@ ROWS = (
     Row(ForgetRequests, forget_requests, lambda _: "forget requests"),
 )
 
-# Without annotations: from the inferred types mypy and pyright see in `row_of` if a command of the
-# union has no row.
+# Not annotated: from the inferred types, mypy and pyright detect in `row_of` a command of the union
+# without a row.
 _ROW_OF = {row.command: row for row in ROWS}
 
 
 def row_of(command: Command) -> Row[Any]:
     """Return the row of the type of *command*; costs one look-up."""
-    return _ROW_OF[type(command)]  # Any: no checker sees that it is the row of just this type.
+    return _ROW_OF[type(command)]  # Any: checkers cannot infer that the row is of this type.

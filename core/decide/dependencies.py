@@ -4,8 +4,8 @@ A success of the upstream job meets a dependency; the next execution of the depe
 success up. A job without a schedule runs when all its dependencies are met. A scheduled job runs at
 its fire time or, if a dependency is not met then, when the last one is. A manual trigger does not
 wait. Under ``queue_one`` an execution waits for its dependencies first and then for the execution
-before it. If the overlap policy forbids the execution, it is skipped, and the successes are used up
-all the same.
+before it. If the overlap policy forbids the execution, it is skipped, and the successes are still
+used up.
 """
 
 from msgspec.structs import replace

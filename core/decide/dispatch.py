@@ -31,14 +31,15 @@ from rota.core.vocabulary.effects import (
 
 
 def decide(state: State, command: Command, situation: Situation) -> Decision:
-    """Return the decision on *command* in *state*; changes nothing itself.
+    """Return the decision on *command*, without changing *state*.
 
-    Costs O(what it touches), never O(history). A repetition with the same idempotency key changes
-    nothing, whatever has happened since, and gets the first reply.
+    The cost depends on the records that the decision touches, never on the length of the history. A
+    repetition with the same idempotency key changes nothing, whatever has happened since, and gets
+    the first reply.
 
     Raises:
-        Refused: The command cannot be carried out, or its key (code ``idempotency_key_reused``)
-            was used for another request; nothing is to be recorded.
+        Refused: The command cannot be carried out, or its idempotency key was used for another
+            request (code ``idempotency_key_reused``); nothing is to be recorded.
     """
     row, draft = row_of(command), Draft(state, situation)
     idempotency = command.idempotency if isinstance(command, IdempotentCommand) else None
@@ -57,12 +58,12 @@ def cause_of(command: Command) -> str:
 def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
     """Yield the outstanding effects of *state*, which a new primary has to carry out.
 
-    Launches of running attempts are not among them: their nodes report whether they still run. The
-    stops of attempts of cancelled executions are.
+    They include the stops of running attempts of cancelled executions, but no launches: the nodes
+    of running attempts report whether these still run.
 
     Args:
         state: The shard's state.
-        ahead: How long before its fire time a fire may be decided.
+        ahead: The time by which a fire may be decided before its fire time.
     """
     for job_id, plan in state.plans.items():
         due = first_fire(plan)

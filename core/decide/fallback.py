@@ -3,12 +3,12 @@
 On the fallback shard, `FollowJob` sets a job to the definition and plan in the node's copy of the
 real shard; the job then fires like any other.
 
-On the primary, afterwards: `ReconcileFires` brings the stand-in's outcomes of fire times, and
-`ReconcileExecution` one execution that has ended there.
+On the primary, afterwards, `ReconcileFires` has the outcomes that the stand-in decided for fire
+times, and `ReconcileExecution` has one execution that ended on the stand-in.
 
     an entry from the plan's next fire on      goes into the ledger; the next fire moves past it
     an entry before the next fire              the fire time has an outcome here: no change
-    an execution that such an entry names      becomes the execution's record
+    an execution of an entry in the ledger     becomes the execution's record
     any other execution                        is recorded as a possible duplicate
 
 The next fire is the first fire time without an outcome, so reconciliation never reads the history.
@@ -74,8 +74,8 @@ def _next_undecided(job: Job, plan: JobPlan, own: JobPlan) -> tuple[Instant | No
 def reconcile_fires(draft: Draft, command: ReconcileFires) -> None:
     """Record a stand-in's outcomes for fire times that have no outcome yet.
 
-    Ignored if the job has another version by now: the fire times due under the old version have
-    their outcomes (`save_job`). Fire times in the future are ignored too: the wall clock of a
+    All are ignored if the job has another version by now: the fire times due under the old version
+    have their outcomes (`save_job`). Fire times in the future are ignored too: the wall clock of a
     stand-in that was cut off may have been wrong, and the job would not fire until that date.
     """
     job, plan = draft.job(command.job_id), draft.plan(command.job_id)
@@ -108,7 +108,7 @@ def _from(entry: LedgerEntry, due: Instant, schedule: Schedule) -> LedgerEntry |
 
 def _record_fires(draft: Draft, job: Job, entry: LedgerEntry, node_id: NodeId) -> None:
     reason = f"{entry.reason}; " if entry.reason else ""
-    recorded = replace(entry, reason=f"{reason}decided by {node_id}, which stood in")
+    recorded = replace(entry, reason=f"{reason}decided by the stand-in {node_id}")
     key = ledger_key(entry.job_id, entry.fire_at, entry.schedule)
     draft.put(Table.LEDGER, key, recorded)
     _put_by_age(draft, entry.fire_at, Pointer(Table.LEDGER, key))
@@ -124,8 +124,8 @@ def _record_fires(draft: Draft, job: Job, entry: LedgerEntry, node_id: NodeId) -
 def reconciliation_order(execution: Execution) -> str:
     """Return the sort key of an ended execution among those of its fallback shard.
 
-    No two decisions of a shard share an instant and shard time never goes back: the order is that
-    of the ends, across restarts too.
+    No two decisions of a shard have the same instant, and shard time never goes back. So the order
+    is that in which the executions ended, across restarts too.
     """
     return f"{execution.finished_at:014x}/{execution.id}"
 

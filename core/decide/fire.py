@@ -11,7 +11,7 @@
 A fire is normally decided a little before it is due (`Situation.decide_ahead`), so that its entry
 is committed in time; its attempts start when it is due. A fire of a paused job, of a job with
 dependencies, or of a job whose overlap policy forbids an execution now, is decided when it is due,
-because the obstacle may have gone by then.
+because it may be permitted by then.
 
 A plan's `next_fires` has the first fire time of each schedule without an outcome, and is updated in
 the same entry, so a fire is neither lost nor repeated (PROTOCOL R33). One command decides at most
@@ -58,21 +58,21 @@ from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.effects import SetTimer, Timescale
 
 SLICE = 200
-"""Fire times that one command decides: a few milliseconds of work."""
+"""The number of fire times that one command decides: a few milliseconds of work."""
 FULL_PAUSE = SECOND
-"""Delay of due fires while the shard holds as many executions as it may."""
+"""The delay of due fires while the shard is at its limit of executions."""
 SCARCE_PAUSE = Duration(2 * SECOND)
-"""Interval at which fires are decided while the disk has too little space.
+"""The interval at which fires are decided while the disk has too little space.
 
 The fires of a schedule within one interval share an entry, which saves space. The interval is
-shorter than the usual grace: if space is freed meanwhile, the fires are late but not missed.
+shorter than the usual grace: if space is freed within it, the fires are late but not missed.
 """
 UNREADABLE_PAUSE = MINUTE
-"""Interval at which fires of an unreadable schedule are retried."""
+"""The interval at which fires of an unreadable schedule are retried."""
 
 
 def fire(draft: Draft, command: Fire) -> None:
-    """Decide the fire times of a job that are due, or will be within `Situation.decide_ahead`."""
+    """Decide the fire times of a job that are due now or within `Situation.decide_ahead`."""
     job, plan = draft.job(command.job_id), draft.plan(command.job_id)
     if job is None or plan is None:
         return
@@ -107,7 +107,10 @@ def set_fire_timer(draft: Draft, job_id: JobId, plan: JobPlan) -> None:
 
 
 def noticed_at(draft: Draft, due: Instant) -> Instant:
-    """Return when the timer of a fire time is due: ahead of it or, if that has passed, at it."""
+    """Return when the timer of the fire time *due* is due.
+
+    This is `Situation.decide_ahead` before *due* or, if that instant has passed, *due* itself.
+    """
     ahead = Instant(due - draft.situation.decide_ahead)
     return ahead if ahead > draft.now else due
 
@@ -134,7 +137,7 @@ def first_fire(plan: JobPlan) -> Instant | None:
 def first_fire_of(schedule: Schedule, saved_at: Instant) -> Instant | None:
     """Return the first fire time of a schedule saved at *saved_at*; None if there is none.
 
-    The instant of an ``@at`` counts even if it has passed: the misfire policy decides it.
+    The instant of an ``@at`` counts even if it has passed: the misfire policy decides its outcome.
     """
     at = one_shot_at(schedule)
     return next_fire(schedule, saved_at) if at is None else at
@@ -150,11 +153,15 @@ class _Due:
 
 
 def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int) -> int:
-    """Decide due fire times of a schedule, about *room* at most; return how many were read."""
+    """Decide due fire times of a schedule, about *room* at most.
+
+    Returns:
+        The number of fire times that were computed.
+    """
     schedule = job.spec.schedules[number]
     times = fire_times(schedule, _before(due), draft.now, room)
     if not times or times[0] != due:
-        # @startup, and an @at in the past: due because the plan says so.
+        # For @startup, and for an @at in the past, the fire time is in the plan only.
         times = [due, *times]
     if job.pause is not None:
         _record_paused(draft, _Due(job, number, times), job.pause)
@@ -179,10 +186,11 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
 def _late_until(
     draft: Draft, job: Job, schedule: Schedule, times: Sequence[Instant], *, is_all: bool
 ) -> Instant:
-    """Return the first of the due times that is not treated as late.
+    """Return the instant before which due fire times are treated as late.
 
-    For ``all`` it is the first of *times*. For ``latest`` it is the fire time into which all late
-    ones are coalesced, which may lie beyond this slice.
+    For ``all``, it is the first of *times*; for ``skip``, it is the grace before now. For
+    ``latest``, it is the fire time into which all late ones are coalesced, which may be beyond this
+    slice.
 
     Args:
         draft: The draft.
@@ -274,7 +282,7 @@ def _record_missed(draft: Draft, due: _Due) -> None:
 
 def _record_coalesced(draft: Draft, due: _Due, into: Instant) -> None:
     late_s = (draft.now - due.times[0]) / SECOND
-    reason = f"noticed {late_s:.1f} s late; the fire of {to_datetime(into):%FT%TZ} stands for it"
+    reason = f"noticed {late_s:.1f} s late; covered by the fire of {to_datetime(into):%FT%TZ}"
     into_id = fire_execution_id(due.job.id, into, due.number)
     _record(draft, due, FireOutcome.COALESCED, into_id, reason)
 
@@ -308,7 +316,7 @@ def _record(
     draft.put(Table.LEDGER, key, entry)
     draft.publish_fires(due.job.spec.full_name, entry)
     if outcome is not FireOutcome.FIRED:
-        # The entry of a fire goes with its execution.
+        # The entry of a fire is deleted with its execution.
         pointer = Pointer(Table.LEDGER, key)
         draft.put(Table.PAST, past_key(first, pointer), pointer)
     return entry

@@ -1,8 +1,8 @@
 """Idempotency keys: the reply to a request is kept for a day under its key.
 
-A client without a response sends its request again, while the first copy may still be under way and
-arrive after later requests. The copy that arrives second under the same key is the repetition: it
-changes nothing and gets the recorded reply. A refused request leaves its key unused.
+A client that gets no response sends its request again, while the first copy may still be under way
+and arrive after later requests. The copy that arrives second under the same key is the repetition:
+it changes nothing and gets the recorded reply. A refused request leaves its key unused.
 """
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from rota.core.vocabulary.decision import Done, JobSaved, Reply, Triggered
 
 REQUEST_TTL = DAY
 EXPIRED_AT_ONCE = 1_000
-"""Recorded replies that one command deletes."""
+"""The number of recorded replies that one command deletes at most."""
 
 
 def answered(state: State, idempotency: Idempotency | None, now: Instant) -> Reply | None:

@@ -14,8 +14,8 @@ from rota.core.vocabulary.commands import ConfirmDelivery
 from rota.core.vocabulary.effects import Deliver
 
 OUTBOX_ITEMS_MAX = 10_000
-"""From one job to another: a few megabytes in memory. Delivery to an open shard takes milliseconds,
-so only messages to a closed shard reach the limit."""
+"""The maximum number of messages from one job to another: a few megabytes in memory. Delivery to an
+open shard takes milliseconds, so only messages to a closed shard reach the limit."""
 
 
 def send_message(draft: Draft, to: str, message: JobMessage) -> None:

@@ -12,10 +12,10 @@ from rota.core.state.draft import Draft
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Permission for a new execution.
+    """The verdict of an overlap policy on a new execution.
 
     Attributes:
-        hold: What the execution has to wait for.
+        hold: The condition that the execution has to wait for.
         blocked_by: The execution that forbids a new one; None if a new one is permitted.
     """
 
@@ -24,7 +24,7 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 def admit(draft: Draft, job: Job) -> Admission:
-    """Return whether the overlap policy of *job* permits one more execution."""
+    """Return the verdict of the overlap policy of *job* on one more execution."""
     if job.spec.overlap is Overlap.ALLOW:
         return Admission()
     live = list(draft.live_of(job.id))

@@ -16,7 +16,8 @@ def report_attempt(draft: Draft, command: ReportAttempt) -> None:
 
     Raises:
         Refused: Code ``stale_attempt``: the token is not that of the task's running attempt; code
-            ``invalid_report``: a value is out of range or too long. Both reports may be dropped.
+            ``invalid_report``: a value is out of range or too long. In both cases, the report may
+            be dropped.
     """
     key = command.attempt
     task = running_task(draft, key, command.token)
@@ -24,7 +25,7 @@ def report_attempt(draft: Draft, command: ReportAttempt) -> None:
     _check(command)
     if percent is not None and percent != task.attempts[-1].percent:
         _record_progress(draft, key.execution_id, task, percent)
-    # An empty checkpoint is a file that is being rewritten: the last checkpoint stays.
+    # An empty checkpoint is from a file that is being rewritten: the last checkpoint stays.
     if checkpoint and checkpoint != draft.checkpoint(key.execution_id, key.task):
         draft.put_checkpoint(key.execution_id, key.task, checkpoint)
 

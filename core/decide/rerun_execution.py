@@ -2,12 +2,12 @@
 
 The command carries the finished execution, because the state has no history. These tasks run again:
 
-    failed    those that failed, were cancelled, or were skipped because another one failed
-    from      a given one
-    all       all
+    failed    the tasks that failed, were cancelled, or were skipped because another one failed
+    from      a given task
+    all       all tasks
 
-and with them the tasks that need one of these, directly or through others, and those that are new
-in the definition. The other tasks are kept as they ended.
+and also the tasks that need one of these, directly or through others, and those that are new in the
+definition. The other tasks are kept as they ended.
 """
 
 from collections import deque
@@ -45,7 +45,8 @@ def rerun(draft: Draft, command: Rerun) -> Reply:
 
     Raises:
         Refused: There is no such job; code ``task_not_found``: the definition has no task of that
-            name; ``nothing_to_rerun``: no task would start; ``overlap``; ``too_many_executions``.
+            name; code ``nothing_to_rerun``: no task would start; codes ``overlap`` and
+            ``too_many_executions``: as for a trigger.
     """
     job, past = draft.job(command.past.job_id), command.past
     if job is None:
@@ -70,7 +71,7 @@ def rerun(draft: Draft, command: Rerun) -> Reply:
 def _execution(
     draft: Draft, command: Rerun, job: Job, version: int, tasks: Iterable[Task]
 ) -> Execution:
-    """Return the execution, as it is before its first task starts."""
+    """Return the new execution in its state before its first task starts."""
     past = command.past
     statuses = [task.status for task in tasks]
     failed = statuses.count(TaskStatus.FAILED)
@@ -158,7 +159,7 @@ def _again(graph: Graph, past: Mapping[str, Task], command: Rerun) -> set[str]:
 
 
 def _skip_unreachable(graph: Graph, tasks: dict[str, Task]) -> None:
-    """Skip the tasks whose trigger rule kept tasks have decided, and those that follow."""
+    """Skip the tasks that cannot start because of kept tasks, and those that then cannot either."""
     needs = {
         name: census_of(standing(tasks[needed]) for needed in spec.needs)
         for name, spec in graph.tasks.items()
@@ -180,9 +181,10 @@ def _skip_unreachable(graph: Graph, tasks: dict[str, Task]) -> None:
 def _why_nothing(command: Rerun, again: set[str]) -> str:
     if not again:
         return (
-            f"no task of execution {command.past.id} failed; run all of it again, or from a task on"
+            f"no task of execution {command.past.id} failed; run all tasks again, or those from a "
+            "given task on"
         )
     return (
         f"no task of execution {command.past.id} would start, because tasks that are kept have "
-        "failed; run the failed ones again, or all"
+        "failed; run the failed tasks again, or all tasks"
     )

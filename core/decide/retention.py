@@ -13,8 +13,8 @@ from rota.core.vocabulary.commands import DeleteJob, Forget, Past
 def forget(draft: Draft, command: Forget) -> None:
     """Delete the records that *command* names, with the ledger entries of their fires.
 
-    A one-off job goes with its history. The records that *command* keeps are deleted too if their
-    job is gone or is a one-off job.
+    A one-off job is deleted with its history. The records that *command* keeps are deleted too if
+    their job no longer exists or is a one-off job.
     """
     for past in command.pasts:
         _delete(draft, past)
@@ -36,7 +36,7 @@ def _delete(draft: Draft, past: Past) -> None:
 
 
 def _keep(draft: Draft, past: Past) -> None:
-    """Give a record the age of this decision, so that it is examined again a period later."""
+    """Date a record to this decision, so that it is examined again after a retention period."""
     draft.drop(Table.PAST, past_key(past.instant, past.pointer))
     draft.put(Table.PAST, past_key(draft.now, past.pointer), past.pointer)
 
@@ -47,7 +47,7 @@ def _job_of(past: Past) -> JobId:
 
 
 def _delete_one_off(draft: Draft, job_id: JobId) -> None:
-    """Delete a one-off job whose history expires, unless it still has something to do."""
+    """Delete a one-off job whose history expires, unless it still fires or runs."""
     job, plan = draft.job(job_id), draft.plan(job_id)
     if job is None or plan is None or not job.spec.is_one_off:
         return
@@ -58,6 +58,6 @@ def _delete_one_off(draft: Draft, job_id: JobId) -> None:
 def _forget_execution(draft: Draft, execution_id: ExecutionId, tasks: tuple[str, ...]) -> None:
     for task in tasks:
         draft.drop(Table.PAST_TASK, task_key(execution_id, task))
-    # The nonce of a triggered execution is no schedule's number, so no other entry is deleted.
+    # The nonce of a triggered execution is not a schedule's number, so no other entry is deleted.
     key = ledger_key(job_of(execution_id), instant_of(execution_id), schedule_of(execution_id))
     draft.drop(Table.LEDGER, key)

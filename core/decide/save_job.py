@@ -28,9 +28,9 @@ from rota.core.vocabulary.decision import Done, JobSaved, Reply
 from rota.core.vocabulary.effects import ClearTimer, JobEvent, Timescale
 
 PAST_VERSIONS_MAX = 20
-"""Replaced definitions of a job that the history keeps, the newest."""
+"""The number of newest replaced definitions of a job that the history keeps."""
 SLICES_MAX = 10
-"""Slices of due fire times that one replacement decides; with more of them it is refused."""
+"""The number of slices of due fire times that a replacement decides; with more, it is refused."""
 
 
 def save_job(draft: Draft, command: SaveJob) -> Reply:
@@ -79,7 +79,7 @@ def delete_job(draft: Draft, command: DeleteJob) -> Reply:
         draft.drop(Table.AVAILABLE, job.id)
     keep_version(draft, job)
     draft.publish_job(job, JobEvent.DELETED)
-    # Newest first: the end of an execution must not release a waiting one, cancelled next.
+    # Newest first: the end of an execution must not release a waiting one, which is cancelled next.
     for execution_id in reversed(live):
         cancel_execution(draft, Cancel(execution_id=execution_id))
     return Done()
@@ -92,9 +92,9 @@ def keep_version(draft: Draft, job: Job) -> None:
 
 
 def _put_past_version(draft: Draft, job: Job) -> None:
-    """Put a replaced definition into the history, as long as executions of it may be there.
+    """Put a replaced definition into the history, so that its executions can be run again.
 
-    All executions of the version were created before, so none outlives it there.
+    It is dated to now: all executions of the version were created earlier, so they are older.
     """
     key = version_key(job.id, job.version)
     pointer = Pointer(Table.PAST_VERSION, key)
@@ -143,8 +143,7 @@ def _decide_due_fires(draft: Draft, job: Job) -> None:
     """Decide the fire times that are due under the definition that is to be replaced.
 
     Raises:
-        Refused: Code ``catching_up``: too many are due, or the shard holds as many executions as it
-            may.
+        Refused: Code ``catching_up``: too many are due, or the shard is at its limit of executions.
     """
     for _ in range(SLICES_MAX):
         plan = draft.plan(job.id)
@@ -158,7 +157,7 @@ def _decide_due_fires(draft: Draft, job: Job) -> None:
     raise Refused(
         Kind.UNAVAILABLE,
         "catching_up",
-        f"job {job.spec.full_name!r} still has past fire times to decide; try again",
+        f"job {job.spec.full_name!r} still has past fire times without an outcome; try again",
         retry_after_s=5,
     )
 
@@ -177,8 +176,8 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) 
     Args:
         draft: The draft.
         spec: The new definition.
-        plan: The plan of the job before.
-        before: The job before; None if it is new.
+        plan: The plan of the job before the change.
+        before: The job before the change; None if it is new.
     """
     fires = dict(zip(before.spec.schedules, plan.next_fires, strict=True)) if before else {}
     successes = dict(zip(before.spec.dependencies, plan.upstreams, strict=True)) if before else {}
@@ -214,7 +213,10 @@ class _Decided:
 
 
 def _decided(plan: JobPlan, before: Job | None, number: int) -> _Decided | None:
-    """Return the decided fire times of the schedule that had *number* before; None without one."""
+    """Return the decided fire times of schedule *number* of the job *before*.
+
+    The result is None if there is no such schedule, or if it is unreadable.
+    """
     schedules = before.spec.schedules if before else ()
     if before is None or number >= len(schedules) or fault_of(schedules[number]):
         return None
@@ -224,7 +226,7 @@ def _decided(plan: JobPlan, before: Job | None, number: int) -> _Decided | None:
 def _first_undecided(draft: Draft, schedule: Schedule, decided: _Decided | None) -> Instant | None:
     """Return the first fire time of a new schedule that has no outcome yet.
 
-    A fire time decided ahead under the schedule before is passed over: an execution for it would
+    A fire time decided ahead under the previous schedule is left out: an execution for it would
     have the same id (R33).
     """
     at = first_fire_of(schedule, draft.now)
@@ -255,7 +257,8 @@ def _subscribe(
     """Send messages to the jobs on which *full_name* newly depends, or no longer depends.
 
     Raises:
-        Refused: Too many messages to a new dependency wait. Ending a dependency is always possible.
+        Refused: Code ``letters_waiting``: too many messages to a new dependency wait. Ending a
+            dependency is always possible.
     """
     for upstream in after:
         if upstream not in before and not has_room(draft, full_name, upstream):
@@ -263,7 +266,7 @@ def _subscribe(
                 Kind.UNAVAILABLE,
                 "letters_waiting",
                 f"{OUTBOX_ITEMS_MAX:,} changes of the dependencies of {full_name} wait for the "
-                f"shard of {upstream}, which is closed: try again when it is open",
+                f"shard of {upstream}, which is closed; try again when that shard is open",
                 retry_after_s=5,
             )
     for upstream in before:
@@ -282,9 +285,9 @@ def _check_version(command: SaveJob, existing: Job | None) -> None:
 
 
 def _check_instants(draft: Draft, command: SaveJob, existing: Job | None) -> None:
-    """Refuse a new ``@at`` that has passed, unless the request chooses the misfire policy.
+    """Refuse a new ``@at`` that has passed, unless the request sets the misfire policy.
 
-    The default policy would run it at once, which is rarely intended.
+    The default policy would run the job at once, which is rarely intended.
     """
     if command.may_be_past:
         return
@@ -300,12 +303,14 @@ def _check_instants(draft: Draft, command: SaveJob, existing: Job | None) -> Non
 
 
 def _mismatch(existing: Job | None, expected: int) -> Refused:
-    found = f"is at version {existing.version}" if existing else "does not exist"
-    return Refused(
-        Kind.PRECONDITION,
-        "version_mismatch",
-        f"the job {found}, not at version {expected}; read it and send the change again",
-    )
+    if existing is None:
+        detail = f"the job does not exist, so it is not at version {expected}"
+    else:
+        detail = (
+            f"the job is at version {existing.version}, not at version {expected}; read the job "
+            "and send the change again"
+        )
+    return Refused(Kind.PRECONDITION, "version_mismatch", detail)
 
 
 def _new_job_id(draft: Draft, spec: JobSpec) -> JobId:

@@ -1,4 +1,4 @@
-"""Executions that end early: by a user's request, or because their time is over.
+"""Executions that end early: at a user's request, or because their deadline has passed.
 
 Running attempts are stopped, all other tasks are cancelled at once, and the execution ends with its
 last attempt. An execution expires if no attempt has started before its start deadline, or if it has
@@ -41,7 +41,7 @@ def cancel_execution(draft: Draft, command: Cancel) -> None:
 
 
 def expire_execution(draft: Draft, command: Expire) -> None:
-    """Stop an execution whose time is over; it fails."""
+    """Stop an execution whose deadline has passed; it fails."""
     execution = draft.execution(command.execution_id)
     if execution is None or execution.cancelled_at or execution.expires_at != command.deadline:
         return
@@ -58,7 +58,7 @@ def expire_execution(draft: Draft, command: Expire) -> None:
 
 
 def _record_expiry(draft: Draft, execution: Execution, reason: str) -> None:
-    """Add the reason to the ledger entry of the fire time, which has this execution."""
+    """Add *reason* to the ledger entry of the fire time of *execution*."""
     fire_at, schedule = instant_of(execution.id), schedule_of(execution.id)
     entry = LedgerEntry(
         job_id=execution.job_id,

@@ -18,8 +18,8 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     """Create one execution of a job now, even if the job is paused.
 
     Raises:
-        Refused: There is no such job; code ``overlap``: the job's policy forbids the execution now;
-            ``too_many_executions``.
+        Refused: There is no such job; code ``overlap``: the overlap policy of the job forbids the
+            execution now; code ``too_many_executions``: the shard is at its limit.
     """
     job = draft.job(command.job_id)
     if job is None:
@@ -87,7 +87,7 @@ def admitted(draft: Draft, job: Job) -> Admission:
     """Return the permission for an execution that a user requests.
 
     Raises:
-        Refused: Code ``overlap``.
+        Refused: Code ``overlap``: the overlap policy of the job forbids the execution now.
     """
     admission = admit(draft, job)
     if admission.blocked_by is not None:
@@ -102,16 +102,16 @@ def admitted(draft: Draft, job: Job) -> Admission:
 
 
 def refuse_if_full(draft: Draft) -> None:
-    """Refuse a request if the shard holds as many executions as it may.
+    """Refuse a request if the shard is at its limit of unfinished executions.
 
     Raises:
-        Refused: Code ``too_many_executions``.
+        Refused: Code ``too_many_executions``: the shard is at its limit.
     """
     if draft.execution_count >= draft.limits.executions:
         raise Refused(
             Kind.TOO_MANY,
             "too_many_executions",
-            f"{draft.execution_count} executions of this shard have not finished, which is its "
-            "limit; try again when some have",
+            f"this shard has {draft.execution_count} unfinished executions, which is its limit; "
+            "try again when some have finished",
             retry_after_s=1,
         )

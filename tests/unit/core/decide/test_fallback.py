@@ -48,7 +48,7 @@ def test_fires_that_only_a_fallback_shard_decided_are_added_to_the_ledger() -> N
     claim(home, fallback, job_id)
 
     assert home.outcomes() == [("12:00:10", 1, "fired"), ("12:00:20", 1, "fired")]
-    assert [each.reason for each in home.ledger()] == ["decided by n3, which stood in"] * 2
+    assert [each.reason for each in home.ledger()] == ["decided by the stand-in n3"] * 2
     assert home.state.plans[job_id].next_fires == (at("12:00:30"),)
     assert list(home.state.stand_ins.values()) == [N3, N3]
     assert home.executions() == []

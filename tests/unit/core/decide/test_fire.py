@@ -434,7 +434,7 @@ def test_latest_runs_the_last_late_fire_for_all_of_them() -> None:
     coalesced = shard.ledger()[0]
     assert shard.outcomes() == [("12:01:00", 4, "coalesced"), ("12:05:00", 1, "fired")]
     assert coalesced.execution_id == fire_execution_id(job_id, at("12:05"), 0)
-    assert coalesced.reason.endswith("the fire of 2027-01-04T12:05:00Z stands for it")
+    assert coalesced.reason.endswith("covered by the fire of 2027-01-04T12:05:00Z")
 
 
 def test_latest_coalesces_into_a_fire_that_is_on_time() -> None:

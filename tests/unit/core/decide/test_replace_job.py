@@ -66,7 +66,7 @@ def test_another_version_than_expected_is_refused(asked: int) -> None:
 def test_a_version_is_expected_of_a_job_that_does_not_exist() -> None:
     shard = Shard()
 
-    with pytest.raises(Refused, match="does not exist, not at version 1"):
+    with pytest.raises(Refused, match="does not exist, so it is not at version 1"):
         replace(shard, job(name="report"), if_version=1)
 
 
