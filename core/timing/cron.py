@@ -1,12 +1,12 @@
 """Cron expressions, and the local times they match.
 
-Five fields are minute, hour, day, month, weekday; a sixth puts seconds first, a seventh puts the
-year last. Here a time is what a clock on the wall shows: zones and clock changes are the business
-of `rota.core.timing.schedule`.
+Five fields are minute, hour, day, month and weekday; six fields begin with the second, and seven
+also end with the year. In this module, a time is the local time that a clock shows; zones and clock
+changes are part of `rota.core.timing.schedule`.
 
-A field is kept as a bit mask, bit *n* set when *n* matches. The days of a month depend only on its
-length and on the weekday it begins with, so `Cron` keeps one mask for each of these 28 shapes and
-the search never tests days one by one.
+A field is stored as a bit mask, with bit *n* set if *n* matches. The matching days of a month
+depend only on its length and on its first weekday, so `Cron` has one mask for each of these 28
+shapes, and the search does not test each day.
 """
 
 import re
@@ -23,12 +23,16 @@ from rota.core.quoting import quoted, shortened
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A parsed cron expression; make one with `parse_cron`.
+    """A parsed cron expression, created by `parse_cron`.
 
     Attributes:
-        seconds: Mask of the seconds that match; likewise *minutes*, *hours*, *months*, *years*.
-        days: Mask of the days that match in a month of each shape (see `_shape`).
-        has_open_hours: The hour field is ``*``, or ``*/n`` with more than one hour, so no
+        seconds: Mask of the seconds that match.
+        minutes: Mask of the minutes that match.
+        hours: Mask of the hours that match.
+        months: Mask of the months that match.
+        years: Mask of the years that match.
+        days: For each shape of a month, the mask of the days that match (see `_shape`).
+        has_open_hours: Whether the hour field is ``*``, or ``*/n`` with more than one hour, so no
             particular hour is meant.
     """
 
@@ -43,8 +47,8 @@ class Cron:
     def next_after(self, wall: datetime) -> datetime | None:
         """Return the first matching local time strictly after the naive *wall*.
 
-        None when nothing matches any more: the years are over, or 400 years bring no match (dates
-        repeat then).
+        The result is None if no later time matches: all matching years are over, or there is no
+        match within 400 years, after which dates repeat.
         """
         start = wall.replace(microsecond=0) + _SECOND
         year, month, day = start.year, start.month, start.day
@@ -105,16 +109,16 @@ class Cron:
             match = _next_bit(self.years, match + 1)
 
 
-@lru_cache(maxsize=4096)  # about 2 KB each; a fleet has few distinct expressions
+@lru_cache(maxsize=4096)  # about 2 KB each; a cluster has few distinct expressions
 def parse_cron(text: str, day_or: bool = True) -> Cron:
-    """Return the cron expression that *text* spells.
+    """Return the parsed cron expression *text*.
 
-    With *day_or*, a time matches when either day field does, if neither begins with ``*`` or
-    ``?`` (Vixie cron); otherwise, and always without *day_or*, both must match.
+    With *day_or*, if neither day field begins with ``*`` or ``?``, a time matches if either of them
+    matches (as in Vixie cron). Otherwise, and always without *day_or*, both must match.
 
     Raises:
-        Refused: ``invalid_schedule``, saying which field is wrong and what it may hold, or that
-            no date matches.
+        Refused: Code ``invalid_schedule``: a field is invalid, or no date matches. The detail
+            states the valid values of the field.
     """
     try:
         return _cron(text, day_or=day_or)
@@ -163,7 +167,7 @@ def _cron_of(fields: list[str], *, day_or: bool) -> Cron:
 
 
 def _months_with(days: tuple[int, ...], months: int) -> int:
-    """Return those of *months* that ever have one of *days*: the search passes over the others."""
+    """Return the mask of those *months* that can have one of *days*; the search skips others."""
     lengths = {shape.length for shape, mask in zip(_SHAPES, days, strict=True) if mask}
     leaps = {29} & lengths
     return months & _bits([n for n in range(1, 13) if _LENGTHS[n] in lengths or (n == 2 and leaps)])
@@ -173,7 +177,7 @@ def _months_with(days: tuple[int, ...], months: int) -> int:
 
 
 class _Mistake(Exception):
-    """What is wrong with an expression, as the end of a sentence that begins with it."""
+    """An error in an expression; the message continues a sentence that begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ class _Field:
 
     @property
     def limits(self) -> str:
-        """What the field may hold, as the end of a sentence."""
+        """The valid values of the field, as the end of a sentence."""
         if not self.names:
             return f"{self.name}s go from {self.first} to {self.last}"
         if self.first == 0:
@@ -213,11 +217,11 @@ _CALENDAR_CYCLE_YEARS = 400
 _ALL_YEARS = (1 << 9999) - 2
 _BEFORE_ALL = datetime(_YEARS.first - 1, 12, 31, 23, 59, 59)  # noqa: DTZ001 - a wall clock
 
-# Not str.upper, which makes the ASCII letters of names out of others: of the dotless i of Turkish.
+# Not str.upper, which turns other characters into ASCII letters, such as the Turkish dotless i.
 _CAPITALS = str.maketrans(ascii_lowercase, ascii_uppercase)
 _ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S*)")
 _NAME_LENGTH = 3
-"""Characters in the name of a month or weekday."""
+"""The number of characters in the name of a month or weekday."""
 _OPEN = re.compile(r"\*(?:/[0-9]+)?")
 _ITEM = re.compile(r"(?:\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
 _HASHED = re.compile(r"[HR](?:\([0-9-]*\))?(?:/[0-9]+)?")
@@ -231,7 +235,7 @@ def _mask(field: _Field, text: str) -> int:
 
 
 def _item_mask(field: _Field, item: str) -> int:
-    """Return the values of ``*``, ``a``, ``a-b`` or ``a/n``, each but ``a`` with a step or not."""
+    """Return the mask of an item: ``*``, ``*/n``, ``a``, ``a/n``, ``a-b`` or ``a-b/n``."""
     parts = _ITEM.fullmatch(item)
     if parts is None or _HASHED.fullmatch(item):
         raise _no_item(field, item)
@@ -243,7 +247,7 @@ def _item_mask(field: _Field, item: str) -> int:
     if high_text is not None:
         high = _value(field, high_text, item)
     elif step_text:
-        # A week ends on Saturday unless a range says 7, as croniter has it.
+        # A week ends on Saturday unless a range ends with 7, as in croniter.
         high = _SATURDAY if field is _WEEKDAYS else field.last
     else:
         high = low
@@ -251,18 +255,18 @@ def _item_mask(field: _Field, item: str) -> int:
 
 
 def _span(field: _Field, low: int, high: int) -> list[int]:
-    """Return *low* to *high*, around the end of the field if need be: ``22-2``, ``FRI-MON``."""
+    """Return *low* to *high*, beyond the end of the field if necessary: ``22-2``, ``FRI-MON``."""
     if low <= high:
         return list(range(low, high + 1))
     if not field.is_cyclic:
-        raise _Mistake(f"has {field.name} range {low}-{high}; a range of {field.name}s goes up")
+        raise _Mistake(f"has {field.name} range {low}-{high}; a range must be ascending")
     # After Saturday a week continues with Sunday as 0; 7 is for ranges that end with it.
     last = _SATURDAY if field is _WEEKDAYS else field.last
     return [*range(low, last + 1), *range(field.first, high + 1)]
 
 
 def _value(field: _Field, text: str, item: str) -> int:
-    """Return the value that *text*, a part of *item*, names."""
+    """Return the value that *text*, a part of *item*, stands for."""
     if text in field.names:
         return field.names.index(text) + field.first
     if not text.isdigit() or len(text) > 9 or not field.first <= int(text) <= field.last:
@@ -295,7 +299,7 @@ def _hint_of(field: _Field, item: str) -> str:
     if field is _WEEKDAYS and (last := _NTH_LAST.fullmatch(item)):
         return f"; the last one of a month is {last[1]}L"
     if field is _DAYS and ("L" in item or "W" in item):
-        return "; besides there are L, L-n, nW and LW"
+        return "; other valid forms are L, L-n, nW and LW"
     if (short := item[:_NAME_LENGTH]) in field.names and item.isalpha():
         return f"; write {short}"
     return ""
@@ -305,20 +309,20 @@ def _hint_of(field: _Field, item: str) -> str:
 
 
 class _Month(NamedTuple):
-    """What a rule for days must know of a month."""
+    """The properties of a month on which a rule for days depends."""
 
     length: int
     first_weekday: int
 
     def weekday(self, day: int) -> int:
-        """Return the weekday of *day*, Sunday being 0."""
+        """Return the weekday of *day*, from 0 for Sunday."""
         return (self.first_weekday + day - 1) % 7
 
 
 _DayRule = Callable[[_Month], int]
-"""Gives the mask of the days it matches; bits past the end of the month do not matter."""
+"""Returns the mask of the days that match; bits beyond the end of the month have no effect."""
 _Masks = tuple[int, ...]
-"""The masks that a rule gives for each of `_SHAPES`."""
+"""The masks of a rule, one for each of `_SHAPES`."""
 
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _SHAPES = tuple(_Month(length, weekday) for length in (28, 29, 30, 31) for weekday in range(7))
@@ -341,8 +345,8 @@ def _shape(year: int, month: int) -> int:
 def _day_masks(day: str, weekday: str, *, day_or: bool) -> _Masks:
     by_day = _union(_day_masks_of, day)
     by_weekday = _union(_weekday_masks_of, weekday)
-    # Only the first character decides, so "*/2" counts as open. Vixie cron does it, crontabs rely
-    # on it, and its manual calls it a bug.
+    # Only the first character decides, so "*/2" counts as open. Vixie cron does the same, and
+    # crontabs rely on it, although its manual calls it a bug.
     is_either = day_or and day[0] not in "*?" and weekday[0] not in "*?"
     return tuple(
         (one | other if is_either else one & other) & _bits(range(1, month.length + 1))
@@ -357,7 +361,7 @@ def _union(masks_of: Callable[[str], _Masks], text: str) -> list[int]:
     return union
 
 
-@lru_cache(maxsize=1024)  # 0.3 KB each; rules of 28 masks are most of what parsing costs
+@lru_cache(maxsize=1024)  # 0.3 KB each; most of the cost of parsing is the 28 masks of a rule
 def _day_masks_of(item: str) -> _Masks:
     return tuple(map(_day_rule(item), _SHAPES))
 
@@ -416,7 +420,7 @@ def _days_on(month: _Month, weekday: int) -> range:
 
 
 def _number(text: str, first: int, last: int) -> int | None:
-    """Return the number that the digits *text* are, or None if it is not *first* to *last*."""
+    """Return the number with the digits *text*, or None if it is not from *first* to *last*."""
     return int(text) if len(text) <= 9 and first <= int(text) <= last else None
 
 

@@ -1,7 +1,8 @@
 """Instants and durations, and how people write them.
 
 Both are whole microseconds: an instant since 1970-01-01T00:00:00Z (leap seconds ignored, as POSIX
-does), a duration of any sign. Integers order, add and store exactly; text is RFC 3339 in UTC.
+does), a duration of any sign. Integers are compared, added and stored exactly. As text, an instant
+is RFC 3339 in UTC.
 """
 
 import re
@@ -47,7 +48,7 @@ def seconds(count: float) -> Duration:
     """Return *count* seconds as a duration, rounded to the microsecond.
 
     Raises:
-        ValueError: They are not finite, or so many that no number holds their microseconds.
+        ValueError: *count*, or its number of microseconds, is not finite.
     """
     microseconds = count * SECOND
     if not isfinite(microseconds):
@@ -72,13 +73,13 @@ def to_datetime(instant: Instant) -> datetime:
 
 def format_instant(instant: Instant) -> str:
     """Return *instant* as RFC 3339 in UTC with microseconds, ``2027-01-01T00:00:00.000000Z``."""
-    # Without a zone, for isoformat would write it as +00:00; strftime takes three times as long.
+    # Without a zone, which isoformat would write as +00:00; strftime takes three times as long.
     in_utc = _EPOCH_IN_UTC + timedelta(microseconds=instant)
     return in_utc.isoformat(timespec="microseconds") + "Z"
 
 
 def is_instant(text: str) -> bool:
-    """Return True if *text* has the form that `parse_instant` reads; its date may be none."""
+    """Return True if *text* has the form that `parse_instant` reads; its date may not exist."""
     return bool(_RFC3339.fullmatch(text))
 
 
@@ -86,7 +87,7 @@ def parse_instant(text: str) -> Instant:
     """Return the instant that RFC 3339 *text* names; an offset or ``Z`` is required.
 
     Raises:
-        ValueError: *text* has another form, names no real date, or lies before 1970.
+        ValueError: *text* has another form, names no real date, or is not from 1970 to 9999.
     """
     shown = quoted(text, "'")
     if not is_instant(text):
@@ -116,12 +117,13 @@ def format_duration(duration: Duration) -> str:
 
 
 def parse_duration(text: str) -> Duration:
-    """Return the duration that *text* spells: ``90s``, ``10m``, ``1h30m``, ``1.5h``, ``250ms``.
+    """Return the duration in *text*: ``90s``, ``10m``, ``1h30m``, ``1.5h``, ``250ms``.
 
-    Units are ``us ms s m h d w``; a part may carry up to six decimals. Never negative.
+    Units are ``us ms s m h d w``; a number may have up to six decimals. The result is never
+    negative.
 
     Raises:
-        ValueError: *text* has another form or is longer than 10,000 years.
+        ValueError: *text* has another form, or is longer than 8,029 years.
     """
     compact, shown = text.strip(), quoted(text, "'")
     if not _DURATION.fullmatch(compact):
@@ -134,5 +136,5 @@ def parse_duration(text: str) -> Duration:
         scale = _UNITS[unit]
         total += int(whole) * scale + int((fraction or "").ljust(6, "0")) * scale // 1_000_000
     if total > LATEST_INSTANT:
-        raise ValueError(f"{shown} is longer than any schedule can be")
+        raise ValueError(f"{shown} is too long; the longest duration is 8,029 years")
     return Duration(total)

@@ -1,15 +1,15 @@
 """Schedules: the rules that give fire times.
 
-A schedule is stored as its text, its zone and one switch; what follows from them is parsed again
-where it is needed and cached. Every form answers one question, `next_fire`; ranges, the latest
-fire and the preview are asked of it, so they cannot disagree with it.
+A schedule is stored as its text, its zone and one switch; these are parsed when they are needed,
+and the result is cached. Each form implements only `next_fire`. Ranges of fire times, the latest
+fire and the preview are derived from `next_fire`, so they cannot disagree with it.
 
-Clocks are put forward and back. A cron expression that names hours fires once for each local time
-it names: at the first instant after the gap if the clock skips that time, at its first pass if the
-clock repeats it. One whose hour field is ``*`` or ``*/n`` follows elapsed time instead: it fires
-whenever the clock on the wall matches, so it neither pauses nor doubles when the clock changes.
-Both read the zone only through `_change_at`, which rests on PEP 495: the two folds of a local time
-have different offsets exactly when the clock skips or repeats it.
+The clock of a zone may be put forward or back. A cron expression that names hours fires once for
+each local time that it names: at the first instant after the gap if the clock skips that time, at
+its first occurrence if the clock repeats it. An expression whose hour field is ``*`` or ``*/n``
+follows elapsed time instead: it fires whenever the local time matches, so its fires neither pause
+nor double when the clock changes. Both kinds depend on `_change_at`, which relies on PEP 495: the
+two folds of a local time have different offsets exactly if the clock skips or repeats it.
 """
 
 import difflib
@@ -44,26 +44,27 @@ from rota.core.timing.instants import (
 )
 
 TEXT_LENGTH_MAX = 1_000
-"""Characters of a schedule; every value of every field of a cron expression takes about 500."""
+"""The maximum number of characters of a schedule; a cron expression that lists every value of every
+field has about 500."""
 INTERVAL_MIN = Duration(100 * MILLISECOND)
 """The shortest `@every`: below it, lateness would be as long as the interval itself."""
 INTERVAL_MAX = Duration(36_500 * DAY)
-"""The longest `@every`, about a century: beyond that an ``@at`` says what is meant."""
+"""The longest `@every`, about a century."""
 LATEST_FIRE = Instant(253_370_764_799 * SECOND)
 """9998-12-31T23:59:59Z; no schedule fires later.
 
-A fire time is shown in every zone, and the last instant (`LATEST_INSTANT`) has no local
-time east of Greenwich.
+A fire time may be shown in any zone, and the last instant (`LATEST_INSTANT`) has no local time east
+of Greenwich.
 """
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A rule giving fire times, as stored; make one with `parse_schedule`.
+    """A rule that gives fire times, as stored; created by `parse_schedule`.
 
     Attributes:
-        text: A cron expression or a form beginning with ``@``.
-        timezone: IANA name of the zone whose clock the text is about.
-        day_or: With both day fields of a cron expression restricted, either one is enough.
+        text: A cron expression, or a form that begins with ``@``.
+        timezone: IANA name of the zone of the local times in the text.
+        day_or: Whether a match of either day field is enough if a cron expression restricts both.
     """
 
     text: str
@@ -72,12 +73,12 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FirePreview(NamedTuple):
-    """A coming fire time, for people.
+    """A coming fire time, for display.
 
     Attributes:
         instant: The fire time.
-        local: It in the schedule's zone, RFC 3339 with the offset.
-        note: What the clock does there, or ``""``.
+        local: The fire time in the schedule's zone, in RFC 3339 with the offset.
+        note: The effect of a clock change on the fire time, or ``""``.
     """
 
     instant: Instant
@@ -86,18 +87,18 @@ class FirePreview(NamedTuple):
 
 
 def parse_schedule(text: str, timezone: str = "UTC", day_or: bool = True) -> Schedule:
-    """Return the schedule that *text* spells, checked in full, its white space tidied.
+    """Return the schedule *text*, fully checked and with normalized white space.
 
-    Forms: a cron expression of 5 to 7 fields; ``@yearly @annually @monthly @weekly @daily
+    The forms are: a cron expression of 5 to 7 fields; ``@yearly @annually @monthly @weekly @daily
     @midnight @hourly``; ``@every 5m phase 30s``; ``@at 2027-01-01T00:00:00Z``, or without offset
     for a local time; ``@manual``; ``@startup``.
 
     Raises:
-        Refused: ``invalid_schedule`` or ``unknown_timezone``, saying what would be right.
+        Refused: Code ``invalid_schedule`` or ``unknown_timezone``; the detail states what is valid.
     """
     if len(text) > TEXT_LENGTH_MAX:
         raise _refusal(
-            f"the schedule is {len(text):,} characters long; {TEXT_LENGTH_MAX:,} are allowed"
+            f"the schedule has {len(text):,} characters; at most {TEXT_LENGTH_MAX:,} are allowed"
         )
     schedule = Schedule(text=" ".join(text.split()), timezone=timezone, day_or=day_or)
     _rule(schedule)
@@ -110,8 +111,8 @@ def is_manual(schedule: Schedule) -> bool:
 
 
 def is_startup(schedule: Schedule) -> bool:
-    """Return True if *schedule* fires when the cluster starts, which has no fire time here."""
-    # Asked of every stored job at a start, so the text is compared and not parsed.
+    """Return True if *schedule* fires when the cluster starts; `next_fire` gives no fire time."""
+    # Called for every stored job when the cluster starts, so the text is compared and not parsed.
     return schedule.text.lower() == _Unscheduled.STARTUP.value
 
 
@@ -126,9 +127,9 @@ def one_shot_at(schedule: Schedule) -> Instant | None:
 
 
 def fault_of(schedule: Schedule) -> str:
-    """Return why a stored *schedule* cannot be read, or ``""``.
+    """Return the reason why a stored *schedule* cannot be read, or ``""`` if it can.
 
-    It was readable when it was stored: by another version, or with another tz database.
+    An unreadable schedule was stored by another version of rota or with another tz database.
     """
     try:
         _rule(schedule)
@@ -174,10 +175,10 @@ def fire_times(schedule: Schedule, after: Instant, until: Instant, limit: int) -
 def latest_fire(schedule: Schedule, after: Instant, until: Instant) -> Instant | None:
     """Return the last fire time in ``(after, until]``, or None.
 
-    Asks `next_fire` at most some sixty times, however many fire times the range holds.
+    `next_fire` is called less than a hundred times, however many fire times the range has.
     """
     latest = None
-    # Look back twice as far until there is a fire, then halve what is left after the last found:
+    # Look back twice as far each time until there is a fire, then bisect the rest of the range:
     # from any instant before the latest fire, the next one is in range; from any other, it is not.
     reach = SECOND
     begin = Instant(max(after, until - reach))
@@ -200,8 +201,8 @@ def latest_fire(schedule: Schedule, after: Instant, until: Instant) -> Instant |
 def coming(schedules: Sequence[Schedule], after: Instant) -> Iterator[tuple[int, FirePreview]]:
     """Yield the fire times of *schedules* after *after* in order, each with its schedule's number.
 
-    Each step computes one fire time, and the first one of each schedule: none is found ahead.
-    One that cannot be read is left out (see `fault_of`).
+    Each step computes one fire time; the first step computes one for each schedule. A schedule that
+    cannot be read is left out (see `fault_of`).
     """
     found = (
         _numbered(number, schedule, after)
@@ -224,7 +225,7 @@ def _numbered(
 
 
 def preview(schedule: Schedule, after: Instant, count: int) -> list[FirePreview]:
-    """Return the next *count* fire times after *after*, and what the clock does at each."""
+    """Return the next *count* fire times after *after*, with notes on clock changes."""
     return [fire for _, fire in islice(coming([schedule], after), count)]
 
 
@@ -248,7 +249,7 @@ def _is_shifted(rule: "_Rule", shown: datetime) -> bool:
             return False
 
 
-# --- what a text means -------------------------------------------------------------------------
+# --- parsing of a text -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +311,7 @@ def _rule(schedule: Schedule) -> _Rule:
     if not schedule.text.startswith("@"):
         return _CronRule(parse_cron(schedule.text, schedule.day_or), zone)
     form, _, argument = schedule.text.partition(" ")
-    # Not str.lower, which makes an ASCII k of the Kelvin sign.
+    # Not str.lower alone, which turns the Kelvin sign into an ASCII k.
     form = form.lower() if form.isascii() else form
     if form == "@every":
         return _parse_every(argument)
@@ -319,7 +320,7 @@ def _rule(schedule: Schedule) -> _Rule:
     if form not in _FORMS:
         raise _refusal(f"there is no schedule {shortened(form)}{_did_you_mean(form, _FORMS)}")
     if argument:
-        raise _refusal(f"{form} stands alone; {quoted(argument)} after it means nothing")
+        raise _refusal(f"{form} has no arguments; remove {quoted(argument)}")
     if form in _PLAIN_FORMS:
         return _PLAIN_FORMS[form]
     return _CronRule(parse_cron(_MACROS[form]), zone)
@@ -345,7 +346,7 @@ def _parse_every(argument: str) -> _Every:
     if phase >= interval:
         raise _refusal(
             f"{quoted(f'@every {argument}')} has phase {format_duration(phase)}; "
-            f"a phase is shorter than its interval, {format_duration(interval)}"
+            f"it must be shorter than the interval, {format_duration(interval)}"
         )
     return _Every(interval, phase)
 
@@ -399,11 +400,11 @@ def is_zone(name: str) -> bool:
 
 
 def unknown_zone(name: str, *, has_hint: bool = True) -> Refused:
-    """Return the refusal of *name*, which is no zone's.
+    """Return the refusal of *name*, which is not the name of a zone.
 
     Args:
-        name: As given.
-        has_hint: Name the closest zones, whose search takes some 2 ms.
+        name: The name that was given.
+        has_hint: Whether to suggest the closest names; the search for them takes about 2 ms.
     """
     hint = _did_you_mean(name, tuple(_zone_names())) if has_hint else "."
     detail = f"{quoted(name)} is not a time zone{hint}"
@@ -412,7 +413,7 @@ def unknown_zone(name: str, *, has_hint: bool = True) -> Refused:
 
 @lru_cache(maxsize=1)  # lists a directory of the tz database, which costs about 20 ms
 def _zone_names() -> frozenset[str]:
-    # These two mean something else on each machine.
+    # These two have a different meaning on each machine.
     return frozenset(available_timezones()) - {"localtime", "Factory"}
 
 
@@ -438,7 +439,7 @@ _TICK = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The clock of a zone being put forward or back.
+    """A clock change: the clock of a zone is put forward or back.
 
     Attributes:
         at: The first instant with the new offset.
@@ -456,11 +457,11 @@ class _Change:
 
 
 def _change_at(zone: tzinfo, wall: datetime) -> _Change | None:
-    """Return the change that makes the naive local time *wall* skipped or repeated, if one does."""
+    """Return the clock change that skips or repeats the naive local time *wall*, or None."""
     before, after = _offsets(zone, wall)
     if before == after:
         return None
-    # The change lies between the two instants that the offsets give; halve down to its second.
+    # The change is between the two instants that the offsets give; bisect to the microsecond.
     low, high = sorted((_instant(wall, before), _instant(wall, after)))
     while high - low > 1:
         middle = Instant((low + high) // 2)
@@ -472,7 +473,7 @@ def _change_at(zone: tzinfo, wall: datetime) -> _Change | None:
 
 
 def _offsets(zone: tzinfo, wall: datetime) -> tuple[timedelta, timedelta]:
-    """Return the offsets of both folds of *wall*; of ``before`` and ``after`` if they differ."""
+    """Return the offsets of both folds of *wall*: before and after a change if they differ."""
     first = zone.utcoffset(wall)
     second = zone.utcoffset(wall.replace(fold=1))
     assert first is not None
@@ -491,8 +492,8 @@ def _wall(instant: Instant, offset: timedelta) -> datetime:
 def _first_instant(zone: tzinfo, wall: datetime) -> Instant:
     """Return the first instant at which the clock shows *wall* or later.
 
-    The later the local time, the later that instant or the same: hence fires stay in order
-    whatever a zone does.
+    A later local time has a later instant or the same one, so fires stay in order whatever the
+    changes of a zone.
     """
     change = _change_at(zone, wall)
     if change is None:
@@ -503,11 +504,11 @@ def _first_instant(zone: tzinfo, wall: datetime) -> Instant:
 
 
 def _next_named_time(cron: Cron, zone: tzinfo, after: Instant) -> Instant | None:
-    """Return the first instant after *after* that a local time named by *cron* comes to."""
+    """Return the first instant after *after* of a local time that *cron* names."""
     wall = to_datetime(after).astimezone(zone)
     reached = wall.replace(tzinfo=None, fold=0)
     if wall.fold:
-        # In a second pass, everything up to the end of the first has had its turn.
+        # In the second pass, all local times up to the end of the first pass have fired already.
         change = _change_at(zone, reached)
         assert change is not None
         reached = _wall(change.at, change.before) - _TICK
@@ -516,13 +517,13 @@ def _next_named_time(cron: Cron, zone: tzinfo, after: Instant) -> Instant | None
 
 
 def _next_matching_instant(cron: Cron, zone: tzinfo, after: Instant) -> Instant | None:
-    """Return the first instant after *after* at which the clock shows a time *cron* matches."""
+    """Return the first instant after *after* at which the local time matches *cron*."""
     wall = to_datetime(after).astimezone(zone)
     shown = wall.replace(tzinfo=None, fold=0)
     match = cron.next_after(shown)
     change = _change_at(zone, shown)
     if change is not None and not wall.fold:
-        # In a first pass: what is left of it comes first, then the second from its beginning.
+        # In the first pass, the rest of this pass comes first, then all of the second pass.
         if match is not None and _instant(match, change.before) < change.at:
             return _instant(match, change.before)
         match = cron.next_after(_wall(change.at, change.after) - _TICK)

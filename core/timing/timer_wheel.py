@@ -4,7 +4,7 @@ One turn of the wheel is `SLOTS` buckets of `TICK`, so a timer's bucket is a div
 remainder; a bit set of the buckets in use finds the next one at the speed of integer arithmetic.
 After Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987), scheme 6, with two
 differences: timers beyond the horizon are refused (they wait on disk), and a bucket has the exact
-instants, so no timer is early by the rest of a tick.
+instants, so no timer is due early by a part of a tick.
 """
 
 from collections.abc import Hashable
@@ -15,7 +15,7 @@ from rota.core.timing.instants import MILLISECOND, Duration, Instant
 TICK = Duration(32 * MILLISECOND)
 SLOTS = 4096
 HORIZON = Duration(TICK * (SLOTS - 1))
-"""131 s: how far ahead of the wheel's own time a timer may be due."""
+"""The time, 131 s, by which a timer may be due after the wheel's own time."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -23,11 +23,11 @@ K = TypeVar("K", bound=Hashable)
 class TimerWheel(Generic[K]):
     """Timers due within the horizon.
 
-    A timer is its instant and its key; the same pair twice is one timer. Adding and removing cost
-    O(1), taking the due ones O(k log k) for the k in their buckets.
+    A timer is a pair of an instant and a key; a pair that is added twice is one timer. Adding and
+    removing cost O(1); taking the due timers costs O(k log k) for the k timers in their buckets.
 
     Args:
-        now: The wheel's time to begin with.
+        now: The initial time of the wheel.
     """
 
     def __init__(self, now: Instant) -> None:
@@ -82,8 +82,8 @@ class TimerWheel(Generic[K]):
     def take_due(self, now: Instant, limit: int) -> list[tuple[Instant, K]]:
         """Remove and return the timers due at or before *now*, earliest first, at most *limit*.
 
-        Moves the wheel's time, and with it the horizon, towards *now*. With a *now* before the
-        wheel's own time only the timers due by then are returned.
+        The wheel's time, and with it the horizon, moves towards *now*. If *now* is before the
+        wheel's own time, only the timers due by *now* are returned.
         """
         taken: list[tuple[Instant, K]] = []
         while len(taken) < limit and (number := self._next_used()) is not None:
@@ -103,7 +103,7 @@ class TimerWheel(Generic[K]):
         return taken
 
     def take_all(self) -> list[tuple[Instant, K]]:
-        """Remove and return all timers, in no order."""
+        """Remove and return all timers, in no particular order."""
         taken = [timer for slot in self._slots for timer in slot]
         for slot in self._slots:
             slot.clear()
@@ -111,7 +111,7 @@ class TimerWheel(Generic[K]):
         return taken
 
     def _next_used(self) -> int | None:
-        """Return the number of the first bucket in use, seen from the wheel's time."""
+        """Return the number of the first bucket in use, counted from the wheel's time."""
         if not self._used:
             return None
         here = self._tick % SLOTS

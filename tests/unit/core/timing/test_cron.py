@@ -194,7 +194,7 @@ def test_only_a_star_with_several_hours_leaves_them_open(hours: str, is_open: bo
 
 
 STEPS_OF_MINUTES = "steps of minutes go from 1 to 60 (for other intervals write @every)"
-DAYS = "days go from 1 to 31; besides there are L, L-n, nW and LW"
+DAYS = "days go from 1 to 31; other valid forms are L, L-n, nW and LW"
 WEEKDAYS = "weekdays go from 0 to 7 (0 and 7 are Sunday) or SUN to SAT"
 FIELD_COUNTS = (
     "a cron expression has 5 (minute hour day month weekday), "
@@ -245,7 +245,7 @@ FIELD_COUNTS = (
             'begins with a zone; give it as the timezone: "UTC"',
         ),
         ("0 0 0 * * * 2100", "has year 2100; years go from 1970 to 2099"),
-        ("0 0 0 * * * 2030-2028", "has year range 2030-2028; a range of years goes up"),
+        ("0 0 0 * * * 2030-2028", "has year range 2030-2028; a range must be ascending"),
         ("5- * * * *", 'has minute "5-"; minutes go from 0 to 59'),
         ("-5 * * * *", 'has minute "-5"; minutes go from 0 to 59'),
         ("1,,2 * * * *", 'has minute ""; minutes go from 0 to 59'),

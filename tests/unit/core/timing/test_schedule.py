@@ -243,12 +243,12 @@ AT_FORMS = (
         ("@dayly", "there is no schedule @dayly; did you mean @daily or @yearly?"),
         ("@reboot", "there is no schedule @reboot; did you mean @startup?"),
         ("@xyzzy", "there is no schedule @xyzzy."),
-        ("@hourly 5", '@hourly stands alone; "5" after it means nothing'),
-        ("@manual now", '@manual stands alone; "now" after it means nothing'),
+        ("@hourly 5", '@hourly has no arguments; remove "5"'),
+        ("@manual now", '@manual has no arguments; remove "now"'),
         ("@every 99ms", '"@every 99ms" has interval 99ms; the shortest is 100ms'),
         (
             "@every 5m phase 5m",
-            '"@every 5m phase 5m" has phase 5m; a phase is shorter than its interval, 5m',
+            '"@every 5m phase 5m" has phase 5m; it must be shorter than the interval, 5m',
         ),
         (
             "@every 5",
