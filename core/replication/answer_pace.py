@@ -9,7 +9,7 @@ from collections import deque
 from rota.core.timing.instants import Duration, Instant
 
 NOTED_MAX = 20
-"""Recorded answers: with a window of 5 s, one in 250 ms; their median takes about 1 us."""
+"""The number of recorded answers: one in 250 ms with a window of 5 s; a median takes 1 us."""
 
 
 class AnswerPace:
@@ -26,7 +26,7 @@ class AnswerPace:
             self._noted.append((now, took))
 
     def median(self, now: Instant, window: Duration) -> Duration | None:
-        """Return the median response time, the lower of the middle two; None with too few."""
+        """Return the median response time, or the lower of the middle two; None with too few."""
         noted = self._noted
         while noted and now - noted[0][0] > window:
             noted.popleft()

@@ -29,9 +29,10 @@ from rota.core.vocabulary.journal import DamagedEntry, hash_of
 from rota.core.vocabulary.shard_configuration import Configuration
 
 ANSWERS_MAX = 1_024
-"""Answers that may wait for the disk; beyond it answers are dropped, and messages are resent."""
+"""The number of answers that may wait for the disk; others are dropped, and messages are resent."""
 PART_AWAITED = Duration(5 * SECOND)
-"""A snapshot without a part for so long loses its place; its sender resends every second."""
+"""The time without a part after which a snapshot no longer counts as being received; its sender
+resends a part every second."""
 
 
 class Promises:
@@ -50,7 +51,7 @@ class Promises:
         self._until[key] = max(self._until.get(key, Instant(0)), until)
 
     def have_run_out(self, now: Instant, dead: Collection[tuple[NodeId, Session]]) -> bool:
-        """Return True if no primary can act by a promise; those in *dead* cannot."""
+        """Return True if no primary can act by a promise; the sessions in *dead* have ended."""
         return all(until <= now or session in dead for session, until in self._until.items())
 
     def prune(self, now: Instant) -> None:
@@ -69,7 +70,11 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """A copy that is being made from a snapshot: parts received, and when the last one arrived."""
+    """A copy that is being made from a snapshot: its number of parts received so far.
+
+    Attributes:
+        at: When the last part arrived.
+    """
 
     allocation: AllocationId
     count: int
@@ -80,10 +85,10 @@ class Backup(Role):
     """The role of every copy that is not the primary's.
 
     Args:
-        copy: This node's copy, which may be none yet.
-        promises: Of this node for this shard.
-        timing: Of the cluster.
-        transfers: Of this node.
+        copy: This node's copy, which may not exist yet.
+        promises: The promises of this node for this shard.
+        timing: The durations of the cluster.
+        transfers: The transfers of this node.
         since: When the node started.
     """
 
@@ -105,7 +110,7 @@ class Backup(Role):
         self._answers: deque[_Answer] = deque()
         self._filling: _Filling | None = None
         self._since = since
-        """When the present data came into being, or when the node started, if that is later."""
+        """When the present data was created, or when the node started, if that is later."""
 
     def receive(
         self,
@@ -122,7 +127,7 @@ class Backup(Role):
             message: The message; answers to a primary are ignored.
             sender: The node that sent it.
             newest: The newest configuration known, that of *message* included.
-            now: By the node's own clock.
+            now: The current instant, by the node's own clock.
             may_promise: False while this copy may be about to take over (R17).
         """
         self._may_promise = may_promise
@@ -258,16 +263,17 @@ class Backup(Role):
         """Return True if the present data may be replaced by the copy that *part* belongs to.
 
         A late message must not replace a copy that counts, or may count by now. And no copy begins
-        twice (R5): a duplicate part that reaches a disk lost in the meantime would make a lesser
-        copy under the allocation of one that may count (found by the simulation, seed 5260).
+        twice (R5): a duplicate part that arrives after the disk was lost would make a copy with
+        fewer entries under the allocation of one that may count (found by the simulation, seed
+        5260).
         """
         is_unchanged = (self.copy.allocation, self._since) == (part.replaces, part.since)
-        # A snapshot without entries that are committed here is old, or of a copy that was set back.
+        # A snapshot that lacks entries committed here is old, or of a copy that was set back.
         has_all = part.base.index >= self.copy.committed
         return is_unchanged and has_all and not self._counts(newest)
 
     def _filled(self, allocation: AllocationId) -> int:
-        """Return how many parts of the copy *allocation* have been received."""
+        """Return the number of parts of the copy *allocation* that have been received."""
         filling = self._filling
         return filling.count if filling and filling.allocation == allocation else 0
 

@@ -4,8 +4,8 @@ An epoch is a *generation*, which only a recovery raises, and a count within it 
 A coordinator that was restored from a backup, emptied or replaced has lost configurations of the
 generations so far: its configurations of these generations are not obeyed any more (PROTOCOL R31).
 
-Evidence of a loss; an answer is compared with what was known when it was requested, because answers
-may be reordered:
+These are evidence of a loss. An answer is compared with what was known when it was requested,
+because answers may be reordered:
 
     a view without a configuration that was seen, or with an older one      `Replica.compare`
     a refused swap whose answer has an older configuration than expected    `Replica.answered`
@@ -21,8 +21,8 @@ from rota.core.model.ids import Epoch
 from rota.core.vocabulary.shard_configuration import generation_of
 
 AHEAD_MAX = 1_000
-"""A member's report is accepted up to so many generations above the highest known one; there is one
-generation per recovery."""
+"""A member's report is accepted up to this many generations above the highest known one; there is
+one generation per recovery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class CoordinatorContinuity:
     """A node's record of the coordinator's past states.
 
     Attributes:
-        lost: The coordinator lost configurations of this generation or of earlier ones; None if
-            no loss is known. It never falls.
+        lost: The generation up to which the coordinator lost configurations; None if no loss is
+            known. It never decreases.
         revision: The highest revision of the coordinator that was seen.
         generation: The highest generation that was seen, of the cluster or of a shard.
         revision_generation: The cluster's generation in the view with that revision.
-        count: Configurations learned since the node started.
+        count: The number of configurations learned since the node started.
         reason: The evidence of the loss, for the log.
     """
 
@@ -62,7 +62,7 @@ class CoordinatorContinuity:
     reason: str = ""
 
     def known(self) -> Known:
-        """Return what a view that is requested now must have."""
+        """Return the values that a view that is requested now must have reached."""
         return Known(self.count, self.revision, self.generation)
 
     def count_configuration(self, epoch: Epoch) -> int:
@@ -100,8 +100,8 @@ class CoordinatorContinuity:
         and its recovery may learn of the next generation from an answer before its next view.
 
         Args:
-            revision: Of the view.
-            generation: Of the cluster in the view.
+            revision: The revision of the view.
+            generation: The generation of the cluster in the view.
             known: What was known when the view was requested.
         """
         if revision < known.revision:
@@ -114,12 +114,12 @@ class CoordinatorContinuity:
             self.raise_revision(revision, generation)
 
     def raise_revision(self, revision: int, generation: int) -> None:
-        """Record a revision, of a view or of news, unless a higher one was seen.
+        """Record a revision, of a view or of a watch event, unless a higher one was seen.
 
         Args:
             revision: The revision.
-            generation: Of the cluster at that revision. A revision without its generation would
-                have a later loss taken for the loss of an earlier generation.
+            generation: The generation of the cluster at that revision. Without it, a later loss
+                would be mistaken for the loss of an earlier generation.
         """
         if revision > self.revision:
             self.revision, self.revision_generation = revision, generation

@@ -1,7 +1,7 @@
-"""A node's own copy of a shard: its journal, and how far that is durable and committed.
+"""A node's own copy of a shard: its journal, and how much of it is durable and committed.
 
-Both roles, primary and backup, use it. It enforces PROTOCOL I4: epoch, committed and durable never
-go back while the copy exists, and committed entries are never cut.
+Both roles, primary and backup, use this module. It enforces PROTOCOL I4: epoch, committed and
+durable never go back while the copy exists, and committed entries are never cut.
 """
 
 from collections import deque
@@ -28,9 +28,10 @@ from rota.core.vocabulary.journal import (
 from rota.core.vocabulary.shard_configuration import Configuration
 
 TAIL_MAX = 256
-"""Committed entries kept in memory; older ones are read from the storage.
+"""The number of committed entries kept in memory; older ones are read from the storage.
 
-As many as may be on their way to a backup, so that resending lost entries needs no reading.
+It is the number of entries that may be on their way to a backup, so that lost entries can be sent
+again without reading them.
 """
 
 
@@ -67,8 +68,8 @@ class PutHeader(msgspec.Struct, frozen=True):
     """Store the header of the copy.
 
     Attributes:
-        epoch: The highest promised.
-        allocation: None while the copy is incomplete.
+        epoch: The highest promised epoch.
+        allocation: The allocation of the copy; None while the copy is incomplete.
         base: Given when the copy has just become complete: the entry that its journal follows and
             up to which its rows have the changes.
     """
@@ -122,10 +123,10 @@ class Stored:
     """The stored form of a copy, read when its node starts.
 
     Attributes:
-        epoch: The highest promised.
-        allocation: None if there is no complete copy.
+        epoch: The highest promised epoch.
+        allocation: The allocation of the copy; None if there is no complete copy.
         before_first: The entry before the oldest one that is kept.
-        tip: The end of its journal.
+        tip: The end of the journal.
         committed: Index up to which the rows have the changes, which are therefore committed.
         seen: The newest configuration that was read from the coordinator; None if there was none.
     """
@@ -162,7 +163,7 @@ class Diverged(RotaError):
 
 @dataclass(slots=True)
 class _Written:
-    """The index and epoch that are durable once batch *number* is."""
+    """The index and the epoch that are durable once batch *number* is durable."""
 
     number: int
     index: Index
@@ -174,11 +175,11 @@ class LocalCopy:
 
     Args:
         stored: The data on disk.
-        storage: For reading data that is no longer in memory.
+        storage: Read access to data that is no longer in memory.
 
     Attributes:
-        epoch: The highest promised: no message of a lower epoch is obeyed (R2).
-        allocation: None while there is no complete copy.
+        epoch: The highest promised epoch: no message of a lower epoch is obeyed (R2).
+        allocation: The allocation of the copy; None while there is no complete copy.
         tip: The end of the journal.
         committed: Index up to which entries are known to be committed.
         durable: Index up to which the journal survives a power loss.
@@ -212,7 +213,7 @@ class LocalCopy:
         return Index(self._before_first.index + 1)
 
     def entry(self, index: Index) -> bytes:
-        """Return the entry *index*, encoded; it is neither before `first` nor after the tip."""
+        """Return the entry *index*, encoded; it must not be before `first` or after the tip."""
         offset = index - (self.tip.index - len(self._tail) + 1)
         return self._tail[offset] if offset >= 0 else self._storage.entry(index)
 
@@ -242,7 +243,7 @@ class LocalCopy:
         """Compare the hash of a primary's entry with that of the committed entry here, if kept.
 
         Raises:
-            Diverged: They differ.
+            Diverged: The hashes differ.
         """
         if index <= self.committed and self.hash_at(index) not in (None, its_hash):
             raise Diverged(index, self.committed)
@@ -264,7 +265,7 @@ class LocalCopy:
         """Store a configuration read from the coordinator; an older one changes nothing.
 
         It is written before any promise under it. So if a promise is durable, its configuration is
-        too, unless a version without this record wrote the promise.
+        durable too, unless a version of rota without this record wrote the promise.
         """
         if self.seen is None or configuration.epoch > self.seen.epoch:
             self.seen = configuration
@@ -288,7 +289,7 @@ class LocalCopy:
 
     def cut_after(self, index: Index) -> None:
         """Delete the entries after *index*, which were never committed (R8)."""
-        assert index >= self.committed, f"entry {index + 1} is committed, and was to be cut away"
+        assert index >= self.committed, f"entry {index + 1} is committed and must not be cut"
         tip = self._tip_at(index)
         kept = max(0, len(self._tail) - (self.tip.index - index))
         while len(self._tail) > kept:
@@ -300,7 +301,7 @@ class LocalCopy:
         self._writes.append(CutAfter(index))
 
     def clear(self) -> None:
-        """Delete all data, before a copy from a snapshot replaces it."""
+        """Delete all data, before another copy replaces it."""
         self.allocation = None
         self.tip = self._before_first = ORIGIN
         self.committed = self.durable = Index(0)
@@ -340,7 +341,7 @@ class LocalCopy:
 
     @property
     def has_writes(self) -> bool:
-        """Whether `take_writes` would return any."""
+        """Whether `take_writes` would return any writes."""
         return bool(self._writes)
 
     def take_writes(self) -> tuple[Write, ...]:

@@ -39,12 +39,12 @@ class Beacon(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         wall: The sender's wall clock.
         at: The sender's monotonic clock.
-        echo: The receiver's monotonic clock at most, estimated from its last beacon; None if that
-            is too old.
+        echo: A lower bound of the receiver's monotonic clock, estimated from its last beacon; None
+            if that is too old.
         is_fit: Whether the sender should be primary of any shard.
-        is_prompt: Whether its disk is fast enough for others to wait for it.
-        is_leaving: Whether it is about to stop, so that no write should wait for it.
-        free: Free slots that it can lend.
+        is_prompt: Whether the sender's disk is fast enough for others to wait for it.
+        is_leaving: Whether the sender is about to stop, so that no write should wait for it.
+        free: The number of free slots that the sender can lend.
     """
 
     wall: CheckedInstant
@@ -60,12 +60,15 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append", omit_defau
     """The primary's entries after *previous*, in order; a heartbeat has none.
 
     Attributes:
-        configuration: The one under which the sender is primary; its epoch is the message's.
-        allocation: Of the receiver's copy.
+        configuration: The configuration under which the sender is primary; its epoch is that of the
+            message.
+        allocation: The allocation of the receiver's copy.
         previous: Index of the entry before *entries*, 0 if there is none.
         previous_hash: Hash of that entry.
-        committed: All entries up to this index are committed.
-        sent_at: By the sender's clock; the answer returns it, and leases count from it.
+        entries: The encoded entries.
+        committed: Index up to which all entries are committed.
+        sent_at: When the message was sent, by the sender's clock; the answer returns this value,
+            and leases count from it.
     """
 
     configuration: Configuration
@@ -118,7 +121,7 @@ class Fenced(msgspec.Struct, frozen=True, kw_only=True, tag="fenced"):
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, tag="query"):
-    """A question to a node that should become a learner: which copy does it have?"""
+    """A query to a node that should become a learner, for the copy that it has."""
 
     epoch: CheckedEpoch
     sent_at: CheckedInstant
@@ -128,13 +131,13 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
     """The copy that the sender has.
 
     Attributes:
-        epoch: Of the message that this answers.
-        allocation: None if the sender has no complete copy.
+        epoch: The epoch of the message that this one answers.
+        allocation: The allocation of the copy; None if the sender has no complete copy.
         committed: Index up to which the journal certainly equals any primary's.
         has_place: Whether the sender can receive a snapshot of several parts now.
-        since: When the present data came into being, or when the node started, if that is later;
-            by the sender's clock. A part returns it, and is refused if the data has changed since,
-            even from one absence to another (R5). 0 from versions without this field.
+        since: When the present data was created, or when the node started, if that is later; by the
+            sender's clock. A part returns this value, and is refused if the data has changed since,
+            even if there was no data before and after (R5). 0 from versions without this field.
     """
 
     epoch: CheckedEpoch
@@ -146,7 +149,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
 
 
 class Base(msgspec.Struct, frozen=True, array_like=True):
-    """The entry that the journal of a copy made from a snapshot follows."""
+    """The entry before the journal of a copy that was made from a snapshot."""
 
     epoch: CheckedEpoch
     index: CheckedIndex
@@ -162,7 +165,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
 
     Attributes:
         replaces: The allocation in the receiver's `Holding`, whose copy is replaced.
-        number: Of the part, from 0.
+        number: The number of the part, from 0.
         base: The entry at which the snapshot began.
         rows: Keys, without the shard, and values.
         since: The value in the receiver's `Holding`.
@@ -179,7 +182,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
     since: CheckedInstant = Instant(0)
 
     def __post_init__(self) -> None:
-        """Refuse rows without a key: a decoded part with one is garbage."""
+        """Refuse a row without a key, which no valid part has."""
         if not all(key for key, _ in self.rows):
             raise ValueError("a row has no key")
 
@@ -206,10 +209,10 @@ class Succeed(msgspec.Struct, frozen=True, kw_only=True, tag="succeed"):
 
 ReplicaResponse = Appended | Mismatch | Holding | PartTaken
 ANSWERS = Appended, Mismatch, Holding, PartTaken
-"""The same for `isinstance`, which takes a third of the time with a tuple."""
+"""The same types for `isinstance`, which takes a third of the time with a tuple."""
 Message = Append | Query | Part | Succeed | Fenced | ReplicaResponse
 
 
 def name_of(message: msgspec.Struct) -> str:
-    """Return the name of a message's kind, as on the wire and in metrics."""
+    """Return the name of a message's kind, which is used on the wire and in metrics."""
     return str(message.__struct_config__.tag)

@@ -25,16 +25,16 @@ class Outgoing:
 
 @dataclass(slots=True)
 class PeerCopy:
-    """One copy on another node, counting or a learner.
+    """One copy on another node: a copy that counts, or a learner.
 
     Attributes:
         allocation: Identifies the copy; a copy of another allocation is not this one (R5).
-        next: Index of the entry to be sent next, on the assumption that all before arrive.
+        next: Index of the entry to be sent next, on the assumption that all entries before arrive.
         heard_at: When the last answer arrived.
         match: Index up to which the copy has the primary's entries durably.
-        epoch: The highest epoch of its `Appended` answers; it has seen that configuration.
-        lease_end: End of the lease that it gave (R15).
-        answered_to: When the newest message was sent to which this copy has answered; answers to
+        epoch: The highest epoch of its `Appended` answers; the copy has seen that configuration.
+        lease_end: End of the lease that the copy gave (R15).
+        answered_to: When the newest message that this copy has answered was sent; answers to
             earlier messages are out of date.
         sent_at: When the last message was sent.
         resent_at: When missing entries were last sent again.
@@ -67,7 +67,8 @@ class Asked(msgspec.Struct, frozen=True):
     """A query to a node for the copy that it has.
 
     Attributes:
-        allocation: For the new copy, if the node has none.
+        at: When the query was sent.
+        allocation: The allocation for a new copy, if the node needs one.
     """
 
     at: Instant

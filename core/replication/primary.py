@@ -1,8 +1,8 @@
-"""The role of the primary: append, send, count answers, commit; and its authority to act.
+"""The role of the primary: append, send and commit entries, count answers; and its authority to act.
 
 An entry is committed only by R10, all of which is in `Primary.advance`. The node acts for the shard
-only after a check of `Primary.has_authority` at that moment (R15). Which configuration the primary
-proposes next is decided in `rota.core.replication.reconfiguration`.
+only after a check of `Primary.has_authority` at that moment (R15). The next configuration that the
+primary proposes is decided in `rota.core.replication.reconfiguration`.
 """
 
 from collections import deque
@@ -38,15 +38,15 @@ from rota.core.vocabulary.journal import EntryKind
 from rota.core.vocabulary.shard_configuration import Configuration, Swap
 
 WINDOW = 256
-"""Uncommitted entries at which no further work is admitted (R12)."""
+"""The number of uncommitted entries at which no further work is admitted (R12)."""
 WINDOW_BYTES = 1 << 20
-"""Likewise, in bytes of entries."""
+"""The total size of uncommitted entries, in bytes, at which no further work is admitted (R12)."""
 PART_BYTES = 256 << 10
 RESEND = Duration(SECOND)
-"""Time without an answer after which a part of a snapshot is sent again."""
+"""The time without an answer after which a part of a snapshot is sent again."""
 WAITING_TICKS = 10
-"""A node whose limit of snapshots was reached is asked again at one tick in so many, at random. If
-all shards asked at the same moment, two would succeed, and none for the next second."""
+"""A node whose limit of snapshots was reached is asked again at one tick in this many, at random.
+If all shards asked at the same moment, two would succeed, and none for the next second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ class Copies:
     """The intended number of copies.
 
     Attributes:
-        wanted: Copies that count in normal operation.
-        least: With fewer counting copies nothing is committed (R10 c, R13).
+        wanted: The number of copies that count in normal operation.
+        least: The number of counting copies below which nothing is committed (R10 c, R13).
     """
 
     wanted: int = 3
@@ -75,27 +75,28 @@ class Primary(Role):
 
     Args:
         copy: This node's copy, complete and counting.
-        configuration: The one that names this node, with its current session, as primary.
-        liveness: Of this node.
-        continuity: Of this node.
-        timing: Of the cluster.
-        transfers: Of this node.
+        configuration: The configuration that names this node, with its current session, as primary.
+        liveness: This node's view of which nodes are alive and fit.
+        continuity: This node's record of the coordinator's past states.
+        timing: The durations of the cluster.
+        transfers: The transfers of this node.
         copies: The intended number of copies.
         now: The instant of the takeover.
 
     Attributes:
-        configuration: The newest that is known to be in force.
+        configuration: The newest configuration that is known to be in force.
         changes: Swaps that were sent and may still be carried out (R17).
         peers: The copies on other nodes that count, or may count.
         learners: Copies on other nodes that do not count; also on a node whose counting copy is
             lost.
         targets: The nodes that should have copies, the intended primary first.
-        has_stepped_down: Whether it proposed another primary. It does not act again before it is
-            known to be primary still (R18).
+        has_stepped_down: Whether this primary proposed another one. It does not act again until it
+            is known to be still the primary (R18).
         joining: The node of a learner that is about to count. Nothing is committed that this
             learner lacks, so that it catches up (R23) however busy the shard is.
         wants_bump: Whether a new configuration is needed, even if only the epoch changes.
-        wants_view: Whether another node has promised a higher epoch.
+        wants_view: Whether the coordinator's view is to be read, because another node has promised
+            a higher epoch.
     """
 
     def __init__(
@@ -196,7 +197,10 @@ class Primary(Role):
         return others > 0
 
     def is_followed(self, since: Instant) -> bool:
-        """Return True if it is active and every other counting copy has answered since *since*."""
+        """Return True if every other counting copy has answered this primary since *since*.
+
+        The result is False if this primary is not active or has stepped down.
+        """
         if not self.is_active or self.has_stepped_down:
             return False
         others = (each for each in self._counted() if each[0] != self.liveness.node_id)
@@ -214,7 +218,7 @@ class Primary(Role):
 
     @property
     def is_fenced(self) -> bool:
-        """Whether it refuses work because another counting copy can replace it (R19)."""
+        """Whether this primary refuses work because another counting copy can replace it (R19)."""
         return bool(self.liveness.ills) and self.liveness.is_fenced(self.configuration.members)
 
     @property
@@ -231,7 +235,7 @@ class Primary(Role):
 
     @property
     def needed_from(self) -> Index:
-        """Index of the first entry that some copy may still need from here."""
+        """Index of the first entry that some copy may still need from this one."""
         has = [
             peer.snapshot.part.base.index if peer.snapshot else peer.match
             for _, peer in self._all_peers()
@@ -247,7 +251,7 @@ class Primary(Role):
         self._in_flight.append((self.copy.tip.index, size))
         self._in_flight_bytes += size
         if self._proposed_at is None:
-            self._proposed_at = now  # Of the oldest entry: leases count from it.
+            self._proposed_at = now  # The instant of the oldest entry: leases count from it.
 
     @property
     def has_proposed(self) -> bool:
@@ -303,8 +307,8 @@ class Primary(Role):
     def linked(self, node_id: NodeId) -> None:
         """Send a heartbeat, or the last part of a snapshot, to a node at the next tick.
 
-        Messages sent before the link was up are lost; otherwise only the next heartbeat would
-        reveal that.
+        Messages that were sent before the link was up are lost, and without this only the next
+        heartbeat would reveal the loss.
         """
         for peer in (self.peers.get(node_id), self.learners.get(node_id)):
             if peer is not None:
@@ -325,7 +329,7 @@ class Primary(Role):
         self._expect(configuration, now)
         self.advance()
         for node_id, peer in self._all_peers():
-            # So that the other copies promise the new epoch soon (R2).
+            # This makes the other copies promise the new epoch soon (R2).
             self._send_entries(node_id, peer, now, is_beat=True)
 
     def change_requested(self, swap: Swap) -> None:
@@ -353,7 +357,7 @@ class Primary(Role):
         self.changes = [swap for swap in self.changes if swap.may_happen(newest)]
 
     def begin_joining(self, node_id: NodeId | None) -> None:
-        """Let commits wait for the learner on *node_id*; for none if that is None."""
+        """Make commits wait for the learner on *node_id*, or for no learner if it is None."""
         self.joining = node_id
 
     def begin_handover(self, handover: Handover, now: Instant) -> None:
@@ -375,7 +379,10 @@ class Primary(Role):
         self.joining = self.handover = None
 
     def _expect(self, configuration: Configuration, now: Instant) -> None:
-        """Divide the other copies into counting ones and learners; new ones have just answered."""
+        """Divide the other copies into counting ones and learners.
+
+        A new copy is treated as if it had just answered.
+        """
         known, self.peers = self.peers, {}
         for copy in configuration.sync:
             if copy.node_id == self.liveness.node_id:
@@ -388,7 +395,7 @@ class Primary(Role):
                 peer = PeerCopy(copy.allocation, next=next_index, heard_at=now)
             self.peers[copy.node_id] = peer
         for node_id, peer in known.items():
-            # It does not count any more; if it returns soon, it is not far behind (R24).
+            # The copy no longer counts; if it returns soon, it is not far behind (R24).
             if not peer.is_broken:
                 self.learners.setdefault(node_id, peer)
 
@@ -398,7 +405,7 @@ class Primary(Role):
         """Process an answer of another copy; other messages are ignored.
 
         Returns:
-            False if it cannot be an answer to a message of this primary; it is ignored.
+            False if the message cannot be an answer to one of this primary, and is ignored.
         """
         if isinstance(message, ANSWERS):
             is_future = message.epoch > self.copy.epoch or message.sent_at > now
@@ -421,10 +428,10 @@ class Primary(Role):
         return True
 
     def _lacks_entries_of(self, answer: ReplicaResponse) -> bool:
-        """Return True if *answer* names entries of this epoch, or committed ones, missing here.
+        """Return True if *answer* names entries of this epoch, or committed ones, that are missing.
 
-        Either the answer is forged, or this copy was set back. In that case the other copy must not
-        be overwritten.
+        Either the answer is forged, or this copy was set back; then the other copy must not be
+        overwritten.
         """
         match answer:
             case Appended(match=index) | Mismatch(committed=index) | Holding(committed=index):
@@ -458,10 +465,10 @@ class Primary(Role):
             peer.is_broken |= answer.sent_at > peer.matched_at
             return
         if answer.previous <= peer.match or answer.sent_at < peer.resent_at:
-            return  # It has received the missing entry by now, or that has been sent again.
+            return  # The copy has the missing entry by now, or the entry has been sent again.
         peer.resent_at = now
-        # From the last index up to which the journals are certainly equal; entries that have been
-        # trimmed here were committed long ago.
+        # Start after the last index up to which the journals are certainly equal; entries that have
+        # been trimmed here were committed long ago.
         start = max(peer.match, answer.committed, Index(self.copy.first - 1))
         if start == answer.previous:
             peer.is_broken = True  # Its journal ends earlier or differs: it needs a snapshot.
@@ -483,7 +490,7 @@ class Primary(Role):
         return any(allocation == peer.allocation for _, allocation in self._counted())
 
     def _peer(self, sender: NodeId, epoch: Epoch, allocation: AllocationId) -> PeerCopy | None:
-        """Return the copy that an answer is from; None if it is about another copy or journal."""
+        """Return the copy that sent an answer; None if it is about another copy or journal."""
         return self._copy_on(sender, allocation) if epoch >= self._since else None
 
     def _copy_on(self, node_id: NodeId, allocation: AllocationId) -> PeerCopy | None:
@@ -544,7 +551,7 @@ class Primary(Role):
 
     @property
     def sending_count(self) -> int:
-        """Snapshots of several parts that are being sent."""
+        """The number of snapshots of several parts that are being sent."""
         sent = (peer.snapshot for peer in self.learners.values())
         return sum(snapshot is not None and not snapshot.part.is_whole for snapshot in sent)
 
@@ -552,7 +559,7 @@ class Primary(Role):
         """Begin to send a snapshot for a new copy, with a new allocation (R5), if limits allow."""
         has_place = answer.has_place and self.transfers.may_send()
         if node_id in self._waiting and not has_place:
-            return  # It takes several parts, as was found before: no need to read rows again.
+            return  # The snapshot has several parts, as was found before: no row need be read.
         base = self.copy.base()
         found = self.copy.rows(None, PART_BYTES)
         if not (has_place or found.is_last):
@@ -603,10 +610,10 @@ class Primary(Role):
     # -- time -----------------------------------------------------------------------------------
 
     def tick(self, now: Instant, draw: int, targets: tuple[NodeId, ...]) -> None:
-        """Send heartbeats, resend what was lost, query nodes that should become learners.
+        """Send heartbeats, resend lost messages, and query nodes that should become learners.
 
         Args:
-            now: By the node's own clock.
+            now: The current instant, by the node's own clock.
             draw: 64 random bits, for the allocation of a new copy.
             targets: The nodes that should have copies, the intended primary first.
         """

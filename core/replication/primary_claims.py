@@ -6,10 +6,11 @@ claim, a message that only a primary may send, is compared with them:
 
     its epoch                                           verdict
     lower than the promised one, or out of date         STALE    the sender gets `Fenced` (R2)
-    that of a known configuration, and its primary's    VALID
-    that of a known configuration, and not its          FORBIDDEN
-      primary's, or naming another configuration
-    higher than all that are known                      EARLY    waits for the coordinator
+    that of a known configuration; the sender is its    VALID
+      primary
+    that of a known configuration; the sender is not    FORBIDDEN
+      its primary, or the claim has another one
+    higher than all known epochs                        EARLY    waits for the coordinator
 
 An honest primary acts only under a configuration that the coordinator has, so an early claim is
 valid when that configuration arrives. A claim that is not confirmed in time is dropped.
@@ -27,14 +28,15 @@ from rota.core.vocabulary.shard_configuration import Configuration
 Claim = Append | Part | Query | Succeed
 """The messages that only a primary may send."""
 CLAIMS = Append, Part, Query, Succeed
-"""The same for `isinstance`, which takes a third of the time with a tuple."""
+"""The same types for `isinstance`, which takes a third of the time with a tuple."""
 
 WAITING_MAX = 8
-"""Early claims of one shard; further ones are dropped, and resent with the next heartbeat."""
+"""The number of early claims of one shard that wait; others are dropped, and resent with the next
+heartbeat."""
 WAITING_BYTES_MAX = 64 << 10
-"""Likewise, in bytes of entries and rows."""
+"""The total size of these claims, in bytes of entries and rows."""
 WAITING_FOR = Duration(2 * SECOND)
-"""Time that the coordinator has to confirm an early claim."""
+"""The time within which the coordinator has to confirm an early claim."""
 
 
 class ClaimVerdict(Enum):
@@ -103,14 +105,14 @@ class EarlyClaims:
         self._bytes = 0
 
     def put(self, claim: Claim, sender: NodeId, now: Instant) -> None:
-        """Add a claim; without room it is dropped, and its sender repeats it."""
+        """Add a claim; if there is no room, it is dropped, and its sender repeats it."""
         size = _size(claim)
         if len(self.waiting) < WAITING_MAX and self._bytes + size <= WAITING_BYTES_MAX:
             self.waiting.append(Early(claim, sender, now))
             self._bytes += size
 
     def take(self, epoch: Epoch) -> list[Early]:
-        """Remove and return the claims up to *epoch*, which is known now."""
+        """Remove and return the claims up to *epoch*, whose configuration is known now."""
         taken = [each for each in self.waiting if claimed_epoch(each.claim) <= epoch]
         for each in taken:
             self.waiting.remove(each)

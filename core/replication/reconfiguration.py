@@ -1,13 +1,13 @@
 """The next configuration that a primary proposes, if any; evaluated at every tick.
 
-The reasons in their order; the first that applies decides:
+These are the reasons in their order; the first one that applies decides:
 
     R17  the outcome of a change is unknown    the same copies, under the next epoch
     R4   the node has a new session            the same copies, under the next epoch
-    R19  it is unfit, or about to stop         a handover (R27), if another copy can replace it
+    R19  the node is unfit, or about to stop   a handover (R27), if another copy can replace it
     R24  a backup is dead, silent, slow, or    without that backup, if enough copies remain
          about to stop
-    R23  likewise, and too few would remain    a learner that has caught up in its place
+    R23  as above, but too few would remain    a learner that has caught up in its place
     R23  fewer copies than wanted              with a learner that has caught up and is not slow
     R26  a copy on a node that is no target    first with the copy on the target, then without it;
                                                without it at once if no other node is left
@@ -25,16 +25,16 @@ from rota.core.timing.instants import Instant, later
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy
 
 TIMES_SLOWER = 10
-"""A copy is slow only if its response time is so many times that of the others."""
+"""A copy is slow only if its response time is more than this many times that of the others."""
 HANDOVER_PAUSE = 10
-"""Pause after a failed handover, as a multiple of the duration of a handover."""
+"""The pause after a failed handover, as a multiple of the duration of a handover."""
 
 
 def next_configuration(primary: Primary, now: Instant) -> Configuration | None:
     """Return the configuration that *primary* proposes now; None if none is needed or possible.
 
     Additions and removals do not wait until the takeover is committed (R22): otherwise a second
-    failure would block the shard for ever. A handover waits for that.
+    failure would block the shard for ever. A handover waits for that commit.
     """
     if _needs_bump(primary):
         return _with(primary, primary.configuration.sync)
@@ -51,7 +51,7 @@ def next_configuration(primary: Primary, now: Instant) -> Configuration | None:
 
 
 def next_to_join(primary: Primary, now: Instant) -> NodeId | None:
-    """Return the learner that commits wait for from now on; None if there is none (R23).
+    """Return the node of the learner that commits wait for from now on; None without one (R23).
 
     The learner lacks only the latest entries. Without that wait, a learner that is slower than the
     counting copies would always be a little behind. Without a session no change can be requested,
@@ -99,7 +99,7 @@ def handed_over(primary: Primary, now: Instant, *, has_postponed: bool) -> Confi
 
     A primary in bad health waits neither for its own disk (R19) nor beyond the deadline. No
     acknowledged entry is lost: the successor counts, so it has all committed entries. Whether an
-    uncommitted entry survives is unknown, and its clients get that as the reply.
+    uncommitted entry survives is unknown, and the reply to its clients states this.
 
     Committed entries are applied first, and their effects and replies carried out: after stepping
     down the node may not do so (R15), and attempts recorded as started would not run. Effects that
@@ -107,7 +107,7 @@ def handed_over(primary: Primary, now: Instant, *, has_postponed: bool) -> Confi
 
     Args:
         primary: The primary.
-        now: By the node's own clock.
+        now: The current instant, by the node's own clock.
         has_postponed: Whether postponed effects are outstanding.
     """
     handover = primary.handover
@@ -129,7 +129,7 @@ def handed_over(primary: Primary, now: Instant, *, has_postponed: bool) -> Confi
     rest = tuple(copy for copy in sync if copy.node_id != primary.liveness.node_id)
     is_waited_for = primary.liveness.is_prompt and not primary.liveness.is_leaving
     if not is_waited_for and len(rest) >= primary.copies.least:
-        sync = rest  # R24: else every commit of the successor would wait for this node or its disk.
+        sync = rest  # R24: every commit of the successor would wait for this node or its disk.
     return msgspec.structs.replace(
         _with(primary, sync), primary=handover.to, primary_session=session
     )
@@ -184,8 +184,8 @@ def _without_the_dead(primary: Primary, now: Instant) -> Configuration | None:
 def _without_the_unwanted(primary: Primary, now: Instant) -> Configuration | None:
     """Return a configuration without a copy on a slow disk or on a node that is about to stop.
 
-    Every write waits for such a copy, or is about to. Other nodes' slow disks are ignored if this
-    node's disk is slow as well, for it may be the same disk.
+    Every write waits for such a copy, or soon will. Slow disks of other nodes are ignored if this
+    node's disk is slow as well, because it may be the same disk.
     """
     liveness = primary.liveness
     unwanted = liveness.leaving | liveness.slow if liveness.is_prompt else liveness.leaving
@@ -208,7 +208,7 @@ def _towards_targets(primary: Primary, now: Instant) -> Configuration | None:
     learner = _ready_learner(primary, now, besides=sync)
     if learner and (len(sync) < wanted or (len(sync) == wanted and misplaced)):
         return _with(primary, (*sync, learner))
-    # R26: for balance a copy goes only as the last step, when there is one more than wanted.
+    # R26: for balance, a copy is removed only as the last step, when there is one more than wanted.
     if len(sync) > wanted or _is_all_that_can_be(primary):
         for copy in misplaced:
             if copy.node_id != primary.liveness.node_id:

@@ -54,11 +54,11 @@ class Ready:
     """The actions that a replica requires of its node now.
 
     Attributes:
-        writes: To be stored, in this order and as one batch.
-        number: Of the batch: `Replica.made_durable` is called with it once the writes survive a
-            power loss.
-        sends: Messages; they may be sent before the writes are durable.
-        swap: To be sent to the coordinator; the answer goes to `Replica.answered`.
+        writes: The writes to be stored, in this order and as one batch.
+        number: The number of the batch, with which `Replica.made_durable` is to be called once the
+            writes survive a power loss.
+        sends: Messages to be sent, even before the writes are durable.
+        swap: The swap to be sent to the coordinator, if any; the answer goes to `Replica.answered`.
         wants_view: Whether the coordinator's view is to be read and given to `Replica.learn`.
     """
 
@@ -75,15 +75,15 @@ class Replica:
     Args:
         shard: The shard.
         stored: The stored form of the copy.
-        storage: For reading more of it.
-        liveness: Of the node, shared by its replicas.
-        continuity: Of the node, shared by its replicas.
-        timing: Of the cluster.
-        transfers: Of the node, shared by its replicas.
+        storage: Read access to the stored data.
+        liveness: The node's view of which nodes are alive and fit, shared by its replicas.
+        continuity: The node's record of the coordinator's past states, shared by its replicas.
+        timing: The durations of the cluster.
+        transfers: The transfers of the node, shared by its replicas.
         copies: The intended number of copies.
 
     Attributes:
-        copy: The journal and how far it is committed; for reading.
+        copy: The copy's journal and commit index; for reading.
         primary: The role of the primary; None if this copy is a backup; for reading.
         newest: The newest configuration from the coordinator since the node started; None if there
             was none.
@@ -120,8 +120,7 @@ class Replica:
         self._copies = copies
         self._promises = Promises()
         self._known: tuple[Configuration, ...] = ()
-        """The newest configuration, last, and the one before it, of which messages may still
-        arrive."""
+        """The newest configuration, last, and the one before, whose messages may still arrive."""
         self._early = EarlyClaims()
         self._duty: Primary | Backup = self._backup()
         self.primary: Primary | None = None
@@ -157,8 +156,8 @@ class Replica:
     def served_by(self, since: Instant) -> NodeId | None:
         """Return the primary that has been active since *since*; None if there is none.
 
-        That is this node if all counting copies have answered it since, or the sender of an
-        `Append` since.
+        That is this node if all other counting copies have answered it since then, or the sender of
+        an `Append` that arrived since then.
         """
         primary = self.primary
         if primary is not None:
@@ -203,7 +202,8 @@ class Replica:
     def is_frozen(self) -> bool:
         """Whether no change is requested of the coordinator (R31).
 
-        That is so if it lost its state, or if its epoch is lower than the one promised here.
+        None is requested if the coordinator lost its state, or if the epoch of its configuration is
+        lower than the one promised here.
         """
         newest = self.newest
         return self.is_lost or (newest is not None and newest.epoch < self.copy.epoch)
@@ -215,7 +215,7 @@ class Replica:
 
     @property
     def sending_count(self) -> int:
-        """Snapshots of several parts that this replica is sending."""
+        """The number of snapshots of several parts that this replica is sending."""
         primary = self.primary
         return primary.sending_count if primary else 0
 
@@ -225,7 +225,7 @@ class Replica:
 
     @property
     def needed_from(self) -> Index:
-        """Index of the first entry that another copy may still need; it and all later are kept."""
+        """Index of the first entry that another copy may still need; it and later ones are kept."""
         primary = self.primary
         return primary.needed_from if primary else Index(self.copy.tip.index + 1)
 
@@ -239,8 +239,8 @@ class Replica:
         Args:
             body: The changes, encoded.
             at: The shard time of the decision, later than that of every earlier one (R7).
-            now: By the node's monotonic clock.
-            kind: Of the entry.
+            now: The current instant, by the node's monotonic clock.
+            kind: The kind of the entry.
         """
         primary = self.primary
         assert primary is not None
@@ -268,7 +268,7 @@ class Replica:
                 self._refuse(claim)
 
     def _obey(self, claim: Claim, sender: NodeId, now: Instant) -> None:
-        # No node sends messages to itself, so a valid one is never for the primary.
+        # No node sends messages to itself, so a valid claim never concerns the primary.
         if isinstance(claim, Succeed) or isinstance(self._duty, Primary):
             return
         self.copy.promise(claimed_epoch(claim))
@@ -314,7 +314,8 @@ class Replica:
     def released(self, now: Instant) -> None:
         """Record that the replies and effects of the applied entries have been carried out.
 
-        A handover that only waits for that continues at once, because it refuses work meanwhile.
+        A handover that only waits for these continues at once, because the primary refuses work
+        until it ends.
         """
         primary = self.primary
         if self.is_handing_over and primary is not None and primary.handover is not None:
@@ -329,7 +330,7 @@ class Replica:
                 f"epoch {seen.epoch} of shard {self.shard} was given to two configurations",
             )
         if continuity.is_void(configuration.epoch):
-            return  # R31: its epoch may have been another configuration's.
+            return  # R31: its epoch may have been that of another configuration.
         if seen is not None and configuration.epoch < seen.epoch:
             return
         if self.newest is not None and configuration.epoch <= self.newest.epoch:
@@ -350,10 +351,10 @@ class Replica:
         if seen is None or self._seen_number > known.count:
             return
         if given is None or given.epoch < seen.epoch:
-            has = f"epoch {given.epoch}" if given else "nothing"
+            has = f"epoch {given.epoch}" if given else "no configuration"
             self._continuity.lose(
                 generation_of(seen.epoch),
-                f"it has {has} of shard {self.shard}, and had epoch {seen.epoch}",
+                f"it has {has} of shard {self.shard}, but had epoch {seen.epoch}",
             )
 
     def _take_note(self, configuration: Configuration, now: Instant) -> None:
@@ -389,7 +390,7 @@ class Replica:
             if swap.expected is not None and _is_forgotten(swap, answer):
                 self._continuity.lose(
                     generation_of(swap.expected.epoch),
-                    f"it has no epoch {swap.expected.epoch} of shard {self.shard} any more",
+                    f"it no longer has epoch {swap.expected.epoch} of shard {self.shard}",
                 )
             # Refused: it will not be carried out any more.
             self._takeovers = [each for each in self._takeovers if each is not swap]
@@ -417,7 +418,7 @@ class Replica:
         self._is_founding = True
 
     def set_postponed(self, *, has_postponed: bool) -> None:
-        """Note whether postponed effects of committed entries are outstanding."""
+        """Record whether postponed effects of committed entries are outstanding."""
         self.has_postponed = has_postponed
 
     def begin_alone(self, base: Base, allocation: AllocationId, now: Instant) -> None:
@@ -448,12 +449,12 @@ class Replica:
         self.copy.clear()
 
     def tick(self, now: Instant, draw: int, targets: tuple[NodeId, ...] = ()) -> None:
-        """Do what is due by time: heartbeats, reconfigurations, takeovers.
+        """Carry out what is due by now: heartbeats, reconfigurations, takeovers.
 
         Args:
-            now: By the node's monotonic clock.
+            now: The current instant, by the node's monotonic clock.
             draw: 64 random bits.
-            targets: The nodes that should have copies, by the ring; the primary first.
+            targets: The nodes that should have copies according to the ring, the primary first.
         """
         self._targets = targets
         if self._early.waiting:
@@ -501,8 +502,8 @@ class Replica:
             primary.drop_plans()
             return
         if self.copy.durable_epoch < primary.configuration.epoch:
-            # R2: after a restart this copy would not know the epoch and would obey the earlier
-            # primary, which would commit with it and without the copies added meanwhile.
+            # R2: after a restart, this copy would not have the epoch and would obey the earlier
+            # primary, which would commit with it and without the copies that were added since.
             return
         primary.begin_joining(next_to_join(primary, now))
         if primary.handover is not None:
@@ -620,7 +621,7 @@ class Replica:
     def _may_begin_again(self, configuration: Configuration, now: Instant) -> bool:
         """Return True if no other primary acts by a lease of this copy, whose node is primary (R6).
 
-        Before the node learned that it is primary it may have granted another one a lease, even
+        Before the node learned that it is primary, it may have granted another node a lease, even
         before a restart, which deletes promises. If the epoch is durable here, the node has waited
         already.
         """
@@ -650,15 +651,15 @@ class Replica:
         return has_ended and self._has_outlived_leases(now) and self._has_kept_promises(now)
 
     def _has_outlived_leases(self, now: Instant) -> bool:
-        """Return True if all leases have ended that this node granted before a restart (R16 c)."""
+        """Return True if all leases that this node granted before a restart have ended (R16 c)."""
         return now - self._liveness.born_at >= self._timing.grace
 
     def _has_kept_promises(self, now: Instant) -> bool:
         """Return True if no node acts by a lease of this copy any more (R16 b).
 
-        Leases of all primaries count, not only of the last one. An earlier primary that does not
-        know of its successor may act by a lease granted after the successor's restart; so may the
-        primary under an earlier session.
+        The leases of all primaries count, not only of the last one. An earlier primary that has not
+        learned of its successor may act by a lease granted after the successor's restart; so may
+        the primary under an earlier session.
         """
         return self._promises.have_run_out(now, self._liveness.dead)
 
@@ -674,7 +675,7 @@ class Replica:
         gone = None if session == NO_SESSION else (primary, session)
         swap = self._swap_to(fresh, expected=configuration, gone=gone)
         if swap is not None and all(each.fresh != fresh for each in self._takeovers):
-            self._takeovers.append(swap)  # R17: from now on it grants nothing.
+            self._takeovers.append(swap)  # R17: from now on this copy grants no lease.
 
     def _rank(self, node_id: NodeId) -> tuple[int, NodeId]:
         is_target = node_id in self._targets

@@ -1,9 +1,10 @@
 """Digests of a shard's rows, and their comparison between copies (R43).
 
 Copies that have applied the same entries have the same rows (I3), so the digests of their rows
-after the same entry are equal. The digest covers the rows of STATE and HIST; history too is deleted
-through the journal. It does not cover what differs between copies: the journal, which each copy
-trims by itself; the header, with the promised epoch; and timers, which are derived from the state.
+after the same entry are equal. The digest covers the rows of STATE and HIST, since history too is
+deleted through the journal. It does not cover data that differs between copies: the journal, which
+each copy trims by itself; the header, with the promised epoch; and timers, which are derived from
+the state.
 """
 
 from collections import Counter
@@ -30,7 +31,7 @@ class RowsDigest:
         """Add rows: keys without the shard, and values, each shorter than 2^32 bytes."""
         pieces: list[bytes] = []
         for key, value in rows:
-            # With both lengths, so that different lists of rows never have the same bytes.
+            # Both lengths are added, so that different lists of rows never have the same bytes.
             pieces += (_LENGTHS.pack(len(key), len(value)), key, value)
         self._hash.update(b"".join(pieces))
 

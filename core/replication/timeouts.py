@@ -20,25 +20,28 @@ class Timing:
 
     Attributes:
         session: Time to live of a node's session; the coordinator ends it no earlier.
-        peer_lease: For how long a backup's answer lets the primary act without a session.
+        peer_lease: The time for which a backup's answer lets the primary act without a session.
         beat: Interval of the primary's heartbeats to its backups.
-        silence: A backup without an answer for so long is removed from the counting copies.
-        slow: A backup whose answers take longer is removed too, if those of the others take at most
-            a tenth of that time.
-        pace: The period over which that is measured.
-        answered: A learner that answered within this time may be added.
+        silence: The time without an answer after which a backup is removed from the counting
+            copies.
+        slow: The response time above which a backup is removed too, if the response times of all
+            other backups are less than a tenth of its own.
+        pace: The period over which response times are measured.
+        answered: The time within which a learner must have answered to be added.
         takeover_step: Delay between the takeover attempts of one backup and the next in order.
-        handover: For how long a primary refuses work to hand its shard over, before it gives up.
-        settled: A shard is handed over for balance only after so long under one configuration.
+        handover: The time for which a primary refuses work to hand its shard over, before it gives
+            up.
+        settled: The time under one configuration after which a shard may be handed over for
+            balance.
         query: Interval at which a node is asked whether it has a copy already.
-        attempt_lease: For how long a primary's answer lets remote attempts run (R37).
+        attempt_lease: The time for which a primary's answer lets remote attempts run (R37).
         kill_grace: The time that a node may take to kill an attempt whose lease has ended.
-        grace: For how long a backup does not take over after a message of its primary (R14);
+        grace: The time for which a backup does not take over after a message of its primary (R14);
             derived from *peer_lease*.
 
     Raises:
-        ValueError: A duration is negative, or zero where that makes no sense; or heartbeats would
-            be too rare to renew leases or to prove that a backup answers.
+        ValueError: A duration is negative, or is zero but must be positive; or heartbeats would be
+            too rare to renew leases or to prove that a backup answers.
     """
 
     session: Duration = Duration(5 * SECOND)
@@ -67,7 +70,7 @@ class Timing:
         object.__setattr__(self, "grace", Duration(stretched + 100 * MILLISECOND))
 
     def _problems(self) -> Iterator[str]:
-        """Yield what is wrong with the given durations, in microseconds."""
+        """Yield the errors in the given durations, in microseconds."""
         for each in fields(self):
             if each.init:
                 value = getattr(self, each.name)

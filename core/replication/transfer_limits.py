@@ -2,7 +2,7 @@
 
 Reading, sending and writing rows slows everything else on a node, so a snapshot waits until both
 nodes are below their limit. A snapshot of a single part costs no more than an append and is not
-limited; otherwise a new cluster, whose shards are all empty, would wait without need.
+limited; otherwise a new cluster, whose shards are all empty, would wait unnecessarily.
 
 A shard accepts no work while it is handed over, and the new primary has to open it. So only a few
 shards are handed over for balance at a time.
@@ -21,11 +21,11 @@ HANDING_OVER_MAX = 4
 
 
 class Transferring(Protocol):
-    """A replica, as the others on its node see it."""
+    """The transfers of one replica."""
 
     @property
     def sending_count(self) -> int:
-        """Snapshots of several parts that this replica is sending."""
+        """The number of snapshots of several parts that this replica is sending."""
         ...
 
     def is_taking(self, now: Instant) -> bool:
@@ -51,11 +51,11 @@ class TransferLimits:
         self._replicas.append(replica)
 
     def may_send(self) -> bool:
-        """Return True if one more snapshot may be sent; O(replicas)."""
+        """Return True if one more snapshot may be sent; costs O(replicas)."""
         return sum(replica.sending_count for replica in self._replicas) < SENDING_MAX
 
     def may_take(self, now: Instant) -> bool:
-        """Return True if one more snapshot may be received; O(replicas)."""
+        """Return True if one more snapshot may be received; costs O(replicas)."""
         return sum(replica.is_taking(now) for replica in self._replicas) < TAKING_MAX
 
     def may_hand_over(self) -> bool:

@@ -3,13 +3,13 @@
 Nodes exchange the readings of their clocks in `Beacon`, and return an estimate of the other's:
 
     a: wall 12:00:00.000, monotonic 500                                      ----->
-       <-----  b: wall 12:00:00.050, monotonic 9000, yours is at most 500 + 30
+       <-----  b: wall 12:00:00.050, monotonic 9000, yours is at least 500 + 30
 
 When b's message arrives, a's monotonic clock shows 532. So at most 2 ms passed on the way, and b's
-wall clock was read within that time; its difference from a's is known to half of that.
+wall clock was read within that time; its difference from a's is known to within half of that.
 
-A reading is kept relative to this node's monotonic clock, not to its wall clock. So if the wall
-clock is set, it differs from all others at once, without any further message.
+A reading is stored relative to this node's monotonic clock, not to its wall clock. So if the wall
+clock is set, the difference from all others changes at once, without any further message.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from rota.core.replication.timeouts import DRIFT_PERCENT
 from rota.core.timing.instants import SECOND, Duration, Instant
 
 READING_MAX_AGE = Duration(10 * SECOND)
-"""Age at which a reading counts no more: many heartbeats, and a takeover."""
+"""The age above which a reading no longer counts: many heartbeats, and a takeover."""
 ECHO_MAX_AGE = Duration(2 * SECOND)
-"""Age at which another node's time is not returned any more: drift would make it inexact."""
+"""The age above which another node's time is not returned: drift would make it inexact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class _Reading:
     """A reading of another node's wall clock.
 
     Attributes:
-        ahead: Its difference from this node's monotonic clock.
-        error: The largest error of that difference when it was read.
-        at: When it was read.
+        ahead: The wall clock's difference from this node's monotonic clock, in microseconds.
+        error: The largest error of that difference when it was read, in microseconds.
+        at: When the wall clock was read.
     """
 
     ahead: int
@@ -40,7 +40,7 @@ class _Reading:
     at: Instant
 
     def error_at(self, now: Instant) -> int:
-        """Return the largest error *now*, which grows because clocks run at different rates."""
+        """Return the largest error at *now*; it grows because clocks run at different rates."""
         return self.error + (now - self.at) * DRIFT_PERCENT // 100
 
 
@@ -56,7 +56,7 @@ class ClockSkew:
     """One node's record of the wall clocks of the other nodes.
 
     Args:
-        skew_max: The difference that is allowed.
+        skew_max: The difference between wall clocks that is allowed.
     """
 
     def __init__(self, skew_max: Duration) -> None:
@@ -65,9 +65,10 @@ class ClockSkew:
         self._monotonic: dict[NodeId, _Monotonic] = {}
 
     def echo(self, node_id: NodeId, now: Instant) -> Instant | None:
-        """Return the monotonic time of *node_id* at least; None if it was sent too long ago.
+        """Return a lower bound of the monotonic time of *node_id*.
 
-        The estimate is never above the true value, however fast this node's clock runs.
+        It is never above the true value, however fast this node's clock runs. The result is None if
+        *node_id* has not sent its time within `ECHO_MAX_AGE`.
         """
         last = self._monotonic.get(node_id)
         if last is None or now - last.at > ECHO_MAX_AGE:
@@ -75,7 +76,7 @@ class ClockSkew:
         return Instant(last.theirs + (now - last.at) * (100 - DRIFT_PERCENT) // 100)
 
     def record(self, node_id: NodeId, beacon: Beacon, now: Instant) -> None:
-        """Record a node's clocks; of two readings of a wall clock the more exact one is kept."""
+        """Record a node's clocks; of two readings of its wall clock, the more exact one is kept."""
         self._monotonic[node_id] = _Monotonic(beacon.at, now)
         if beacon.echo is None:
             return
@@ -91,10 +92,10 @@ class ClockSkew:
     def is_wrong(self, wall: Instant, now: Instant) -> bool | None:
         """Return True if *wall*, this node's wall clock, is wrong; None if that is unknown.
 
-        It is wrong if it differs from the median of all known wall clocks, its own among them, by
-        more than the allowed skew and the error of the readings; of two middle values the nearer
-        one counts. So no clock is wrong if as many agree as disagree, or with fewer than two
-        others. It is right if at least half of the others agree with it.
+        The clock is wrong if it differs from the median of all known wall clocks, itself included,
+        by more than the allowed skew and the error of the readings; of two middle values, the
+        nearer one counts. So it is not wrong if as many others agree as disagree, or if fewer than
+        two others are known. It is right if at least half of the others agree with it.
         """
         ahead = behind = count = 0
         for reading in self._readings.values():

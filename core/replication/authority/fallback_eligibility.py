@@ -1,14 +1,15 @@
 """Eligibility of a node to stand in for the primary of a shard (docs/explanation/available.md).
 
-The node counts the time without a primary that can commit, excluding time in which it was stalled
-itself. Shortly before that time is long enough it announces to the other copies that it is ready to
-stand in, and repeats that. Of the nodes that reach each other, one stands in:
+The node counts the time without a primary that can commit, except for time in which the node itself
+was stalled. Shortly before that time is long enough, the node announces to the other copies that it
+is ready to stand in, and repeats the announcement. Of the nodes that reach each other, one stands
+in:
 
     a node reports a primary              none
     a node stands in already              that node; of several, the first in order
     several are ready to stand in         the first in order
 
-The order is that of a digest of shard and node, so it needs no agreement on the members.
+The order is that of a digest of shard and node, so the nodes need not agree on the members.
 """
 
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ from rota.core.model.ids import NodeId, ShardId
 from rota.core.timing.instants import SECOND, Duration, Instant
 
 ANNOUNCED_BEFORE = Duration(2 * SECOND)
-"""For how long readiness is announced before; several announcements may get lost."""
+"""The time for which readiness is announced before the node may stand in; several announcements may
+get lost."""
 ANNOUNCEMENT_TTL = Duration(2 * SECOND)
-"""For how long another node's announcement counts."""
+"""The time for which another node's announcement counts."""
 STEP_MAX = Duration(SECOND)
-"""The part of the time between two ticks that counts at most; for the rest the node was stalled."""
+"""The maximum time between two ticks that counts; beyond it, the node was stalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class FallbackEligibility:
         """Count the time since the last tick and update the attributes.
 
         Args:
-            now: By the node's monotonic clock.
+            now: The current instant, by the node's monotonic clock.
             is_served: Whether this copy has contact with a primary that can commit.
             is_able: Whether this copy counts and has jobs to fire.
         """

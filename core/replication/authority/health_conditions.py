@@ -1,8 +1,8 @@
 """Conditions that make a node unfit to be primary: its loop, disk or wall clock (R19, R20).
 
 Each node judges itself, because other nodes cannot distinguish a slow node from a slow network. A
-condition ends when it was not observed for a while, so that shards do not return to a node between
-two short stalls.
+condition ends when it has not been observed for `WELL_AFTER`, so that shards do not return to a
+node between two short stalls.
 """
 
 from enum import Enum
@@ -10,11 +10,20 @@ from enum import Enum
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 
 LOOP_LAG_MAX = Duration(500 * MILLISECOND)
-"""More than a heartbeat, and a quarter of the time after which other nodes take a node for dead."""
+"""The longest lag of a healthy loop.
+
+It is more than a heartbeat, and a quarter of the time after which other nodes remove a silent copy.
+"""
 SYNC_TIME_MAX = Duration(SECOND)
-"""Half of that time: every write of a primary, and every client, waits for the disk."""
+"""The longest sync of a healthy disk, half of that time.
+
+Every write of a primary, and thus every client, waits for the disk.
+"""
 WELL_AFTER = Duration(10 * SECOND)
-"""Linux writes dirty pages back every 5 s; a disk is not well between two such bursts."""
+"""The time without an observation after which a condition ends.
+
+Linux writes dirty pages back every 5 s; a disk is not well between two such bursts.
+"""
 
 
 class HealthCondition(Enum):
@@ -52,7 +61,7 @@ class HealthConditions:
     def record_clock(self, is_wrong: bool | None, now: Instant) -> None:
         """Record the result of `ClockSkew.is_wrong`.
 
-        With an unknown result, None, a clock that was found wrong counts as wrong still.
+        If the result is unknown, None, a clock that was found wrong still counts as wrong.
         """
         if is_wrong or (is_wrong is None and HealthCondition.CLOCK in self.at(now)):
             self._seen_at[HealthCondition.CLOCK] = now

@@ -9,7 +9,7 @@ from rota.core.replication.timeouts import DRIFT_PERCENT, Timing
 from rota.core.timing.instants import Duration, Instant, later
 
 NEVER = Instant(0)
-"""Before everything that a node's own clock shows."""
+"""An instant before any time of a node's own clock."""
 
 
 def lease_end(timing: Timing, asked_at: Instant) -> Instant:
@@ -20,18 +20,19 @@ def lease_end(timing: Timing, asked_at: Instant) -> Instant:
 def deadline(session_end: Instant, leased_until: Instant) -> Instant:
     """Return when an attempt is to be killed.
 
-    It may run until the later of the two, as the primary waits for both to end.
+    The attempt may run until both its session and its lease have ended, because the primary waits
+    for both ends.
 
     Args:
-        session_end: Of the session under which its start was recorded; `NEVER` if unknown.
-        leased_until: End of the lease in the newest answer of its shard's primary; `NEVER` if there
-            was no answer.
+        session_end: The end of the session under which its start was recorded; `NEVER` if unknown.
+        leased_until: The end of the lease in the newest answer of its shard's primary; `NEVER` if
+            there was no answer.
     """
     return max(session_end, leased_until)
 
 
 def outlasting(timing: Timing) -> Duration:
-    """Return for how long attempts may run after the end of the process that requested leases."""
+    """Return the time that attempts may run after the end of the process that requested leases."""
     return Duration(max(timing.session, _stretched(timing.attempt_lease)) + timing.kill_grace)
 
 
@@ -48,14 +49,14 @@ def is_lost(
     All instants are of the primary's clock.
 
     Args:
-        timing: Of the cluster.
+        timing: The durations of the cluster.
         gone_since: When the session was first seen to be gone; None if it is alive. It must have
-            been gone for its time to live, because a session that the coordinator ends early, as
-            the warden of a process that has ended requests, is valid for its attempts until then;
-            and the kill may take its time after that.
-        given_at: When this primary last granted its node a lease; `NEVER` if it did not.
-        opened_at: When this node became primary. The primary before may rely on a session that the
-            coordinator ended early, and grant leases for a session's time to live.
+            been gone for its time to live, because a coordinator that loses sessions early does not
+            invalidate those that nodes rely on.
+        given_at: When this primary last granted a lease to the session's node; `NEVER` if it did
+            not.
+        opened_at: When this node became primary. The previous primary may rely on a session that
+            the coordinator ended early, and grant leases for a session's time to live.
         now: The current instant.
     """
     if gone_since is None or now - gone_since < _stretched(timing.session + timing.kill_grace):

@@ -20,12 +20,13 @@ class Liveness:
         session: Its own session; `NO_SESSION` while it has none.
         session_end: End of the session's authority, counted from before its request.
         sessions: The live session of each node, as last seen at the coordinator.
-        dead: Sessions whose process was seen to end, with the instant until which that matters.
+        dead: Sessions whose process has provably ended, each with the instant until which the proof
+            matters.
         ills: The health conditions of this node; empty on a node that is alone.
-        unfit: The other nodes that reported to be unfit.
-        slow: Those of them that are unfit because of their disk.
+        unfit: The other nodes that reported that they are unfit.
+        slow: The other nodes that reported that their disk is slow.
         leaving_since: When this node began to stop; None if it has not.
-        leaving: The other nodes that reported to be about to stop.
+        leaving: The other nodes that reported that they are about to stop.
         reaches_coordinator: Whether the coordinator answered the last request.
     """
 
@@ -71,7 +72,7 @@ class Liveness:
     def record_peer(
         self, node_id: NodeId, *, is_fit: bool, is_prompt: bool, is_leaving: bool
     ) -> None:
-        """Record what another node reported of itself."""
+        """Record the report of another node about itself."""
         for nodes, is_in in (
             (self.unfit, not is_fit),
             (self.slow, not is_prompt),
@@ -95,15 +96,16 @@ class Liveness:
     ) -> None:
         """Record the proof that the process of *node_id* in *session* has ended.
 
-        The only effect is to end promises to that session early, and the last of them ends by
-        itself a *grace* later. So older proofs are deleted here and do not accumulate. A message of
-        that session that arrives even later is granted a lease again, which costs time but is safe.
+        A proof matters only while there may be promises to that session, and the last of them ends
+        by itself after *grace*. So older proofs are deleted here and do not accumulate. A message
+        of that session that arrives even later is granted a lease again, which costs time but is
+        safe.
         """
         self.dead = {life: until for life, until in self.dead.items() if until > now}
         self.dead[node_id, session] = later(now, grace)
 
     def is_dead(self, node_id: NodeId, now: Instant) -> bool:
-        """Return True if a process of *node_id* was just seen to end, without a successor."""
+        """Return True if a process of *node_id* has provably just ended, without a successor."""
         is_proven = any(life[0] == node_id and until > now for life, until in self.dead.items())
         return is_proven and node_id not in self.sessions
 
@@ -153,9 +155,9 @@ class Liveness:
     def is_fenced(self, among: Iterable[NodeId]) -> bool:
         """Return True if this node refuses work so that one of *among* can replace it.
 
-        R19: that is so if its loop or its disk is slow. If no other node is able, a slow primary is
-        better than none. A primary whose disk is filling up decides until it has handed over,
-        because commands that free space must not wait.
+        R19: this node refuses work if its loop or its disk is slow. If no other node is able, a
+        slow primary is better than none. A primary whose disk is filling up decides until it has
+        handed over, because commands that free space must not wait.
         """
         return bool(self.ills & {HealthCondition.LOOP, HealthCondition.DISK}) and any(
             map(self.is_able, among)
