@@ -1,4 +1,4 @@
-"""The role of the primary: append, send and commit entries, count answers; and its authority to act.
+"""The role of the primary: it sends entries, counts answers and commits; its authority to act.
 
 An entry is committed only by R10, all of which is in `Primary.advance`. The node acts for the shard
 only after a check of `Primary.has_authority` at that moment (R15). The next configuration that the
