@@ -36,19 +36,19 @@ class Slack(NamedTuple):
 def slack_of(mean: float) -> tuple[Slack, Slack]:
     """Return the slack of primaries and that of all copies, for *mean* copies on a node.
 
-    A random load of mean n has a standard deviation of the root of n, so small loads vary more, and
-    forcing them costs movement. 1.25 roots are 7 % at 307 copies (1,024 shards of 3 on 10 nodes)
-    and 16 % at 61 (on 50). The slack is at least 7 %, because arcs of 128 points vary by 9 %. Too
-    small a load harms less than too large a one: the lower bound is a quarter wider, and for
-    primaries twice that. A bound for primaries as tight as for copies would add 10 % to the
-    movement of 50 nodes.
+    A random load of mean n has the standard deviation sqrt(n), so small loads vary relatively more,
+    and tighter bounds would cost movement. 1.25 * sqrt(n) is 7 % of 307 copies (1,024 shards of 3
+    copies on 10 nodes) and 16 % of 61 copies (on 50 nodes). The slack is at least 7 %, because arcs
+    of 128 points vary by 9 %. A load that is too small does less harm than one that is too large,
+    so the slack below the share is a quarter larger, and for primaries twice that. Bounds for
+    primaries as tight as those for copies would add 10 % to the movement of 50 nodes.
     """
     above = min(max(1.25 / sqrt(mean), 0.07), 0.25)
     return Slack(above, 2.5 * above), Slack(above, 1.25 * above)
 
 
 def bounds_of(shares: Sequence[float], slack: Slack) -> LoadBounds:
-    """Return the fewest and the most copies of each node; a share can always be rounded up."""
+    """Return the bounds of the number of copies of each node; a share can always be rounded up."""
     return LoadBounds(
         shares=shares,
         least=[floor(share * (1 - slack.below)) for share in shares],
@@ -64,12 +64,13 @@ class Assignment:
     """The replica sets wanted for a membership.
 
     Attributes:
-        replica_sets: For each shard the nodes that should hold it: the primary, then the backups in
-            the order in which they would take over.
-        copies: Nodes in each replica set: the requested number, or the number of nodes if lower.
+        replica_sets: For each shard, the nodes that should hold it: the primary, then the backups
+            in the order in which they would take over.
+        copies: The number of nodes in each replica set: the requested number, or the number of
+            nodes if that is lower.
         zone_limit: The largest number of copies of a shard in one zone.
-        shares: How many copies each node should have; only nodes that should hold any.
-        primary_shares: How many primaries each of these nodes should have.
+        shares: The number of copies that each node should have; only nodes that should hold any.
+        primary_shares: The number of primaries that each of these nodes should have.
         arcs: The fraction of the hash circle that leads to each of these nodes.
     """
 
@@ -81,25 +82,26 @@ class Assignment:
     arcs: Mapping[NodeId, float]
 
     def loads(self) -> Counter[NodeId]:
-        """Return how many copies each node has."""
+        """Return the number of copies on each node."""
         return Counter(node for replicas in self.replica_sets for node in replicas)
 
     def primary_loads(self) -> Counter[NodeId]:
-        """Return how many shards each node is the primary of."""
+        """Return the number of shards of which each node is the primary."""
         return Counter(node for replicas in self.replica_sets for node in replicas[:1])
 
 
 def assign(members: Iterable[Member], shard_count: int, copies: int) -> Assignment:
     """Return the nodes that should hold each shard.
 
-    1,000 nodes and 16,384 shards take half a second: hashing and sorting the points, and a few
-    points tried for each copy.
+    For 1,000 nodes and 16,384 shards this takes half a second: the points are hashed and sorted,
+    and a few points are tried for each copy.
 
     Args:
-        members: Valid by `problems_of_members`, in any order. If none may hold shards, all replica
-            sets are empty.
-        shard_count: At least 1.
-        copies: Of each shard, at least 1; fewer where there are fewer nodes.
+        members: The members, valid by `problems_of_members`, in any order. If none may hold shards,
+            all replica sets are empty.
+        shard_count: The number of shards, at least 1.
+        copies: The number of copies of each shard, at least 1; if there are fewer nodes, each of
+            them holds one.
     """
     holders = holders_of(members)
     ids = [member.id for member in holders]

@@ -19,18 +19,19 @@ _ROUNDING = 1e-9
 
 
 def zone_limit(holders: Sequence[Member], copies: int) -> int:
-    """Return how many of a shard's *copies* one zone may hold; *copies* <= number of holders."""
+    """Return how many of a shard's *copies* one zone may hold; *copies* is at most all holders."""
     sizes = [len(nodes) for nodes in _by_zone(holders).values()]
     return next(limit for limit in count(1) if sum(min(limit, size) for size in sizes) >= copies)
 
 
 def fair_shares(holders: Sequence[Member], shard_count: int, copies: int) -> list[float]:
-    """Return how many copies each holder should have, in order; the sum is *copies* per shard.
+    """Return the number of copies that each holder should have; the sum is *copies* per shard.
 
     Args:
-        holders: All of a weight above zero.
-        shard_count: At least 1.
-        copies: Of each shard, from 1 to the number of holders; 1 gives the shares of primaries.
+        holders: The nodes that should hold shards, all of a weight above zero.
+        shard_count: The number of shards, at least 1.
+        copies: The number of copies of each shard, from 1 to the number of holders; 1 gives the
+            shares of primaries.
     """
     shares = [0.0] * len(holders)
     zone_max = shard_count * zone_limit(holders, copies)
@@ -57,7 +58,7 @@ def fair_shares(holders: Sequence[Member], shard_count: int, copies: int) -> lis
 def _pour(
     amount: float, nodes: Iterable[int], holders: Sequence[Member], *, node_max: int
 ) -> Iterable[tuple[int, float]]:
-    """Yield *nodes* with their parts of *amount*, by weight and at most *node_max*."""
+    """Yield each of *nodes* with its part of *amount*, by weight and at most *node_max*."""
     heaviest_first = sorted(nodes, key=lambda node: -holders[node].weight)
     for place, node in enumerate(heaviest_first):
         weights = fsum(holders[each].weight for each in heaviest_first[place:])

@@ -25,7 +25,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The properties of a node that placement uses.
 
     Attributes:
-        weight: Its share of the shards relative to other nodes, in ``[0, WEIGHT_MAX]``.
+        weight: The node's share of the shards relative to other nodes, in ``[0, WEIGHT_MAX]``.
         zone: A name shared by nodes that may fail together. All members without a zone are in one
             unnamed zone, because they may fail together.
     """
@@ -37,7 +37,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def holders_of(members: Iterable[Member]) -> list[Member]:
-    """Return the members that should hold shards, by id: active and of a weight above zero."""
+    """Return the members that should hold shards, by id: active ones of a weight above zero."""
     able = (each for each in members if each.state is MemberState.ACTIVE and each.weight > 0)
     return sorted(able, key=lambda member: member.id)
 
@@ -48,18 +48,21 @@ def problems_of_members(members: Sequence[Member]) -> list[Problem]:
     seen: set[NodeId] = set()
     for number, member in enumerate(members):
         if not is_name(member.id):
-            problems.append(Problem(f"/{number}/id", f"{member.id!r} is no name; use {NAME_RULE}"))
+            problems.append(
+                Problem(f"/{number}/id", f"{member.id!r} is not a name; use {NAME_RULE}")
+            )
         if member.id in seen:
             problems.append(Problem(f"/{number}/id", f"there is already a node {member.id!r}"))
         if member.zone and not is_name(member.zone):
             problems.append(
-                Problem(f"/{number}/zone", f"{member.zone!r} is no name; use {NAME_RULE}")
+                Problem(f"/{number}/zone", f"{member.zone!r} is not a name; use {NAME_RULE}")
             )
         if not 0 <= member.weight <= WEIGHT_MAX:
             problems.append(
                 Problem(
                     f"/{number}/weight",
-                    f"{member.weight:g} is not between 0 and {WEIGHT_MAX:g}; 1 is an ordinary node",
+                    f"{member.weight:g} is not between 0 and {WEIGHT_MAX:g}; an ordinary node has the "
+                    "weight 1",
                 )
             )
         seen.add(member.id)

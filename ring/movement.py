@@ -17,10 +17,10 @@ class Movement:
 
     Attributes:
         shards: The shards of which a copy moves, ascending.
-        copies: How many copies move.
-        handovers: How many shards get another primary, whether that held a copy or not.
-        least: How many copies must move for every node to have its fair share afterwards: the
-            copies of removed nodes, or the growth of the shares, whichever is larger.
+        copies: The number of copies that move.
+        handovers: The number of shards that get another primary, whether or not it held a copy.
+        least: The number of copies that must move for every node to have its fair share afterwards:
+            the copies of removed nodes, or the growth of the shares, whichever is larger.
     """
 
     shards: tuple[ShardId, ...]
@@ -61,6 +61,6 @@ def _least(before: Assignment, after: Assignment) -> float:
         max(0.0, share - before.shares.get(node, 0.0)) for node, share in after.shares.items()
     )
     leaving = sum(load for node, load in before.loads().items() if node not in after.shares)
-    # If there are fewer copies than before, not all of a removed node's need replacement.
+    # If there are fewer copies than before, not all copies of a removed node need replacement.
     dropped = len(before.replica_sets) * max(0, before.copies - after.copies)
     return max(growth, float(leaving - dropped))

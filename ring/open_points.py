@@ -16,7 +16,8 @@ class OpenPoints:
     def __init__(self, circle: Circle) -> None:
         self._circle = circle
         self._next = list(range(len(circle.owners) + 1))
-        """For each point itself if it is open, else a later point; the last item is the end."""
+        """For each point, the point itself if it is open, else a later one; the last item is the
+        end."""
         self._points_of: dict[int, list[int]] = {}
         for point, owner in enumerate(circle.owners):
             self._points_of.setdefault(owner, []).append(point)
@@ -35,7 +36,10 @@ class OpenPoints:
         return self._circle.owners[index % len(self._circle.owners)]
 
     def first_from(self, index: int) -> int:
-        """Return the first index of an open point from *index* on; a turn later or more if none."""
+        """Return the first index of an open point from *index* on.
+
+        If no point is open, the result is more than a turn later.
+        """
         point_count = len(self._circle.owners)
         turns, point = divmod(index, point_count)
         found = self._open_point(point)

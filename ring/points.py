@@ -1,9 +1,9 @@
 """The hash circle: the positions of nodes and shards.
 
 Every node has points in proportion to its weight (Karger et al., "Consistent Hashing and Random
-Trees", STOC 1997). They depend on its id alone, so adding or removing a node does not move the
-points of others, and a node whose weight grows keeps its points. Shards are at equal distances:
-hashing them too would add to the unevenness.
+Trees", STOC 1997). The points depend on the node's id alone, so adding or removing a node does not
+move the points of others, and a node whose weight grows keeps its points. Shards are at equal
+distances: hashing them too would make the loads less even.
 
 All nodes of a cluster must agree on these positions: a change here moves every shard.
 """
@@ -17,9 +17,10 @@ from rota.core.model.ids import NodeId
 from rota.ring.membership import Member
 
 CIRCLE = 1 << 64
-"""Positions are integers below this, clockwise."""
+"""The number of positions, which are integers from 0, clockwise."""
 POINTS = 128
-"""Points of a node of weight 1; with half as many a change moves 4 % more (decisions/0006)."""
+"""The number of points of a node of weight 1; with half as many, a change moves 4 % more
+(decisions/0006)."""
 _POINTS_A_DIGEST = 8
 """BLAKE2b gives 64 bytes at once, so 128 points cost 16 hashes."""
 
@@ -46,7 +47,7 @@ class Circle:
         return bisect_left(self.positions, position)
 
     def arcs(self) -> list[float]:
-        """Return the fraction of the circle that leads to the points of each owner; sum 1."""
+        """Return the fraction of the circle that leads to the points of each owner."""
         lengths = [0] * (max(self.owners, default=-1) + 1)
         before = self.positions[-1] - CIRCLE if self.positions else 0
         for position, owner in zip(self.positions, self.owners, strict=True):
@@ -61,7 +62,7 @@ def point_count(weight: float) -> int:
 
 
 def points_of(node_id: NodeId, count: int) -> list[int]:
-    """Return the first *count* points of a node, in no order."""
+    """Return the positions of the first *count* points of a node, in no particular order."""
     points: list[int] = []
     while len(points) < count:
         number = len(points) // _POINTS_A_DIGEST
@@ -70,5 +71,5 @@ def points_of(node_id: NodeId, count: int) -> list[int]:
 
 
 def position_of(shard: int, shard_count: int) -> int:
-    """Return the position of a shard; with twice as many shards its first half has the same."""
+    """Return the position of a shard; if shards are split, the first half keeps the position."""
     return shard * CIRCLE // shard_count

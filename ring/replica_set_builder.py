@@ -1,8 +1,8 @@
 """Builder of replica sets, rank by rank, so that the load of every node ends within its bounds.
 
-Within a rank each shard in turn gets its next node. Late shards may find nearby nodes full and get
-distant ones, so neighbours on the circle are not processed one after another; the choice of the
-scattered order makes no measurable difference (decisions/0006).
+Within a rank, each shard in turn gets its next node. Shards that come late may find nearby nodes
+full and get distant ones, so neighbours on the circle are not processed one after another; the
+choice of the scattered order makes no measurable difference (decisions/0006).
 
 A node is open until it is full. When the remaining copies just suffice for the nodes below their
 lower bound, only those nodes are open.
@@ -18,14 +18,15 @@ from rota.ring.points import CIRCLE, Circle, position_of
 _STRIDE = 0x9E3779B97F4A7C15
 """The circle divided in the golden ratio: its multiples scatter evenly (Knuth 6.4)."""
 _TRIES = 64
-"""Open points tried for a shard before a check whether any open node is possible at all."""
+"""The number of open points tried for a shard before a check whether any open node may hold it."""
 _EXCHANGES = 2_000
-"""Exchanges tried for a shard, about 1 ms; if zones permit no solution, many shards try."""
+"""The number of exchanges tried for a shard, about 1 ms; if the zones permit no solution, many
+shards try that many."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadBounds:
-    """Shares and bounds of the nodes' loads, by position in *holders*."""
+    """Shares and bounds of the nodes' loads, by the index of the node in *holders*."""
 
     shares: Sequence[float]
     least: Sequence[int]
@@ -33,7 +34,7 @@ class LoadBounds:
 
 
 class ReplicaSetBuilder:
-    """Builder of the replica sets of all shards; nodes are positions in *holders*.
+    """Builder of the replica sets of all shards; a node is its index in *holders*.
 
     Attributes:
         replica_sets: The nodes of each shard, by rank.
@@ -53,7 +54,7 @@ class ReplicaSetBuilder:
         self._order = sorted(range(shard_count), key=lambda shard: shard * _STRIDE % CIRCLE)
 
     def add_ranks(self, ranks: int, bounds: LoadBounds) -> None:
-        """Give each shard *ranks* more copies; *bounds* are for the load with those it has."""
+        """Give each shard *ranks* more copies; *bounds* apply to the total loads of the nodes."""
         open_nodes = _OpenNodes(self._circle, bounds, self._loads, len(self.replica_sets) * ranks)
         for _ in range(ranks):
             for shard in self._order:
@@ -69,7 +70,7 @@ class ReplicaSetBuilder:
             self._add_by_exchange(shard, open_nodes)
 
     def _first_open(self, shard: int, open_nodes: "_OpenNodes") -> int | None:
-        """Return the first node clockwise that is open to a shard; None if none is."""
+        """Return the first open node clockwise that may hold a shard; None if there is none."""
         replicas = self.replica_sets[shard]
         index = self._first_points[shard]
         end = index + len(self._circle.owners)
@@ -98,10 +99,10 @@ class ReplicaSetBuilder:
         """Place a shard that found no open node.
 
         The open nodes, or their zones, often hold the last few shards already. Then an open node
-        takes over a backup of another shard, the next one clockwise where that is possible, and
+        takes over a backup of another shard, the next one clockwise for which that is possible, and
         the node of that backup gets this shard. If it is not possible for any shard, the least
-        loaded node gets this shard beyond its bounds, because spreading is worth more. The zone
-        limit is such that there is always a node.
+        loaded node gets this shard beyond its bounds, because spreading the copies has priority.
+        The zone limit ensures that there is always such a node.
         """
         replicas = self.replica_sets[shard]
         able = {node for node in range(len(self._loads)) if self._may_join(replicas, node)}
@@ -138,7 +139,7 @@ class _OpenNodes:
         self._loads = loads
         lacking = (max(0, low - load) for low, load in zip(bounds.least, loads, strict=True))
         self._spare = copies_left - sum(lacking)
-        """How many copies nodes at or above their lower bound may still get."""
+        """The number of copies that nodes at or above their lower bound may still get."""
         for node in range(len(loads)):
             self._close_if_full(node)
 
