@@ -61,7 +61,7 @@ def problems_of_members(members: Sequence[Member]) -> list[Problem]:
             problems.append(
                 Problem(
                     f"/{number}/weight",
-                    f"{member.weight:g} is not between 0 and {WEIGHT_MAX:g}; an ordinary node has the "
+                    f"{member.weight:g} is not between 0 and {WEIGHT_MAX:g}; an ordinary node has "
                     "weight 1",
                 )
             )
