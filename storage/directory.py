@@ -6,11 +6,11 @@
     db/            the store
     output/        stdout and stderr of attempts
 
-Everything is accessible to the node's user alone: by the node's umask, and for files of earlier
-versions by `DataDirectory.open`.
+Everything is accessible only to the node's user: the node's umask ensures this, and
+`DataDirectory.open` for files of earlier versions.
 
-`FORMAT` is written atomically, so a directory without it was never used: a crash before that leaves
-only names that `DataDirectory.open` accepts in a new directory.
+`FORMAT` is written atomically, so a directory without it was never used: a crash before the write
+leaves only names that `DataDirectory.open` accepts in a new directory.
 """
 
 import errno
@@ -37,7 +37,7 @@ from rota.storage.store import (
 )
 
 FORMAT = 1
-"""The newest format that this rota reads, and the one it writes."""
+"""The newest format that this version of rota reads, and the format that it writes."""
 
 _FORMAT_FILE = "FORMAT"
 _INCARNATION_FILE = "INCARNATION"
@@ -45,7 +45,7 @@ _UNFINISHED = ".new"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LOCK_FILE = "LOCK"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# Every ext file system has a lost+found at its root, and the root is what gets mounted for us.
+# Every ext file system has a lost+found at its root, and the data directory may be such a root.
 _NOT_FOREIGN = frozenset({_LOCK_FILE, _FORMAT_FILE + _UNFINISHED, "lost+found"})
 
 
@@ -76,13 +76,13 @@ class DataDirectory:
 
     Attributes:
         path: The directory, absolute.
-        identity: Its content of ``FORMAT``.
+        identity: The content of its ``FORMAT``.
         store_path: The folder of the store.
         output_path: The folder of the output of attempts.
         made_at: When it was created, by the wall clock.
         is_new: Whether this process is the first to use it.
-        lock_id: Names the lock among all locks on files; empty if it has no name. Of two processes
-            with the same name at most one runs: the kernel is the same, and the file.
+        lock_id: Identifies the lock among all locks on files; empty if that is impossible. Of two
+            processes with the same value at most one runs: the kernel and the file are the same.
     """
 
     def __init__(self, path: Path, identity: Identity, lock: int) -> None:
@@ -100,19 +100,20 @@ class DataDirectory:
         """Return the directory at *path*, locked; it is created if missing or empty.
 
         Args:
-            path: Where; may be relative, and may be a symbolic link.
-            store_id: A fresh random name, used only if the directory is new.
-            shard_count: How many shards the node is configured for.
-            cluster: The cluster's UUID, used only if the directory is new; otherwise compare
-                ``identity.cluster`` with what the cluster says.
+            path: The directory; the path may be relative, and may be a symbolic link.
+            store_id: A new random name, used only if the directory is new.
+            shard_count: The number of shards for which the node is configured.
+            cluster: The cluster's UUID, used only if the directory is new; otherwise the caller has
+                to compare ``identity.cluster`` with the cluster's.
 
         Raises:
-            StoreLocked: another process uses it.
-            StoreTooNew: a newer rota wrote it.
-            StoreDamaged: its ``FORMAT`` cannot be read.
-            StoreMismatch: it has another number of shards, or holds something that is not rota's.
-            StoreFull: no space left to create it.
-            StoreFailed: the system refused for another reason.
+            StoreLocked: Another process uses the directory.
+            StoreTooNew: A newer version of rota wrote it.
+            StoreDamaged: Its ``FORMAT`` cannot be read.
+            StoreMismatch: It has another number of shards, or is not empty and was not created by
+                rota.
+            StoreFull: There is no space left to create it.
+            StoreFailed: The system refused for another reason.
         """
         path = path.absolute()
         try:
@@ -136,14 +137,14 @@ class DataDirectory:
         return directory
 
     def begin_incarnation(self, now: Instant) -> int:
-        """Return the number of this process: higher than that of every earlier one here.
+        """Return the number of this process, higher than that of every earlier one here.
 
-        The number is durable before it is returned. The first one of a directory is *now* in
-        seconds, so that the numbers of a node go up even where its directory was replaced.
+        The number is durable before it is returned. It is at least *now* in seconds, so that the
+        numbers of a node increase even if its directory was replaced.
 
         Raises:
-            StoreDamaged: The file of the number cannot be read.
-            StoreFull: No space left to write it.
+            StoreDamaged: The file with the number cannot be read.
+            StoreFull: There is no space left to write it.
             StoreFailed: The system refused for another reason.
         """
         file = self.path / _INCARNATION_FILE
@@ -176,9 +177,9 @@ def identity_in(path: Path) -> Identity | None:
     """Return the identity of the directory at *path* without using it; None if it is new.
 
     Raises:
-        StoreTooNew: a newer rota wrote it.
-        StoreDamaged: its ``FORMAT`` cannot be read.
-        StoreFailed: the system refused.
+        StoreTooNew: A newer version of rota wrote it.
+        StoreDamaged: Its ``FORMAT`` cannot be read.
+        StoreFailed: The system refused.
     """
     file = path / _FORMAT_FILE
     try:
@@ -195,16 +196,16 @@ def _refuse_foreign(path: Path) -> None:
         return
     raise StoreMismatch(
         f"{path} is not empty and has no {_FORMAT_FILE} file, so it is not a data directory of "
-        f"rota (it holds {min(names - _NOT_FOREIGN)}); choose another with --data-dir"
+        f"rota (it contains {min(names - _NOT_FOREIGN)}); choose another with --data-dir"
     )
 
 
 def _close_to_others(folder: Path) -> None:
-    """Remove the access of other users to *folder* and to what is in it.
+    """Remove the access of other users to *folder* and its content.
 
-    A folder in it that was closed already is passed over: what rota put there is closed, or is the
-    business of a running task. What belongs to another user, as a mounted volume may, stays as it
-    is; so does what a task of an earlier life removes meanwhile.
+    A folder in it that is closed already is skipped: files of rota in it are closed too, and others
+    belong to a running task. Files of another user, as on a mounted volume, stay as they are;
+    a file that a task of an earlier process removes at the same time is no error.
     """
     with suppress(PermissionError):
         folder.chmod(0o700)
@@ -275,8 +276,8 @@ def _parse(text: bytes, file: Path) -> Identity:
         found = msgspec.json.decode(text, type=_Version).format
         if found > FORMAT:
             raise StoreTooNew(
-                f"data directory {file.parent} was written by a newer rota (format {found}, this "
-                f"one reads up to {FORMAT}): use that version"
+                f"data directory {file.parent} was written by a newer version of rota (format "
+                f"{found}; this version reads up to {FORMAT}); use the newer version"
             )
         return msgspec.json.decode(text, type=Identity)
     except UNDECODABLE as error:
@@ -294,13 +295,13 @@ def _incarnation_in(file: Path) -> int:
         return 0
     except ValueError as error:
         raise StoreDamaged(
-            f"{file} is damaged: it holds no number. Remove the file; the node counts from the "
-            "time of day then"
+            f"{file} is damaged: it does not contain a number. Remove the file; the node then "
+            "counts from the current time"
         ) from error
 
 
 def _write_whole(file: Path, content: bytes) -> None:
-    """Write *file* so that after a power loss it holds *content*, or what it held before."""
+    """Write *file* so that after a power loss it has *content* or its previous content."""
     unfinished = file.with_name(file.name + _UNFINISHED)
     with unfinished.open("wb") as output:
         output.write(content)
@@ -316,8 +317,11 @@ def _write_whole(file: Path, content: bytes) -> None:
 
 def _classified(error: OSError, path: Path) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreFull(f"no space left for data directory {path}; free some, or choose another")
+        return StoreFull(
+            f"no space left for data directory {path}; free some space, or choose another with "
+            "--data-dir"
+        )
     return StoreFailed(
-        f"data directory {path} cannot be used: {error.strerror}; make it a directory that the "
-        "user running rota may write, or choose another with --data-dir"
+        f"data directory {path} cannot be used: {error.strerror}; make it a directory to which the "
+        "user of rota may write, or choose another with --data-dir"
     )

@@ -1,4 +1,4 @@
-"""This node's copies of the shared documents, a row each in its store.
+"""This node's copies of the shared documents, each in one row of its store.
 
 META     document/<kind>/<name>     SharedDocument
          documents compared         when all copies were last compared with the coordinator

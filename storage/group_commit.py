@@ -3,7 +3,7 @@
 While one sync runs, further batches gather, and the next sync makes all of them durable together:
 the slower the disk, the larger the groups. The event loop never waits.
 
-How the two threads agree, without a lock on the hot path:
+The two threads synchronize without a lock on the hot path:
 
     1. the loop writes a batch, then calls `GroupCommit.wrote`;
     2. `wrote` signals unless a signal is already pending;
@@ -29,22 +29,22 @@ CLOSE_TIMEOUT_S = 5.0  # A sync takes milliseconds; a disk that hangs must not h
 
 
 class GroupCommit:
-    """Makes the writes to a store durable, and reports the newest durable ticket to the event loop.
+    """A thread that makes the writes to a store durable, and reports to the event loop.
 
-    Starts its thread at once. All methods are called in the loop's thread.
+    The thread starts at once. All methods are called in the loop's thread.
 
     Args:
-        store: The store; no other code calls its ``sync`` meanwhile.
-        loop: Where *on_durable* and *on_failed* are called.
+        store: The store; no other code may call its ``sync``.
+        loop: The event loop in which *on_durable* and *on_failed* are called.
         on_durable: Called after each sync with the newest ticket that is durable now.
-        on_failed: Called at most once, with the error that ended the flusher: a `StoreError`, or a
-            bug. Nothing becomes durable after that.
+        on_failed: Called at most once, with the error that ended the flusher: a `StoreError`, or
+            another exception because of a bug. Nothing becomes durable after that.
         on_sync: Called in the flusher's thread with the duration of each sync, in seconds.
 
     Attributes:
-        sync_count: Syncs that succeeded so far.
-        last_sync_s: How long the last of them took.
-        durable: The newest ticket known to be durable, as the flusher sees it.
+        sync_count: The number of syncs that have succeeded.
+        last_sync_s: The duration of the last of these syncs, in seconds.
+        durable: The newest ticket known to be durable; written by the flusher's thread.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class GroupCommit:
     def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Wait for the last sync, then end the thread; idempotent.
 
-        What that sync made durable is still reported, when the loop runs next.
+        The result of that sync is still reported when the loop runs next.
 
         Raises:
             StoreFailed: The disk did not answer within *timeout_s*. The thread may still use the

@@ -1,7 +1,8 @@
 """The history of shards: finished executions and ledger entries; scheduling never reads it.
 
 Pages are read newest or oldest first from a key, so that page n costs no more than page 1. A row
-whose record cannot be decoded is part of the page, with its key, and is deleted by age like others.
+whose record cannot be decoded is part of the page, with its key, and is deleted by age like any
+other.
 """
 
 import heapq
@@ -30,7 +31,7 @@ from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store
 
 LOOKED_AT = 4
-"""Records that are examined for each one that may be deleted."""
+"""The number of records that are examined for each one that may be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class UnreadableExecution:
     """A finished execution whose record cannot be decoded.
 
     Attributes:
-        id: From its key.
+        id: The id of the execution, from the key of the record.
         why: The error in the record.
     """
 
@@ -53,7 +54,7 @@ class UnreadableExecution:
 
 @dataclass(frozen=True, slots=True)
 class KeptPosition:
-    """The position of an execution in the index by age that was kept when its age was over.
+    """The position in the index by age of an execution that was kept beyond its age.
 
     Attributes:
         id: The id of an execution of its job at the position's instant. There need not be such an
@@ -68,8 +69,8 @@ class UnreadableEntry:
     """A ledger entry whose record cannot be decoded.
 
     Attributes:
-        schedule: From its key: the schedule's number in the job, from 0.
-        fire_at: From its key: the first of its fire times.
+        schedule: The schedule's number in the job, from 0; from the key of the record.
+        fire_at: The first fire time of the entry; from the key of the record.
         why: The error in the record.
     """
 
@@ -89,8 +90,8 @@ class History:
     """The history of all shards of a node.
 
     Args:
-        store: Where it is.
-        shards: The shards to read.
+        store: The store with the history.
+        shards: The numbers of the shards.
     """
 
     def __init__(self, store: Store, shards: range) -> None:
@@ -110,7 +111,7 @@ class History:
         """Return the tasks of a finished execution, by name, in the order of their definition.
 
         Raises:
-            Undecodable: The record of one cannot be read.
+            Undecodable: The record of a task cannot be read.
         """
         start = _key(shard, Table.PAST_TASK, f"{execution_id}/")
         end = _key(shard, Table.PAST_TASK, f"{execution_id}0")
@@ -125,7 +126,7 @@ class History:
         """Return the possible duplicates of an execution that stand-ins ran, by node.
 
         Raises:
-            Undecodable: The record of one cannot be read.
+            Undecodable: The record of a duplicate cannot be read.
         """
         start = _key(shard, Table.DUPLICATE, f"{execution_id}/")
         end = _key(shard, Table.DUPLICATE, f"{execution_id}0")
@@ -153,9 +154,15 @@ class History:
     def executions_of(
         self, shard: ShardId, job_id: JobId, before: ExecutionId | None
     ) -> Iterator[Execution | UnreadableExecution]:
-        """Yield a job's finished executions, latest fire time first, those before *before*."""
+        """Yield a job's finished executions, latest fire time first.
+
+        Args:
+            shard: The shard of the job.
+            job_id: The job.
+            before: The execution to begin before; None to begin with the latest one.
+        """
         start, beyond = _key(shard, Table.PAST_EXECUTION, f"{job_id}-"), f"{job_id}."
-        # Another job's id as a cursor must not lead out of this job's range.
+        # A cursor with another job's id must not lead out of this job's range.
         end = _key(shard, Table.PAST_EXECUTION, min(before or beyond, beyond))
         for key, value in self._store.scan(Family.HIST, start, max(start, end), reverse=True):
             yield _shown(ExecutionId(key[3:].decode()), value)
@@ -174,12 +181,12 @@ class History:
     ) -> Iterator[Execution | UnreadableExecution | KeptPosition]:
         """Yield the finished executions of all shards, latest fire time first.
 
-        Executions that were kept when their age was over are left out: the index has them at the
-        instant of that decision. Their positions there are yielded, so that the caller can pause.
+        Executions that were kept beyond their age are left out: the index has them at the instant
+        of that decision. Their positions there are yielded, so that the caller can pause.
 
         Args:
             before: The key of `Table.PAST` to begin before: `NEWEST`, or see `past_before`.
-            among: Only those of these shards.
+            among: The shards to read; None for all.
         """
         shards = map(ShardId, self._shards) if among is None else among
         streams = (self._pasts_down(shard, before, Table.PAST_EXECUTION) for shard in shards)
@@ -202,10 +209,10 @@ class History:
         *,
         newest_first: bool = False,
     ) -> Iterator[LedgerEntry | UnreadableEntry]:
-        """Yield a job's ledger entries that begin in ``[since, until)``, oldest first or newest."""
+        """Yield a job's ledger entries that begin in ``[since, until)``, in the order of time."""
         start = _key(shard, Table.LEDGER, f"{job_id}/{since:014x}")
         end = _key(shard, Table.LEDGER, f"{job_id}/{until:014x}")
-        # Asked for a range that ends before it begins, a store need not answer.
+        # A store need not accept a range that ends before it begins.
         rows = self._store.scan(Family.HIST, start, max(start, end), reverse=newest_first)
         for key, value in rows:
             yield _entry(key, value)
@@ -213,7 +220,7 @@ class History:
     def unfired(self, before: str, among: Iterable[ShardId]) -> Iterator["UnfiredTimes"]:
         """Yield the ledger entries that have no execution of their own, latest fire time first.
 
-        Those that a stand-in decided are included, whatever their outcome.
+        Entries that a stand-in decided are included, whatever their outcome.
 
         Args:
             before: The key of `Table.PAST` to begin before, or `NEWEST`.
@@ -228,10 +235,10 @@ class History:
                 yield UnfiredTimes(job_id, _entry(key, value))
 
     def older_than(self, shard: ShardId, instant: Instant, limit: int) -> tuple[Past, ...]:
-        """Return at most *limit* pieces of history that were over before *instant*.
+        """Return at most *limit* records of the history that ended before *instant*.
 
-        Those of the oldest fire times first; one that was due long ago and ended only lately (a
-        past ``@at``, a catch-up) stays until its own time has come.
+        The records with the oldest fire times come first. A record that was due long ago but ended
+        only recently (a past ``@at``, a catch-up) is left out until its end is old enough.
         """
         start, end = _key(shard, Table.PAST, ""), _key(shard, Table.PAST, f"{instant:014x}")
         pasts: list[Past] = []
@@ -255,7 +262,7 @@ class History:
         return {ExecutionId(key[3:].decode()) for key, _ in rows}
 
     def _task_names(self, shard: ShardId, execution_id: ExecutionId) -> tuple[str, ...]:
-        """Return the names of an execution's tasks, also of those that cannot be read."""
+        """Return the names of an execution's tasks, including tasks that cannot be read."""
         start = _key(shard, Table.PAST_TASK, f"{execution_id}/")
         end = _key(shard, Table.PAST_TASK, f"{execution_id}0")
         return tuple(
@@ -263,10 +270,10 @@ class History:
         )
 
     def _ended_at(self, shard: ShardId, pointer: Pointer) -> Instant:
-        """Return when a record came into the history.
+        """Return when a record was added to the history.
 
-        Returns instant 0 if the record is gone or cannot be read: its age is then that of its fire
-        time alone.
+        The result is 0 if the record no longer exists, has no such instant or cannot be read: its
+        age is then that of its fire time alone.
         """
         table = Table(pointer.table)
         value = self._store.get(Family.HIST, _key(shard, table, pointer.key))
@@ -347,7 +354,7 @@ def _entry(key: bytes, value: bytes) -> LedgerEntry | UnreadableEntry:
 
 
 def _pointer(key: bytes, value: bytes) -> Pointer:
-    """Return the pointer in an index row; if the record is unreadable, the one in its key."""
+    """Return the pointer in a row of the index; if it is unreadable, the pointer in the key."""
     try:
         pointer = decode_record(Table.PAST, value)
     except Undecodable:

@@ -5,9 +5,9 @@ that its file was recycled, which never happens here: one flipped bit, or one ra
 in a header suffices (found with rocksdict 0.3.29; ``test_store_rocks.py`` flips them all). A node
 that hangs at its start gives no reason. The reader itself reports all other errors in a log.
 
-The format: blocks of 32 KiB; in a block fragments, each a checksum (4 bytes), a length (2, little
-endian), a type (1) and that many bytes; zeros to the end where no header fits. The manifest has it
-too.
+A log consists of blocks of 32 KiB, and a block of fragments. A fragment has a checksum (4 bytes), a
+length (2, little-endian), a type (1) and that many bytes of data. Zeros fill the end of a block in
+which no header fits. The manifest has the same format.
 """
 
 from mmap import ACCESS_READ, mmap
@@ -21,7 +21,7 @@ _RECYCLED_TYPES = frozenset({5, 6, 7, 8, 11})
 def unreadable_record(folder: Path) -> str | None:
     """Return the place of the first record under *folder* that would hang RocksDB, or None.
 
-    Reads headers only: 30 ms for 128 MiB of records of 2 KiB.
+    Only headers are read: this takes 30 ms for 128 MiB of records of 2 KiB.
     """
     for file in (*sorted(folder.glob("MANIFEST-*")), *sorted(folder.glob("*.log"))):
         offset = _recycled_fragment(file)

@@ -1,8 +1,8 @@
 """Disk space reserved for the next log writes, so that a full disk does not stop a node at once.
 
 The space is allocated beyond the end of RocksDB's newest log, and no other file can use it. While
-all other writes to the disk fail, the node commits there what still must be committed: a cancel, a
-pause, a missed fire, a few hundred bytes each.
+all other writes to the disk fail, the node uses this space for entries that must still be
+committed: a cancel, a pause or a missed fire, with a few hundred bytes each.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter_ns
 
 AHEAD_BYTES = 16 << 20
-"""Space reserved beyond the end of the log."""
+"""The space reserved beyond the end of the log, in bytes."""
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h: the end of the file stays where it is.
 _CHECK_INTERVAL_NS = 1_000_000_000
@@ -23,8 +23,8 @@ class LogSpace:
     """The reserved space of the newest log in *folder*.
 
     Args:
-        folder: Of the database.
-        ahead_bytes: The space reserved at a time, whenever less than half of it is left.
+        folder: The folder of the database.
+        ahead_bytes: The space that is reserved whenever less than half of it is left.
     """
 
     def __init__(self, folder: Path, ahead_bytes: int = AHEAD_BYTES) -> None:
@@ -35,10 +35,10 @@ class LogSpace:
         self._checked_ns = -_CHECK_INTERVAL_NS
 
     def keep(self) -> None:
-        """Reserve space if needed, at most once a second; takes microseconds, or one allocation.
+        """Reserve space if needed, at most once a second; this takes microseconds or an allocation.
 
-        Nothing is reserved on a file system without support for it or without space: writes then
-        fail as they would have failed anyway.
+        Nothing is reserved on a file system that does not support it or has no space: writes then
+        fail as they would without this class.
         """
         now_ns = perf_counter_ns()
         if now_ns - self._checked_ns < _CHECK_INTERVAL_NS:

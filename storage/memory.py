@@ -1,8 +1,8 @@
-"""A store in memory that forgets what was not synced: for tests and for the simulation.
+"""A store in memory that loses unsynced writes in a crash: for tests and for the simulation.
 
-It keeps two images: what is visible, and what a power loss would leave. `MemoryStore.crash`
-returns a new store made from the second. Faults are asked for one at a time, and finish the store
-as a real disk's would.
+It has two images: the visible data, and the data that a power loss would leave. `MemoryStore.crash`
+returns a new store made from the second one. Faults are requested one at a time, and make the store
+unusable like the faults of a real disk.
 """
 
 from bisect import bisect_left, insort
@@ -21,7 +21,7 @@ from rota.storage.store import (
 )
 
 _Operation = tuple[Family, bytes, bytes | None, bytes | None]
-"""Family, key, value (None: delete), and for a range its end."""
+"""Family, key, value (None to delete the key) and, for a range, its end."""
 
 _FIRST_TICKET = Ticket(0)
 
@@ -91,7 +91,7 @@ class MemoryStore:
     """A `Store` in memory, whose crashes and faults are chosen by the test.
 
     Attributes:
-        is_full: Set it, and the next write raises `StoreFull`.
+        is_full: Whether the next write raises `StoreFull`; set by the test.
     """
 
     def __init__(self, *, image: _Image | None = None, ticket: Ticket = _FIRST_TICKET) -> None:
@@ -105,7 +105,7 @@ class MemoryStore:
         self._failure: StoreError | None = None
         self._lock = Lock()  # sync may run in another thread while the loop writes.
 
-    # --- the seam ---
+    # --- the interface ---
 
     def batch(self) -> MemoryBatch:
         """Return a new empty batch."""
@@ -125,7 +125,7 @@ class MemoryStore:
         reverse: bool = False,
         limit: int | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Return the pairs in ``[start, end)`` as they are now; O(what it may yield)."""
+        """Return the pairs in ``[start, end)`` as they are now; costs O(keys in the range)."""
         self._check_usable()
         keys = self._visible.range(family, start, end)
         if reverse:
@@ -138,7 +138,7 @@ class MemoryStore:
         assert isinstance(batch, MemoryBatch), f"a {type(batch).__name__} of another store"
         self._check_usable()
         if self.is_full:
-            raise self._fail(StoreFull("no space left in the memory store, as the test asked"))
+            raise self._fail(StoreFull("no space left in the memory store, as the test requested"))
         if self._write_fault:
             fault, self._write_fault = self._write_fault, None
             raise self._fail(fault)
@@ -167,7 +167,7 @@ class MemoryStore:
             self._fail(StoreFailed("the memory store is closed"))
 
     def size_bytes(self) -> int:
-        """Return the length of all keys and values; O(their number)."""
+        """Return the length of all keys and values in bytes; costs O(number of keys)."""
         self._check_usable()
         return sum(
             len(key) + len(value)
@@ -175,20 +175,20 @@ class MemoryStore:
             for key, value in values.items()
         )
 
-    # --- what only a test can do ---
+    # --- for tests only ---
 
     @property
     def unsynced_count(self) -> int:
-        """How many written batches a power loss could take."""
+        """The number of written batches that a power loss could remove."""
         return len(self._unsynced)
 
     def crash(self, *, keep: int = 0) -> "MemoryStore":
-        """Return the store that is found after a power loss; this one is finished.
+        """Return the store as it is after a power loss; this one becomes unusable.
 
-        Everything synced is there, and of the batches not yet synced the first *keep*: a disk may
-        have taken some of them by itself, but never a later one without an earlier.
+        The new store has all synced batches, and the first *keep* of the others: a disk may have
+        stored some of them by itself, but never a later one without the earlier ones.
         """
-        self._fail(StoreFailed("the memory store crashed, as the test asked"))
+        self._fail(StoreFailed("the memory store crashed, as the test requested"))
         with self._lock:
             image = self._durable.copy()
             for operations in self._unsynced[:keep]:
@@ -197,13 +197,13 @@ class MemoryStore:
             return MemoryStore(image=image, ticket=Ticket(self._ticket - lost_count))
 
     def fail_next_write(self, error: StoreError) -> None:
-        """Let the next write raise *error*, and with that fail the store unless it stalled."""
+        """Make the next write raise *error*; unless it is `StoreStalled`, the store then fails."""
         self._write_fault = error
 
     def fail_next_sync(self, error: StoreError) -> None:
-        """Let the next sync raise *error*, and with that fail the store.
+        """Make the next sync raise *error*, and the store fail.
 
-        What is unsynced stays so: `crash` then chooses how much of it the disk took.
+        Unsynced batches stay unsynced: `crash` then chooses how many of them the disk stored.
         """
         self._sync_fault = error
 

@@ -9,14 +9,15 @@ Results of experiments with rocksdict 0.3.29, each with a test:
 - The lock of the database is held until every column family, handle and iterator is dropped.
 - A range deletion from a later key to an earlier one is refused only after it was logged.
 
-Recovery. After a power loss the write-ahead log ends in a torn record, and to RocksDB a flipped bit
-looks the same. At such a record it can refuse to open (``absolute_consistency``) or keep the
-records before it (``point_in_time``, which silently drops everything after a flipped bit in the
-middle). So the first opening is strict. If it refuses, a read-only opening shows how far a
-point-in-time recovery would reach. If that is at least the ticket of `SyncedMark`, only writes that
-were never acknowledged are lost; otherwise the store is damaged and left unchanged.
-``tolerate_corrupted_tail_records`` is no alternative: it refuses pages of zeros in a tail that was
-never synced, and takes a flipped length near the end of the file for a torn record.
+Recovery. After a power loss the write-ahead log may end in a torn record, and RocksDB cannot
+distinguish a flipped bit from it. At such a record RocksDB can refuse to open
+(``absolute_consistency``) or keep the records before it (``point_in_time``, which silently drops
+everything after a flipped bit in the middle). So the first opening is strict. If it fails, a
+read-only opening shows how far a point-in-time recovery would reach. If that is at least the ticket
+of `SyncedMark`, only writes that were never acknowledged are lost; otherwise the store is damaged
+and left unchanged. ``tolerate_corrupted_tail_records`` is no alternative: it refuses pages of zeros
+in a tail that was never synced, and mistakes a flipped length near the end of the file for a torn
+record.
 """
 
 import re
@@ -56,14 +57,14 @@ from rota.storage.store import (
 from rota.storage.synced_mark import SyncedMark
 
 CACHE_BYTES = 64 << 20
-"""Blocks of table files kept in memory, for all families together."""
+"""The size of the cache of blocks of table files, for all families together."""
 
 WRITE_BUFFER_BYTES = 32 << 20
-"""What one family gathers in memory before it is written as a table."""
+"""The data of one family that is gathered in memory before it is written as a table, in bytes."""
 
 _INDEX_BLOCK_BYTES = 4096
 _WRITE_BUFFERS_BYTES = 128 << 20  # All families together, so that memory is bounded.
-_LOG_BYTES_MAX = 128 << 20  # What a restart replays, at 230 MB/s: half a second.
+_LOG_BYTES_MAX = 128 << 20  # A restart replays it, at 230 MB/s: half a second.
 
 _FILE = re.compile(r"\d{6,}\.(?:sst|log)")
 _DROPPED = re.compile(r"(\d{6,}\.log): dropping (\d+) bytes")
@@ -73,8 +74,8 @@ _MANIFEST = re.compile(r"MANIFEST-\d+")
 class RocksBatch:
     """The batch of a `RocksStore`.
 
-    Fills RocksDB's own batch at once: in batches of ten that takes 0.5 us off the 1.7 us that a put
-    and its share of the write cost with a list that is copied at the end.
+    Each change goes into RocksDB's own batch at once. In batches of ten this saves 0.5 us of the
+    1.7 us that a put and its share of the write cost with a list that is copied at the end.
     """
 
     __slots__ = ("_handles", "raw")
@@ -93,7 +94,7 @@ class RocksBatch:
 
     def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
         """Remove every key in ``[start, end)``."""
-        # Logged and only then refused, it would make the database fail to open ever after.
+        # RocksDB logs such a range before it refuses it, and could then never open the database.
         assert start <= end, (start, end)
         if start < end:
             self.raw.delete_range(start, end, self._handles[family])
@@ -102,13 +103,13 @@ class RocksBatch:
 class RocksStore:
     """A `Store` in the folder *path*, which is created if it is missing.
 
-    Tickets are RocksDB's sequence numbers: they keep growing after a restart.
+    Tickets are RocksDB's sequence numbers: they continue to grow after a restart.
 
     Raises:
-        StoreDamaged: something that was durable is gone or not as it was written.
-        StoreLocked: it is open already, here or in another process.
-        StoreFull: no space left to recover it.
-        StoreFailed: it cannot be opened for another reason.
+        StoreDamaged: Durable data is missing, or is not what was written.
+        StoreLocked: The store is open already, here or in another process.
+        StoreFull: There is no space left to recover it.
+        StoreFailed: The store cannot be opened for another reason.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class RocksStore:
         self._handles = [self._database.get_column_family_handle(family.name) for family in Family]
         self._ticket = Ticket(self._database.latest_sequence_number())
         self._write_options = WriteOptions()
-        # A stalled write would wait for the disk with the GIL held, and the node with it.
+        # A stalled write would wait for the disk with the GIL held, which would block the node.
         self._write_options.no_slowdown = True
 
     def batch(self) -> RocksBatch:
@@ -158,12 +159,12 @@ class RocksStore:
         reverse: bool = False,
         limit: int | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Return the pairs in ``[start, end)`` as they are now: 5 us, and 0.7 us for each."""
+        """Return the pairs in ``[start, end)`` as they are now; costs 5 us, and 0.7 us a pair."""
         self._check_usable()
         if start >= end:
             return iter(())
-        # Both bounds are checked in _rows: RocksDB keeps a pointer to those in the options, and
-        # rocksdict frees them while the cursor still runs, which then ends anywhere.
+        # Both bounds are checked in _rows: RocksDB keeps a pointer to bounds in the options, and
+        # rocksdict frees these while the cursor still runs, which may then end anywhere.
         cursor = self._families[family].iter(ReadOptions())
         if reverse:
             cursor.seek_for_prev(end)
@@ -174,7 +175,7 @@ class RocksStore:
         return self._rows(cursor, start, end, reverse=reverse, limit=limit)
 
     def write(self, batch: Batch) -> Ticket:
-        """Make *batch* visible and return its ticket; 15 us for ten puts of 200 bytes."""
+        """Make *batch* visible and return its ticket; costs 15 us for ten puts of 200 bytes."""
         assert isinstance(batch, RocksBatch), f"a {type(batch).__name__} of another store"
         self._check_usable()
         try:
@@ -185,10 +186,10 @@ class RocksStore:
         return self._ticket
 
     def sync(self) -> Ticket:
-        """Wait until everything written before is durable; the GIL is free meanwhile."""
+        """Wait, without the GIL, until everything written before is durable."""
         self._check_usable()
         ticket = self._ticket  # Before the sync: the loop may write during it.
-        # Here, for this thread may wait for the disk.
+        # Space is reserved here because this thread may wait for the disk.
         self._log_space.keep()
         try:
             self._database.flush_wal(sync=True)
@@ -198,7 +199,7 @@ class RocksStore:
         return ticket
 
     def close(self) -> None:
-        """Sync, unless the store has failed, and let go of the lock."""
+        """Sync, unless the store has failed, and release the lock."""
         try:
             if not self._failure:
                 self.sync()
@@ -206,7 +207,7 @@ class RocksStore:
             self._release()
 
     def size_bytes(self) -> int:
-        """Return the size of the table files and of what is still in memory."""
+        """Return the size of the table files and of the data that is still only in memory."""
         self._check_usable()
         return sum(
             family.property_int_value(name) or 0
@@ -235,7 +236,7 @@ class RocksStore:
     def _check_usable(self) -> None:
         if self._failure:
             raise StoreFailed(
-                f"the store in {self._path} is finished: {self._failure}"
+                f"the store in {self._path} is unusable: {self._failure}"
             ) from self._failure
 
     def _fail(self, error: Exception) -> StoreError:
@@ -250,7 +251,7 @@ class RocksStore:
         # Batches share the list of handles, so it is emptied and not only forgotten.
         self._handles.clear()
         for opened in (*self._families, self._database):
-            with suppress(Exception):  # A failed one repeats its error, and is closed all the same.
+            with suppress(Exception):  # A failed one repeats its error, but is closed nevertheless.
                 opened.close()
         self._families.clear()
 
@@ -263,7 +264,7 @@ class RocksStore:
 
     def _open(self) -> Rdict:
         if place := unreadable_record(self._path):
-            raise StoreDamaged(f"{place} is damaged: no such type of record. {_REFILL}")
+            raise StoreDamaged(f"{place} is damaged: the type of the record is invalid. {_REFILL}")
         try:
             database = self._connect(DBRecoveryMode.absolute_consistency())
         except Exception as error:
@@ -271,7 +272,7 @@ class RocksStore:
             if not isinstance(failure, StoreDamaged) or not self._is_torn_tail():
                 raise failure from error
             database = self._recover_until_torn()
-        # A log cut exactly between two records, or missing, opens without complaint.
+        # A log that was cut exactly between two records, or is missing, opens without an error.
         recovered = database.latest_sequence_number()
         if recovered < self._mark.ticket:
             database.close()
@@ -282,7 +283,7 @@ class RocksStore:
         return database
 
     def _is_torn_tail(self) -> bool:
-        """Return True if all that was durable comes before the damage. Changes no file."""
+        """Return True if all durable data is before the damage; no file is changed."""
         mode = DBRecoveryMode.point_in_time()
         try:
             database = self._connect(mode, AccessType.read_only(error_if_log_file_exist=False))
@@ -339,9 +340,9 @@ def _family_options(cache_bytes: int, write_buffer_bytes: int) -> dict[str, Opti
     options.set_block_based_table_factory(blocks)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(write_buffer_bytes)
-    # Writing is refused, not slowed down (no_slowdown), so what triggers that is far away: five
-    # full buffers not yet on disk, or 64 tables not yet merged; a backlog of merging never does.
-    # At 400 MB/s spread over four families nothing stalls; at 500 MB/s into one, after 560 MB.
+    # Writes are refused, not slowed down (no_slowdown), so the limits for this are high: five full
+    # buffers not yet on disk, or 64 tables not yet merged; a backlog of merging has no limit. At
+    # 400 MB/s spread over four families, no write is refused; at 500 MB/s into one, after 560 MB.
     options.set_max_write_buffer_number(6)
     options.set_level_zero_file_num_compaction_trigger(4)
     options.set_level_zero_slowdown_writes_trigger(64)
@@ -358,7 +359,7 @@ _REFILL = (
 
 
 def _classified(error: Exception, path: Path) -> StoreError:
-    """Return what rocksdict's *error* means; only their text distinguishes kinds of errors."""
+    """Return the error of the store for rocksdict's *error*, whose kind only its text shows."""
     text = str(error).strip()
     if "No space left" in text or "quota exceeded" in text:
         return StoreFull(
@@ -383,7 +384,7 @@ def _classified(error: Exception, path: Path) -> StoreError:
 
 
 def _damaged_place(text: str, path: Path) -> str:
-    # A damaged table is reported with "MANIFEST may be corrupted" behind it, so tables go first.
+    # An error about a damaged table ends with "MANIFEST may be corrupted", so tables come first.
     if named := _FILE.search(text):
         return str(path / named[0])
     if named := _MANIFEST.search(text):

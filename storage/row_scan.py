@@ -13,11 +13,12 @@ Row = tuple[bytes, bytes]
 class RowScan:
     """The rows of STATE and HIST of a shard at the time of construction.
 
-    The only scan that may be kept across an await; it is closed before the store. Until then the
-    store keeps old data that the scan may still read. To be used in the event loop's thread.
+    This is the only scan that may be kept across an await; it must be closed before the store.
+    Until then, the store keeps old data that the scan may still read. It is used in the event
+    loop's thread only.
 
     Args:
-        store: Of the node.
+        store: The store of the node.
         shard: The shard.
     """
 
@@ -33,11 +34,11 @@ class RowScan:
 
         Args:
             count_max: The largest number of rows.
-            size_max: No further row is added after so many bytes of keys and values.
+            size_max: The number of bytes of keys and values after which no further row is added.
 
         Raises:
             StoreDamaged: The data on disk is not what was written.
-            StoreFailed: The store failed, or was closed before this.
+            StoreFailed: The store failed, or was closed before this scan.
         """
         rows: list[Row] = []
         size = 0

@@ -39,7 +39,7 @@ from rota.core.vocabulary.shard_configuration import Configuration
 from rota.storage.store import Batch, Family, Store, StoreDamaged
 
 JOURNAL_KEPT = 1_000
-"""Entries kept after they are applied, for a replica that was unreachable for a short time."""
+"""The number of entries kept after they are applied, for a replica that was briefly unreachable."""
 
 
 _HEADER = b"s:"
@@ -51,9 +51,9 @@ class ShardHeader(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     Attributes:
         first: Index of the oldest entry kept.
-        before_first: Epoch, instant and hash of the entry before it, with which the chain begins.
+        before_first: Epoch, instant and hash of the entry before *first*, where the chain begins.
         applied: Index of the last entry whose changes are in the rows.
-        epoch: The highest promised (PROTOCOL R2).
+        epoch: The highest promised epoch (PROTOCOL R2).
         allocation: Identifies the copy; empty while it is incomplete.
     """
 
@@ -75,11 +75,11 @@ class ShardFile:
     """One shard of a store; a `rota.core.replication.local_copy.Storage`.
 
     Attributes:
-        tip: Where the journal ended when it was opened.
+        tip: The end of the journal when it was opened.
 
     Raises:
-        StoreDamaged: At construction, if the header or the journal is not whole, and from `stored`,
-            if the configuration is not; it says where.
+        StoreDamaged: The header or the journal is damaged. `stored` raises it if the configuration
+            is damaged.
     """
 
     def __init__(self, store: Store, shard: ShardId) -> None:
@@ -175,11 +175,11 @@ class ShardFile:
         """Add the changes of the committed entry *index* to *batch*, and trim the journal.
 
         Args:
-            batch: To be written at once.
-            index: The one after `applied`.
-            changes: Of the entry.
-            needed_from: The first entry that another copy may still ask for; all are kept from
-                there on.
+            batch: The batch, to be written at once.
+            index: The index after `applied`.
+            changes: The changes of the entry.
+            needed_from: The first entry that another copy may still need; it and all later ones are
+                kept.
         """
         for number, key, value in changes:
             full_key = self._prefix + bytes((number,)) + key.encode()
@@ -201,7 +201,7 @@ class ShardFile:
 
     def journal(self) -> Iterator[tuple[Index, bytes]]:
         """Yield the kept entries, oldest first, as stored."""
-        # From the first index in the header: a scan of trimmed entries would read their tombstones.
+        # Start at the first index of the header: a scan of trimmed entries would read tombstones.
         start, end = self._journal_key(self._header.first), _after(self._prefix)
         for key, value in self._store.scan(Family.JOURNAL, start, end):
             yield Index(int.from_bytes(key[2:], "big")), value
@@ -215,7 +215,7 @@ class ShardFile:
         """Yield the records of a table of the state, as applied, in the order of their keys.
 
         Raises:
-            Undecodable: One of them cannot be read; it is named.
+            Undecodable: A record cannot be read; the error has its key.
         """
         prefix = self._prefix + bytes((table,))
         for full_key, value in self._store.scan(Family.STATE, prefix, _after(prefix)):

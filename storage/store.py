@@ -1,14 +1,14 @@
-"""The seam of storage: ordered bytes in families, and their durability.
+"""The interface of storage: ordered bytes in families, and their durability.
 
-A store does not interpret what it stores. The rules for every implementation:
+A store does not interpret its data. These are the rules for every implementation:
 
 - Keys of a family are ordered as raw bytes; ranges are half-open, ``[start, end)``.
-- A batch is atomic: after any crash all of it is there, or none of it.
+- A batch is atomic: after any crash, either all of it is there or none.
 - A written batch is visible at once and survives the end of the process; it survives power loss
   only once a `Store.sync` that began after it has returned. Batches are lost from the newest
   backwards: all batches up to some ticket remain, without a gap.
-- Reading and writing belong to one thread, the event loop's; only `Store.sync` may be called
-  from another, and it may run at the same time.
+- Only the event loop's thread reads and writes; only `Store.sync` may be called from another
+  thread, and it may run at the same time.
 - After any error but `StoreStalled` the store is unusable: every later call raises `StoreFailed`
   until it is opened again. After a failed fsync it is unknown what is on disk (PROTOCOL R25).
 """
@@ -26,7 +26,7 @@ Ticket = NewType("Ticket", int)
 class Family(IntEnum):
     """A separate key space within a store.
 
-    An integer, so that it indexes a list on the hot path; on disk is the name.
+    It is an integer, so that it can index a list on the hot path; the disk has its name.
     """
 
     JOURNAL = 0
@@ -37,7 +37,7 @@ class Family(IntEnum):
 
 
 class StoreError(RotaError):
-    """The store refused an operation; ``str`` says what, where and what to do."""
+    """The store refused an operation; the text states the error, its place and the remedy."""
 
     code = "store_error"
 
@@ -77,13 +77,13 @@ class StoreLocked(StoreError):
 
 
 class StoreTooNew(StoreError):
-    """A newer rota wrote the store."""
+    """A newer version of rota wrote the store."""
 
     code = "store_too_new"
 
 
 class StoreMismatch(StoreError):
-    """The store holds other data than was requested."""
+    """The store has other data than was requested."""
 
     code = "store_mismatch"
 
@@ -91,7 +91,7 @@ class StoreMismatch(StoreError):
 class Batch(Protocol):
     """Changes that are applied together; later changes in a batch override earlier ones.
 
-    Made by `Store.batch` and written once, by the store that made it; never reused.
+    A batch is created by `Store.batch` and written once, by the store that created it.
     """
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
@@ -133,36 +133,38 @@ class Store(Protocol):
     ) -> Iterator[tuple[bytes, bytes]]:
         """Return the pairs with keys in ``[start, end)`` as they are now, at most *limit*.
 
-        Ascending, or descending from the last one before *end* if *reverse*. Later writes do not
-        change what an open scan yields. A scan retains old data (and the lock of a closed store)
-        until it is exhausted or dropped, so only a `rota.storage.row_scan.RowScan`, which is closed
-        before the store, keeps one across an await.
+        The order is ascending or, with *reverse*, descending from the last key before *end*. Later
+        writes do not change the result of an open scan. A scan retains old data (and the lock of a
+        closed store) until it is exhausted or dropped, so only a `rota.storage.row_scan.RowScan`,
+        which is closed before the store, keeps a scan across an await.
 
-        A scan from the front of a range that was deleted there is slow, because it passes every
-        deleted key again: start at the first key known to exist.
+        A scan that begins at deleted keys is slow, because it passes each of them again: start at
+        the first key known to exist.
 
         Raises:
-            StoreDamaged: While iterating; a scan never ends early without this error.
+            StoreDamaged: The data on disk is not what was written. This is raised while iterating;
+                damage never ends a scan early without it.
         """
         ...
 
     def write(self, batch: Batch) -> Ticket:
         """Make *batch* visible, atomically, and return its ticket; it is not durable yet.
 
-        An empty batch returns the ticket of the one before. Never waits for the disk.
+        For an empty batch, this is the ticket of the one before. A write never waits for the disk.
 
         Raises:
             StoreStalled: The disk is too far behind; the only error that leaves the store usable.
             StoreFull: No space is left.
-            StoreFailed: The disk refused. After any of these errors nothing of *batch* is visible.
+            StoreFailed: The disk refused the write. After any of these errors, nothing of *batch*
+                is visible.
         """
         ...
 
     def sync(self) -> Ticket:
         """Make everything written before this call durable; return the newest ticket covered.
 
-        Blocks for as long as the disk takes, so it is called in a thread of its own. One sync at
-        a time.
+        This blocks for as long as the disk takes, so it is called in a separate thread. Only one
+        sync may run at a time.
 
         Raises:
             StoreFailed: The sync failed; it is unknown which writes are durable.
@@ -174,5 +176,5 @@ class Store(Protocol):
         ...
 
     def size_bytes(self) -> int:
-        """Return the approximate size of the store in bytes; cheap enough for a metric."""
+        """Return the approximate size of the store in bytes, fast enough for a metric."""
         ...

@@ -1,9 +1,9 @@
 """A file beside the database with the newest ticket known to be durable.
 
-Without it a database whose log lost its end looks like one that was never written further. The file
-is written after every sync, so its ticket is never too high. The file itself is synced at most once
-a second, at almost no cost: after ``kill -9`` it is exact, after a power loss it may be a second
-behind.
+Without this file, a database whose log lost its end looks like one to which nothing more was
+written. The file is written after every sync, so its ticket is never too high. The file itself is
+synced at most once a second, at almost no cost: after ``kill -9`` it is exact, after a power loss
+it may be a second behind.
 """
 
 import os
@@ -64,12 +64,12 @@ def _format(ticket: Ticket) -> bytes:
 
 def _parse(text: bytes, file: Path) -> Ticket:
     if not text:
-        return Ticket(0)  # New, or the process died between creating and writing it.
+        return Ticket(0)  # New, or the process ended before it wrote the file.
     found = _TEXT.fullmatch(text)
     if not found or crc32(found[1]) != int(found[2], 16):
         raise StoreDamaged(
-            f"{file} is damaged: its content is {text!r}. Remove it to start without the check "
-            "whether the end of the log is missing, or give the node an empty data directory, "
-            "which is then filled from the other replicas"
+            f"{file} is damaged: its content is {text!r}. Remove the file to start without a check "
+            "for a missing end of the log, or give the node an empty data directory, which is then "
+            "filled from the other replicas"
         )
     return Ticket(int(found[1]))

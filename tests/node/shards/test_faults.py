@@ -122,7 +122,7 @@ def test_data_of_a_newer_rota_is_refused(own_node: Rotad) -> None:
     own_node.spawn()
 
     assert own_node.exit_status() == 74
-    assert "was written by a newer rota (format 99" in own_node.log()
+    assert "was written by a newer version of rota (format 99" in own_node.log()
 
 
 def test_a_flipped_byte_in_the_middle_of_the_data_is_refused_and_located(own_node: Rotad) -> None:
