@@ -295,7 +295,7 @@ def _incarnation_in(file: Path) -> int:
         return 0
     except ValueError as error:
         raise StoreDamaged(
-            f"{file} is damaged: it does not contain a number. Remove the file; the node then "
+            f"{file} is damaged: it contains no number. Remove the file; the node then "
             "counts from the current time"
         ) from error
 

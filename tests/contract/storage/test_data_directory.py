@@ -232,7 +232,7 @@ def test_a_newer_format_is_refused_whatever_else_it_says(tmp_path: Path) -> None
     path = make(tmp_path / "data")
     (path / "FORMAT").write_text('{"format": 2, "shards": {"count": 16}}')
 
-    with pytest.raises(StoreTooNew, match=r"format 2, this one reads up to 1\): use that version"):
+    with pytest.raises(StoreTooNew, match=r"format 2; this version reads up to 1\)"):
         open_directory(path)
 
 

@@ -313,7 +313,7 @@ def test_a_flip_in_a_table_is_refused_by_get_and_named(tables: Path) -> None:
     with pytest.raises(StoreDamaged, match=rf"{table.name} is damaged"):
         store.get(Family.JOURNAL, b"000001-0")
 
-    with pytest.raises(StoreFailed, match="finished"):
+    with pytest.raises(StoreFailed, match="unusable"):
         put(store, b"k")
     store.close()
 
@@ -415,7 +415,7 @@ def test_a_sync_that_the_disk_refuses_finishes_the_store(
         store.sync()
 
     monkeypatch.undo()
-    with pytest.raises(StoreFailed, match="finished"):
+    with pytest.raises(StoreFailed, match="unusable"):
         store.sync()
     store.close()
 

@@ -110,13 +110,13 @@ def test_a_cycle_is_refused_with_its_path() -> None:
     (problem,) = problems_of_graph(circle)
 
     assert problem.pointer == "/tasks/1/needs"
-    assert problem.detail.endswith("a -> c -> b -> a; remove one of these needs")
+    assert "a -> c -> b -> a; " in problem.detail
 
 
 def test_a_task_cannot_need_itself() -> None:
     (problem,) = problems_of_graph((task("a", "a"),))
 
-    assert problem.detail.endswith("a -> a; remove one of these needs")
+    assert "form a cycle: a -> a; " in problem.detail
 
 
 def test_an_unknown_need_is_refused_with_what_there_is() -> None:
@@ -174,7 +174,7 @@ def test_a_long_cycle_is_shown_in_part() -> None:
 
     (problem,) = problems_of_graph(circle)
 
-    assert problem.detail.endswith("t7 -> t8 -> (4,991 more) -> t0; remove one of these needs")
+    assert "t7 -> t8 -> (4,991 more) -> t0; " in problem.detail
 
 
 def test_the_same_name_and_the_same_need_twice_are_refused() -> None:

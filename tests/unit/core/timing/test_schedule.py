@@ -287,7 +287,7 @@ def test_refusal_says_what_is_wrong_and_what_would_be_right(text: str, detail: s
     "text", ["1," * 600 + "1 * * * *", "@every " + "1" * 400_000 + "s", "@at " + "9" * 400_000]
 )
 def test_overlong_schedule_is_refused_in_a_short_message(text: str) -> None:
-    with pytest.raises(Refused, match="characters long") as refused:
+    with pytest.raises(Refused, match="at most 1,000 are allowed") as refused:
         parse_schedule(text)
 
     assert len(refused.value.detail) < 300

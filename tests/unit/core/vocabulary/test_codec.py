@@ -408,7 +408,9 @@ def test_the_end_of_a_damaged_execution_is_refused() -> None:
 
 
 def test_a_record_of_a_future_version_is_refused_and_says_so() -> None:
-    with pytest.raises(Undecodable, match=r"table NAME has format 2; this rota reads format 1"):
+    with pytest.raises(
+        Undecodable, match=r"table NAME has format 2; this version of rota reads format 1"
+    ):
         decode_record(Table.NAME, b"\x02" + encode_record(Name(JOB))[1:])
 
 
