@@ -58,7 +58,7 @@ class Kind(Enum):
     CONFLICT = "conflict"
     """The request contradicts what exists."""
     PRECONDITION = "precondition"
-    """A condition of the request does not hold any more."""
+    """A condition of the request no longer holds."""
     TOO_MANY = "too_many"
     """A limit is reached; a later retry may work."""
     UNAVAILABLE = "unavailable"

@@ -204,8 +204,8 @@ def _close_to_others(folder: Path) -> None:
     """Remove the access of other users to *folder* and its content.
 
     A folder in it that is closed already is skipped: files of rota in it are closed too, and others
-    belong to a running task. Files of another user, as on a mounted volume, stay as they are;
-    a file that a task of an earlier process removes at the same time is no error.
+    belong to a running task. Files of another user, as on a mounted volume, stay unchanged. A file
+    that a task of an earlier process removes at the same time is ignored.
     """
     with suppress(PermissionError):
         folder.chmod(0o700)
@@ -244,7 +244,7 @@ def _lock(path: Path) -> int:
 def _lock_id(lock: int) -> str:
     """Return the running kernel, the file system and the number of the file that *lock* locks.
 
-    A file that is locked keeps its number and its file system, so no other file has them meanwhile.
+    A file that is locked keeps its number and its file system, so no other file has them.
     """
     try:
         kernel = _BOOT_ID.read_text().strip()

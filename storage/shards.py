@@ -1,6 +1,6 @@
 """One shard in a store: the keys and values of its journal, state and history.
 
-    META     s:shard                    header: what the copy is, where its journal begins
+    META     s:shard                    header: identity of the copy, start of its journal
     META     c:shard                    newest configuration read from the coordinator
     JOURNAL  shard index                an entry (rota.core.vocabulary.journal)
     STATE    shard table key            a record

@@ -121,7 +121,7 @@ def release_execution(draft: Draft, execution: Execution) -> None:
 
 
 def start_task(draft: Draft, command: StartTask) -> None:
-    """Start a task that waits for a slot; a task that is no longer ready stays as it is."""
+    """Start a task that waits for a slot; a task that is no longer ready is not changed."""
     task = draft.task(command.execution_id, command.task)
     if task is not None and task.status is TaskStatus.READY:
         _start(draft, command.execution_id, task)

@@ -281,7 +281,7 @@ class Backup(Role):
         if part.number == 0:
             self.copy.clear()
             self._since = now
-            self._answers.clear()  # R9: they acknowledge data that is gone.
+            self._answers.clear()  # R9: they acknowledge data that no longer exists.
         self.copy.put_rows(part.rows)
         if part.is_last:
             self.copy.become_whole(part.allocation, part.base)

@@ -2,7 +2,7 @@
 
 An epoch is a *generation*, which only a recovery raises, and a count within it (`generation_of`).
 A coordinator that was restored from a backup, emptied or replaced has lost configurations of the
-generations so far: its configurations of these generations are not obeyed any more (PROTOCOL R31).
+generations so far: its configurations of these generations are no longer obeyed (PROTOCOL R31).
 
 These are evidence of a loss. An answer is compared with what was known when it was requested,
 because answers may be reordered:

@@ -338,7 +338,7 @@ class Primary(Role):
             self.changes.append(swap)
 
     def change_refused(self, swap: Swap, current: Configuration | None) -> None:
-        """Record that *swap* will not be carried out any more.
+        """Record that *swap* will no longer be carried out.
 
         Args:
             swap: The requested change.

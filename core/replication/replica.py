@@ -392,7 +392,7 @@ class Replica:
                     generation_of(swap.expected.epoch),
                     f"it no longer has epoch {swap.expected.epoch} of shard {self.shard}",
                 )
-            # Refused: it will not be carried out any more.
+            # Refused: it will no longer be carried out.
             self._takeovers = [each for each in self._takeovers if each is not swap]
             primary = self.primary
             if primary is not None:
@@ -449,7 +449,7 @@ class Replica:
         self.copy.clear()
 
     def tick(self, now: Instant, draw: int, targets: tuple[NodeId, ...] = ()) -> None:
-        """Carry out what is due by now: heartbeats, reconfigurations, takeovers.
+        """Carry out the work that is due: heartbeats, reconfigurations, takeovers.
 
         Args:
             now: The current instant, by the node's monotonic clock.
@@ -655,7 +655,7 @@ class Replica:
         return now - self._liveness.born_at >= self._timing.grace
 
     def _has_kept_promises(self, now: Instant) -> bool:
-        """Return True if no node acts by a lease of this copy any more (R16 b).
+        """Return True if no node acts by a lease of this copy (R16 b).
 
         The leases of all primaries count, not only of the last one. An earlier primary that has not
         learned of its successor may act by a lease granted after the successor's restart; so may

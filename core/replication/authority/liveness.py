@@ -88,7 +88,7 @@ class Liveness:
         self.reaches_coordinator = is_reached
 
     def is_gone(self, node_id: NodeId, session: Session) -> bool:
-        """Return True if a session was seen to be over."""
+        """Return True if *session* is not the live session of *node_id*."""
         return self.sessions.get(node_id) != session
 
     def saw_death(
