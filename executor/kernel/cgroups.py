@@ -1,10 +1,11 @@
 """Control groups: sets of processes that the kernel limits, measures and kills together.
 
-Both versions, also side by side: each controller is in one hierarchy, of version 1 or 2 (see
-cgroups(7)). Groups are made below the group of this process, in a folder for this store.
+Both versions are supported, also side by side: each controller is in one hierarchy, of version 1 or
+2 (see cgroups(7)). Groups are made below the group of this process, in a folder for the store.
 
-Version 2 permits processes in leaves only. Processes in the group of this process are moved into a
-leaf ``rota-host`` of it, as service managers that delegate a group expect.
+Version 2 permits processes only in leaves of the hierarchy. So the processes in the group of this
+process are moved into a leaf ``rota-host`` below it, as service managers that delegate a group
+expect.
 """
 
 import errno
@@ -21,8 +22,8 @@ from rota.core.timing.instants import Duration
 CONTROLLERS = ("cpu", "memory", "pids")
 
 _HOST_LEAF = "rota-host"
-_PERIOD_US = 100_000  # The kernel's default; a shorter one costs more switching.
-_QUOTA_US_MIN = 1_000  # The kernel's least.
+_PERIOD_US = 100_000  # The kernel's default; a shorter period costs more context switches.
+_QUOTA_US_MIN = 1_000  # The kernel's minimum.
 
 
 class CgroupRoot(NamedTuple):
@@ -38,12 +39,12 @@ class CgroupRoot(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """The measurements of a group; zero if a value is not measured.
+    """The measurements of a group; a value that is not measured is zero.
 
     Attributes:
-        cpu: Processor time.
-        memory_peak: Bytes.
-        oom_kills: How many processes were killed at the limit of memory.
+        cpu: The processor time.
+        memory_peak: The largest use of memory, in bytes.
+        oom_kills: The number of processes that were killed at the memory limit.
     """
 
     cpu: Duration
@@ -55,7 +56,7 @@ class Cgroups:
     """The control groups for attempts on this machine.
 
     Attributes:
-        missing: By controller, the reason why there is no group for it.
+        missing: For each controller without groups, the reason.
     """
 
     def __init__(self, name: str) -> None:
@@ -79,9 +80,9 @@ class Cgroups:
                 self.missing.setdefault(controller, "no cgroup controller for it is mounted")
 
     def make(self, name: str, limits: ResourceLimits) -> "tuple[Cgroup | None, dict[str, str]]":
-        """Return a group with *limits*, and by controller the reasons why limits could not be set.
+        """Return a group with *limits*, and for each limit that could not be set, the reason.
 
-        The group is None if none could be made.
+        The group is None if none could be made. The reasons are by controller.
         """
         failed: dict[str, str] = {}
         made: dict[str, CgroupRoot] = {}
@@ -152,7 +153,7 @@ class Cgroup:
         """Move *pid* into the group; processes that it starts from now on are members as well.
 
         Raises:
-            OSError: It could not be moved into all groups.
+            OSError: The process could not be moved into all groups.
         """
         for path in self._paths:
             _write(path / "cgroup.procs", str(pid))
@@ -167,8 +168,9 @@ class Cgroup:
     def kill(self) -> None:
         """Kill all members.
 
-        The kernel does it in one step in version 2 (Linux 5.14). Else they are stopped before the
-        first is killed, so that they cannot fork meanwhile, and `has_gone` tries again.
+        In version 2 (from Linux 5.14), the kernel kills them in one step. Otherwise all members are
+        stopped before the first is killed, so that they cannot fork in between, and `has_gone`
+        tries again.
         """
         for path in self._paths:
             try:
@@ -183,7 +185,7 @@ class Cgroup:
                     os.kill(pid, number)
 
     def has_gone(self) -> bool:
-        """Return True if there are no members; kills those that were added since `kill`."""
+        """Return True if there are no members; otherwise kill those that remain."""
         if not self.members():
             return True
         self.kill()
@@ -217,9 +219,10 @@ class Cgroup:
 
 
 def settings(controller: str, version: int, limits: ResourceLimits) -> list[tuple[str, str, bool]]:
-    """Return the files and values for the limit of *controller*, in order; whether each is needed.
+    """Return the files to write for the limit of *controller*, in order.
 
-    A file that is not needed exists on some kernels only; without it swap evades the limit.
+    Each has its name, its value, and whether it is needed. The other files exist only on some
+    kernels; without the limit of swap, a program can exceed its memory limit by swapping.
     """
     quota_us = max(_QUOTA_US_MIN, round(limits.cpu * _PERIOD_US))
     match controller, version:
@@ -280,9 +283,9 @@ def mounts() -> Iterator[Mount]:
 
 
 def _own_groups() -> dict[str, str]:
-    """Return the group of this process, by controller; key "" for version 2."""
+    """Return the group of this process for each controller; version 2 has the key ""."""
     groups: dict[str, str] = {}
-    with suppress(FileNotFoundError):  # A kernel without any.
+    with suppress(FileNotFoundError):  # The kernel has no cgroups.
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, names, path = line.split(":", 2)
             groups.update(dict.fromkeys(names.split(","), path))
@@ -290,7 +293,7 @@ def _own_groups() -> dict[str, str]:
 
 
 def _below(mount: Mount, group: str) -> Path:
-    # In a container the mount shows a part of the hierarchy only, which begins at its root.
+    # In a container, only a part of the hierarchy is mounted; that part begins at `mount.root`.
     return Path(os.path.normpath(f"{mount.path}/{os.path.relpath(group, mount.root)}"))
 
 
@@ -319,7 +322,7 @@ def _make_empty(path: Path) -> None:
         if left.is_dir():
             group = Cgroup({"left": CgroupRoot(left, 0)})
             group.kill()
-            group.remove()  # One whose members still die is removed by the next life.
+            group.remove()  # If members have not ended yet, the next start removes the group.
 
 
 def _made(place: CgroupRoot, name: str) -> CgroupRoot:
@@ -342,7 +345,7 @@ def _write(path: Path, value: str, *, is_needed: bool = True) -> None:
 
 
 def _field(path: Path, name: str = "") -> int:
-    """Return the number in a file, or in its line *name*; 0 if there is none."""
+    """Return the number in a file, or in its line *name*; 0 if there is no number."""
     with suppress(OSError, ValueError):
         for line in path.read_text().splitlines():
             key, _, value = line.rpartition(" ")

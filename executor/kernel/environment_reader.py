@@ -1,8 +1,8 @@
 """Reads of environments that wait only briefly for a process that hangs in the kernel.
 
-A thread of a process that writes to a shared mapping of a file system that stands still can hold
-its process's memory lock, which the kernel takes for this read. See
-`rota.executor.kernel.orphan_sweep`, which ends more, and needs a process of one thread.
+A thread that writes to a shared mapping of a file on a hung file system can hold the memory lock of
+its process, which the kernel takes for this read. `rota.executor.kernel.orphan_sweep` can even end
+a read that hangs, but only in a process that has a single thread.
 """
 
 import threading
@@ -11,18 +11,18 @@ from collections.abc import Callable
 from rota.executor.kernel.procfs import environment_of
 
 WITHIN_S = 0.25
-"""A read takes microseconds, and 0.2 s in the middle of an exec."""
+"""The longest wait for a read, which takes microseconds, or 0.2 s in the middle of an exec."""
 WITHIN_S_BESIDE_HUNG = 0.02
-"""The wait while another read hangs, so that many of them do not add up."""
+"""The longest wait while another read hangs, so that many waits do not add up."""
 HUNG_MAX = 8
-"""Reads that hang at the same time; while there are so many, none is begun."""
+"""The number of hanging reads from which no further read is started."""
 
 
 class EnvironmentReader:
     """Reads environments; each read has a thread, which lasts until the read ends.
 
-    For one thread. A thread that hangs does not keep the process from being killed or from
-    ``os._exit``.
+    To be used in one thread. A thread that hangs does not prevent the end of the process by a
+    signal or by ``os._exit``.
 
     Args:
         read: Returns the environment of a process; may hang.
@@ -33,9 +33,9 @@ class EnvironmentReader:
         self._hung: dict[int, threading.Thread] = {}
 
     def read(self, pid: int) -> dict[str, str] | None:
-        """Return the environment of *pid*; None if it cannot be read in time, or no thread begun.
+        """Return the environment of *pid*; None if it is not read in time, or not at all.
 
-        Blocks for 0.4 s at most in all while the same reads hang.
+        While the same reads hang, all calls together block for at most 0.4 s because of them.
         """
         self._hung = {each: thread for each, thread in self._hung.items() if thread.is_alive()}
         if pid in self._hung or len(self._hung) >= HUNG_MAX:
@@ -46,7 +46,7 @@ class EnvironmentReader:
         )
         try:
             thread.start()
-        except RuntimeError:  # The user has as many threads as the limit allows.
+        except RuntimeError:  # The user already has as many threads as the limit allows.
             return None
         thread.join(WITHIN_S_BESIDE_HUNG if self._hung else WITHIN_S)
         if not results:

@@ -1,7 +1,7 @@
 """A watch on the descriptors of attempts through a single descriptor of the loop.
 
-An attempt has two descriptors, often for a millisecond only. asyncio adds and removes them in 14
-us, a separate epoll in 4 us, and one callback handles all that are ready.
+An attempt has two descriptors, often only for a millisecond. asyncio needs 14 us to add and remove
+them, a separate epoll 4 us, and one callback handles all descriptors that are ready.
 """
 
 import asyncio
@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 
 class FdWatch:
-    """The watched descriptors, on the loop that constructs this.
+    """The watched descriptors, on the loop that runs when the object is constructed.
 
-    A descriptor is removed before it is closed, and callbacks add none: an event of a closed
-    descriptor would be taken for one of a new descriptor with the same number.
+    A descriptor must be removed before it is closed, and callbacks must not add descriptors: an
+    event of a closed descriptor would be taken for an event of a new one with the same number.
     """
 
     def __init__(self) -> None:
@@ -42,5 +42,5 @@ class FdWatch:
     def _hear(self) -> None:
         for fd, _ in self._epoll.poll(0):
             ready = self._ready.get(fd)
-            if ready is not None:  # Else one before it in this turn has removed it.
+            if ready is not None:  # Otherwise an earlier callback of this turn has removed it.
                 ready()

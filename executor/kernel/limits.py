@@ -1,12 +1,12 @@
 """Resource limits of an attempt, set before its program starts.
 
-A shell that first stops itself starts the program. While it is stopped it is moved into its cgroup;
-then it continues and becomes the program. So all processes of the program are in the cgroup. The
-shell costs a millisecond, only for attempts with limits.
+The program is started by a shell that first stops itself. While the shell is stopped, it is moved
+into the attempt's cgroup; then it continues and becomes the program. So all processes of the
+program are in the cgroup. The shell costs a millisecond, and only attempts with limits need it.
 
-If the machine permits no cgroup, the memory limit becomes RLIMIT_DATA of each process: heap and
-private mappings. (RLIMIT_AS would count memory that is only reserved, and end Go and Java programs
-at once; RLIMIT_NPROC counts all processes of the user.)
+If the machine permits no cgroup, the memory limit becomes RLIMIT_DATA of each process, which
+applies to the heap and to private mappings. (RLIMIT_AS would count memory that is only reserved,
+and end Go and Java programs at once; RLIMIT_NPROC counts all processes of the user.)
 """
 
 import os
@@ -31,8 +31,8 @@ class Limited(NamedTuple):
     """The limits of one attempt that are in force.
 
     Attributes:
-        cgroup: None if the machine permits none.
-        unenforced: The limits that are not enforced, one sentence each.
+        cgroup: The attempt's cgroup; None without limits, or if the machine permits no cgroup.
+        unenforced: One sentence for each limit that is not enforced, or only in part.
     """
 
     cgroup: Cgroup | None
@@ -48,13 +48,13 @@ def stopped(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Limiter:
-    """Sets limits on processes started by `stopped`; to be used in one thread.
+    """Sets limits on processes started with `stopped`; to be used in one thread.
 
     Args:
         store_id: Distinguishes this node's cgroups from those of others on the machine.
 
     Attributes:
-        name: Of the cgroup that contains those of its attempts.
+        name: The name of the cgroup that contains the cgroups of the attempts.
     """
 
     def __init__(self, store_id: str) -> None:
@@ -67,12 +67,12 @@ class Limiter:
     def limit(self, pid: int, name: str, limits: ResourceLimits) -> Limited:
         """Wait until *pid* is stopped, set *limits* on it and continue it.
 
-        Limits that cannot be set are in `Limited.unenforced`.
+        Limits that cannot be set are listed in `Limited.unenforced`.
         """
         stop = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         assert stop is not None, f"{pid} neither stopped nor ended"
         if stop.si_code != os.CLD_STOPPED:
-            return UNLIMITED  # It has ended: it was killed, or there is no shell.
+            return UNLIMITED  # The process has ended: it was killed, or there is no shell.
         limited = self._put_on(pid, name, limits)
         os.kill(pid, signal.SIGCONT)
         return limited
@@ -97,7 +97,7 @@ class Limiter:
         if limits.memory and "memory" in failed:
             resource.prlimit(pid, resource.RLIMIT_DATA, (limits.memory, limits.memory))
             unenforced.append(
-                "the limit of memory holds for each process alone, not for all together: "
+                "the limit of memory applies to each process alone, not to all of them together: "
                 + failed["memory"]
             )
         return Limited(cgroup, tuple(unenforced))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def one_thread(name: str) -> ThreadPoolExecutor:
-    """Return a pool of one thread, which runs; *name* is without ``rota-``.
+    """Return a pool of one running thread, whose name begins with ``rota-`` and *name*.
 
     Raises:
         RuntimeError: No thread can be started.

@@ -1,12 +1,12 @@
 """Termination of orphans by a child process, so that a hanging read blocks nothing else.
 
-To read the environment of a process the kernel takes that process's memory lock. A thread of it
-that writes to a shared mapping of a file system that stands still, while another thread forks,
-holds this lock until the file system runs again, and the reader waits in the kernel. So a child
-reads, and names each process before it does. If it does not continue it is killed, and another
-child does the rest without that process.
+To read the environment of a process, the kernel takes the memory lock of that process. If one of
+its threads writes to a shared mapping of a file on a hung file system while another thread forks,
+the lock is held until the file system works again, and the reader waits in the kernel. So a child
+process reads, and reports the number of each process before the read. A child that hangs is killed,
+and another child does the rest without that process.
 
-A thread would not do: it cannot be ended, and the end of its process would wait for it.
+A thread would not suffice: it cannot be killed, and the end of its process would wait for it.
 """
 
 import logging
@@ -27,13 +27,14 @@ from rota.executor.kernel.procfs import status_of
 log = logging.getLogger(__name__)
 
 HUNG_S = 1.0
-"""A read takes microseconds, and 0.2 s in the middle of an exec."""
+"""The time after which a read counts as hung; it takes microseconds, or 0.2 s during an exec."""
 _PART = 65536
 _STDERR = 2
 
 Search: TypeAlias = Callable[[Collection[int], Callable[[int], None]], Orphans]
-"""Ends orphans; called with processes to leave alone, and with what to call before each read with
-the number of the process, and with 0 before anything else that takes time."""
+"""A function that ends orphans. Its arguments are the processes to leave alone, and a function that
+it calls with the number of a process before it reads the environment of that process, and with 0
+before anything else that takes time."""
 
 
 class Swept(NamedTuple):
@@ -52,15 +53,15 @@ class Swept(NamedTuple):
 
 
 def sweep_orphans(store_id: str, *, within_s: float) -> Swept:
-    """Kill what `end_orphans` does, for *within_s* at most and a second for the last child.
+    """Kill the same processes as `end_orphans`, within *within_s* and a second for the last child.
 
-    For a process of one thread, because it forks.
+    The calling process must have a single thread, because it is forked.
     """
     return sweep(partial(_end_orphans, store_id), within_s=within_s)
 
 
 def sweep(search: Search, *, within_s: float, hung_s: float = HUNG_S) -> Swept:
-    """Run *search* in a child, and again without each process whose reading takes *hung_s*."""
+    """Run *search* in a child, and again without each process whose read takes *hung_s* or more."""
     ends_at = _monotonic_s() + within_s
     unread: set[int] = set()
     while True:
@@ -78,7 +79,7 @@ def _end_orphans(
 
 
 def _monotonic_s() -> float:
-    # The guard has no clock of a loop.
+    # The guard has no event loop whose clock it could use.
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
@@ -89,7 +90,10 @@ def _exists(pid: int) -> bool:
 def _run_child(
     search: Search, skipped: Collection[int], hung_s: float, ends_at: float
 ) -> tuple[int, ...] | int | None:
-    """Return the processes left, or the one whose reading hangs, or None if time is over."""
+    """Return the orphans left, or the process whose read hangs, or None if there is no result.
+
+    There is none if the time is over, or if the child crashed.
+    """
     receiver, sender = os.pipe()
     parent, child = os.getpid(), os.fork()
     if not child:
@@ -102,7 +106,7 @@ def _run_child(
         os.close(receiver)
         if pidfd is not None:
             send(pidfd, signal.SIGKILL)
-            wait_ends((pidfd,))  # If it hangs in spite of that it is abandoned.
+            wait_ends((pidfd,))  # A child that still hangs is abandoned.
             os.close(pidfd)
         with suppress(ChildProcessError):
             os.waitpid(child, os.WNOHANG)
@@ -124,24 +128,25 @@ def _follow(receiver: int, hung_s: float, ends_at: float) -> tuple[int, ...] | i
             if word == b"left":
                 return tuple(map(int, numbers))
             reading = int(numbers[0])
-        if not part:  # It crashed, or was killed.
+        if not part:  # The child crashed, or was killed.
             return None
     return None
 
 
 def _search(search: Search, skipped: Collection[int], sender: int, parent: int) -> NoReturn:
-    """Be the child: search and send."""
+    """Search in the child process, and send the result to its parent."""
     try:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # To the group: it is meant for the warden.
+        # A TERM that is sent to the process group is meant for the warden.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end_with_parent()
-        # A child that is abandoned must hold nothing, above all not the lock.
+        # An abandoned child must not keep any file open, above all not that of the lock.
         os.closerange(_STDERR + 1, sender)
         os.closerange(sender + 1, os.sysconf("SC_OPEN_MAX"))
-        if os.getppid() == parent:  # Else it was killed before its end was bound to this one's.
+        if os.getppid() == parent:  # Otherwise the parent ended before `end_with_parent`.
             found = search(skipped, lambda pid: _send(sender, "read", pid))
             _send(sender, "left", *found.pids_left)
     except BaseException:
-        log.exception("search for orphans crashed")
+        log.exception("the search for orphans crashed")
     finally:
         os._exit(0)
 

@@ -1,10 +1,10 @@
 """Termination of processes left by a killed node.
 
 A killed node cannot stop its attempts. Their processes are identified by environment variables,
-which children receive by default: ``ROTA_STORE_ID`` names the node's store, three more the attempt.
-Only a process that emptied its environment *and* left its process group is not found.
+which children receive by default: ``ROTA_STORE_ID`` names the node's store, three others name the
+attempt. Only a process that emptied its environment *and* left its process group is not found.
 
-Everything here blocks.
+All functions here block.
 """
 
 import os
@@ -19,9 +19,9 @@ from rota.executor.kernel.env_marker import STORE_VARIABLE, key_in
 from rota.executor.kernel.pidfd_signals import hold, send, wait_ends
 from rota.executor.kernel.procfs import environment_of, pids, status_of
 
-ROUNDS_MAX = 20  # A process that forks as fast as it can is outrun in a few; see `_end`.
+ROUNDS_MAX = 20  # A few suffice even if a process forks as fast as it can; see `_end`.
 _GROUP_WAITS, _GROUP_WAIT_S = 100, 0.005  # A killed process is gone in milliseconds.
-_CLEAN_SCANS = 2  # A process born during a scan may be missed by it, not by the next.
+_CLEAN_SCANS = 2  # A scan may miss a process that starts during the scan; the next one finds it.
 
 _IsOurs: TypeAlias = Callable[[dict[str, str]], bool]
 
@@ -48,16 +48,16 @@ def end_orphans(
 ) -> Orphans:
     """Kill every process of this user that is marked with *store_id*, with its process group.
 
-    For a node that has launched nothing yet. Scans ``/proc`` until two scans in a row find none,
-    at most *rounds_max* times; a scan takes about 30 us for each process of the machine. Processes
-    of other users, and this process and its group, are left alone.
+    To be called before the node launches anything. ``/proc`` is scanned until two scans in a row
+    find no such process, for at most *rounds_max* rounds; a scan takes about 30 us for each process
+    of the machine. Processes of other users, and this process and its group, are left alone.
 
-    Hangs with a process that hangs in the kernel with its memory locked; see
+    The call hangs while a process hangs in the kernel with its memory locked; see
     `rota.executor.kernel.orphan_sweep`.
 
     Args:
-        store_id: The mark.
-        rounds_max: How often it scans at most.
+        store_id: The store whose processes are killed.
+        rounds_max: The largest number of rounds; each ends with a scan.
         skipped: Processes that are neither read nor signalled, unless their group is killed.
         on_read: Called before the environment of a process is read, with its number, and with 0
             before waiting for killed processes.
@@ -72,7 +72,7 @@ def end_orphans(
 def end_attempts(
     store_id: str, keys: Collection[AttemptKey], *, rounds_max: int = ROUNDS_MAX
 ) -> Orphans:
-    """Kill, in the same way, the processes marked with *store_id* and one of *keys* only."""
+    """Kill only processes marked with *store_id* and one of *keys*; otherwise as `end_orphans`."""
     return _end_all(
         lambda environment: (
             environment.get(STORE_VARIABLE) == store_id and key_in(environment) in keys
@@ -103,7 +103,7 @@ def _end_all(
 def _marked(
     is_ours: _IsOurs, skipped: Collection[int], on_read: Callable[[int], None]
 ) -> dict[int, AttemptKey | None]:
-    """Return the processes whose environment *is_ours*, and the attempt that each belongs to."""
+    """Return the processes with an environment that *is_ours* accepts, each with its attempt."""
     found: dict[int, AttemptKey | None] = {}
     for pid in pids():
         if pid in skipped:
@@ -134,7 +134,7 @@ def _end(found: list[int], is_ours: _IsOurs, on_read: Callable[[int], None]) -> 
             groups.add(_kill_group(pid, pidfd))
             send(pidfd, signal.SIGKILL)
         wait_ends(pidfds.values())
-        _wait_groups(groups - {0})  # Which is that of the kernel's own threads.
+        _wait_groups(groups - {0})  # 0 means no group; the kernel's own threads are in group 0.
     finally:
         for pidfd in pidfds.values():
             os.close(pidfd)
@@ -144,8 +144,8 @@ def _hold_if(is_ours: _IsOurs, pid: int) -> int | None:
     """Return a pidfd for *pid* if it is still the process that was found.
 
     The number may have been given to another process since the scan. A pidfd stays with one
-    process, so the environment read after opening it is that process's, or the process is dead
-    and signals to it go nowhere.
+    process, so the environment read after opening it is that process's, or the process has ended
+    and signals to it have no effect.
     """
     pidfd = hold(pid)
     if pidfd is None or is_ours(environment_of(pid)):
@@ -155,11 +155,11 @@ def _hold_if(is_ours: _IsOurs, pid: int) -> int | None:
 
 
 def _kill_group(pid: int, pidfd: int) -> int:
-    """Kill the group of *pid*, unless it is our own; return its number, or 0 if it was not."""
+    """Kill the group of *pid*, unless it is our own; return its number, or 0 if none was killed."""
     with suppress(ProcessLookupError, PermissionError):
         group = os.getpgid(pid)
-        # The process is alive after its group was read, so the group is its own and not that of
-        # a newcomer with the same number. Between here and the kill it could only vanish.
+        # The process exists after its group was read, so the group is its own, and not that of a
+        # new process with the same number. Between here and the kill, the group can only end.
         signal.pidfd_send_signal(pidfd, 0)
         if group != os.getpgrp():
             os.killpg(group, signal.SIGKILL)

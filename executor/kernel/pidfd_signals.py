@@ -10,7 +10,7 @@ _DEATH_WAIT_MS = 500  # A killed process is gone in milliseconds unless it hangs
 
 
 def hold(pid: int) -> int | None:
-    """Return a pidfd, which the caller closes; None if *pid* has gone."""
+    """Return a pidfd of *pid*, which the caller closes; None if there is no such process."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -18,13 +18,13 @@ def hold(pid: int) -> int | None:
 
 
 def send(pidfd: int, number: signal.Signals) -> None:
-    """Send a signal; no effect on a process that has ended, or is another user's."""
+    """Send a signal; no effect on a process that has ended or belongs to another user."""
     with suppress(ProcessLookupError, PermissionError):
         signal.pidfd_send_signal(pidfd, number)
 
 
 def has_ended(pidfd: int) -> bool:
-    """Return True if the process, with its threads and any namespace it began, has ended."""
+    """Return True if the process has ended, with its threads and any namespace that it leads."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     return bool(poll.poll(0))

@@ -1,7 +1,7 @@
 """prctl(2): settings of the kernel for this process.
 
-The numbers are those of linux/prctl.h. A call with an option that the kernel does not know raises
-an `OSError`, as all others do that fail.
+The numbers are those of linux/prctl.h. A call that fails raises an `OSError`, also if the kernel
+does not have the option.
 """
 
 import ctypes
@@ -17,15 +17,15 @@ _SET_CHILD_SUBREAPER = 36
 def refuse_inspection() -> None:
     """Close this process's memory, environment and descriptors to others of the same user.
 
-    ``/proc/PID/environ``, ``mem`` and ``fd`` are root's from then on, ptrace(2) and
-    pidfd_getfd(2) are refused, and a crash leaves no core dump. Children inherit it by fork, and
-    lose it by exec, so programs that are started are as inspectable as ever.
+    ``/proc/PID/environ``, ``mem`` and ``fd`` belong to root from then on, ptrace(2) and
+    pidfd_getfd(2) are refused, and a crash leaves no core dump. A child keeps the setting after a
+    fork and loses it at an exec, so the programs that are started are not affected.
     """
     _prctl(_SET_DUMPABLE, 0)
 
 
 def set_subreaper(*, on: bool) -> None:
-    """Make this process the parent of orphaned descendants, or end that."""
+    """Set whether this process becomes the parent of its orphaned descendants."""
     _prctl(_SET_CHILD_SUBREAPER, int(on))
 
 

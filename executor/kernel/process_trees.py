@@ -1,8 +1,8 @@
 """The processes of an attempt: identification and termination, even if they try to escape.
 
-The means depends on how the attempt was started: always its process group; the process namespace of
-its sandbox (`Namespace`); its cgroup (`rota.executor.kernel.cgroups`); or descent from its leader
-(`rota.executor.kernel.subreaper`).
+The processes are identified by their process group, and, depending on how the attempt was started,
+by the process namespace of its sandbox (`Namespace`), by its cgroup
+(`rota.executor.kernel.cgroups`) or by descent from its leader (`rota.executor.kernel.subreaper`).
 """
 
 import os
@@ -18,26 +18,26 @@ class Tree(Protocol):
     """Processes of one attempt that are ended together."""
 
     def members(self) -> list[int]:
-        """Return processes in it, without their descendants; called after the leader has ended.
+        """Return processes from which all others descend; called after the leader has ended.
 
-        Empty where only a search through all processes of the machine could find them.
+        The list is empty if only a search through all processes of the machine could find them.
         """
         ...
 
     def kill(self) -> None:
-        """Kill all of them; returns before they have ended."""
+        """Kill all processes, without waiting for their end."""
         ...
 
     def has_gone(self) -> bool:
-        """Return True if all have ended; called repeatedly after `kill` until it is True."""
+        """Return True if all processes have ended; called after `kill`, until it returns True."""
         ...
 
 
 class Group:
-    """The process group of an attempt's leader, which is not waited for as long as this is used.
+    """The process group of an attempt's leader, which must not be reaped while this is used.
 
-    While the leader is a zombie its number cannot be given to another process, so the group of
-    that number is this attempt's. A group of another user (a set-uid program) cannot be signalled.
+    While the leader is a zombie, its number cannot be given to another process, so the group of
+    that number is the attempt's. Processes of another user (set-uid programs) are not signalled.
     """
 
     def __init__(self, leader: int) -> None:
@@ -48,15 +48,15 @@ class Group:
         self._send(signal.SIGTERM)
 
     def members(self) -> list[int]:
-        """Return none: the kernel does not list the members of a group."""
+        """Return an empty list: the kernel does not list the members of a group."""
         return []
 
     def kill(self) -> None:
-        """Kill all current members of the group; no fork can escape that."""
+        """Kill all members of the group; a fork at the same time cannot escape."""
         self._send(signal.SIGKILL)
 
     def has_gone(self) -> bool:
-        """Return True: no further processes are searched for."""
+        """Return True: there is no search for processes that remain."""
         return True
 
     def _send(self, number: signal.Signals) -> None:
@@ -65,12 +65,12 @@ class Group:
 
 
 class Namespace:
-    """A process namespace, known by its first process: with that, the kernel ends all others.
+    """A process namespace; when its first process ends, the kernel kills all others.
 
     Args:
-        first: Its first process, bubblewrap's, numbered as it is here; it leads a session and a
-            group, in which the program is started.
-        pidfd: Of the same; `close` closes it.
+        first: The first process, which runs bubblewrap, by its number outside the namespace. It
+            leads a session and a process group, in which the program is started.
+        pidfd: A pidfd of the first process; `close` closes it.
     """
 
     def __init__(self, first: int, pidfd: int) -> None:
@@ -93,7 +93,7 @@ class Namespace:
             self.kill()
 
     def members(self) -> list[int]:
-        """Return none: the kernel ends them together with the leader, bubblewrap."""
+        """Return an empty list: the kernel ends the processes with the leader, bubblewrap."""
         return []
 
     def kill(self) -> None:

@@ -1,6 +1,6 @@
 """Information about processes from ``/proc``; see proc(5).
 
-A process may end at any instant: for one that has ended the results are None, empty or absent.
+A process may end at any instant; for a process that has ended, results are None, empty or absent.
 """
 
 import os
@@ -13,16 +13,16 @@ _GONE = (FileNotFoundError, ProcessLookupError)
 
 
 class Status(NamedTuple):
-    """A process as the scheduler sees it.
+    """The status of a process, from ``/proc/PID/stat``.
 
     Attributes:
-        state: One letter: ``Z`` is a zombie, which has ended and is not waited for yet.
-        parent: Its parent's number.
+        state: One letter: ``Z`` is a zombie, which has ended and is not reaped yet.
+        parent: The number of its parent.
         group: Its process group.
         session: Its session.
-        is_without_environment: Whether an empty environment is the truth: it is for a kernel
-            thread, a zombie and after ``env -i``. It is not for a process in the middle of an
-            exec, which shows none until the new one is in place (seen in 1 of 300 sweeps).
+        is_without_environment: Whether the process really has no environment, as a kernel thread,
+            a zombie or a program started with ``env -i``. In the middle of an exec, a process only
+            seems to have none until the new one is in place (seen in 1 of 300 sweeps).
     """
 
     state: str
@@ -33,7 +33,7 @@ class Status(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether the process has ended, reaped or not."""
         return self.state in "ZX"
 
 
@@ -43,7 +43,7 @@ def pids() -> list[int]:
 
 
 def status_of(pid: int) -> Status | None:
-    """Return what *pid* is; None if there is no such process."""
+    """Return the status of *pid*; None if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()  # From field 3 on.
@@ -55,10 +55,11 @@ def status_of(pid: int) -> Status | None:
 
 
 def running_name_of(pid: int) -> str | None:
-    """Return the name that *pid* has now; None if it has ended.
+    """Return the present name of *pid*; None if the process has ended.
 
-    Any characters, at most 15 bytes before the kernel escapes line ends and backslashes. For a
-    script it is the name of the interpreter, unless the script was executed itself.
+    The name can have any characters, and at most 15 bytes before the kernel escapes line ends and
+    backslashes. For a script, it is the name of the interpreter, unless the script was executed
+    itself.
     """
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -69,9 +70,9 @@ def running_name_of(pid: int) -> str | None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the children of *pid*, those of all its threads.
+    """Return the children of all threads of *pid*.
 
-    One that is born or ends meanwhile may be missed, unless *pid* is stopped.
+    A child that starts or ends during the call may be missed, unless *pid* is stopped.
     """
     found: list[int] = []
     try:
@@ -84,9 +85,9 @@ def children_of(pid: int) -> list[int]:
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """Return the environment that *pid* began with; empty if it is not this user's to see.
+    """Return the environment with which *pid* was started; empty if this user may not read it.
 
-    Hangs while *pid* hangs in the kernel with its memory locked.
+    The call hangs while *pid* hangs in the kernel with its memory locked.
     """
     try:
         if os.stat(f"/proc/{pid}").st_uid != os.geteuid():

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from rota.executor.kernel.process_trees import Tree
 from rota.executor.kernel.procfs import children_of, running_name_of
 
-_PROCESSES_MAX = 100  # Reading about one takes some 30 us of the loop.
+_PROCESSES_MAX = 100  # To read the data of one process takes about 30 us of the loop.
 _NAMES_MAX = 5
 
 
 def killed_remains(trees: Iterable[Tree]) -> str:
     """Return a sentence about the running processes of *trees*, which are about to be killed.
 
-    Empty if there are none. It counts at most 100 processes and names at most 5 programs.
+    It is empty if there are none. It counts at most 100 processes and names at most 5 programs.
     """
     roots = [pid for tree in trees for pid in tree.members()]
     return _sentence(_running_names(roots)) if roots else ""
@@ -23,7 +23,7 @@ def _running_names(roots: list[int]) -> list[str]:
     """Return the names of *roots* and their descendants, at most one more than are counted."""
     names: list[str] = []
     waiting, seen = list(dict.fromkeys(roots)), set(roots)
-    for pid in waiting:  # It grows meanwhile.
+    for pid in waiting:  # The list grows during the iteration.
         name = running_name_of(pid)
         if name is None:
             continue
@@ -55,6 +55,6 @@ def _sentence(names: list[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return the name of a program, which chose it itself; the kernel limits it to 15 bytes."""
+    """Return the name of a program, escaped if necessary, as a program can choose any name."""
     is_plain = bool(name) and all(each.isalnum() or each in "._+:@/-" for each in name)
     return name if is_plain and name.isascii() else ascii(name)

@@ -8,7 +8,7 @@ _PRIVATE = 0o077
 
 
 def seclude() -> int:
-    """Restrict new files to this process's user; deny other processes its memory and environment.
+    """Restrict new files to this process's user; close its memory and environment to others.
 
     Returns:
         The umask that the process was started with, to be restored for its tasks.

@@ -4,13 +4,13 @@ This process becomes a *subreaper* (prctl(2)): when a process of an attempt ends
 become children of this process instead of process 1. So any process that left its group is a child
 of this process, or descends from one, as soon as the attempt's leader and its group have ended.
 
-The attempt of an orphan is identified by its group or session, else by its environment. An orphan
-that left both, and whose environment is empty or cannot be read, may be of any attempt that ran
-when it was first seen, and is killed with the last of these.
+The attempt of an orphan is identified by its group or session, otherwise by its environment. An
+orphan that left both, and whose environment is empty or cannot be read, may belong to any attempt
+that ran when the orphan was first found, and is killed with the last of these attempts.
 
 The kernel assigns orphans to the *main thread*. Every child of the main thread that did not exist
-when the `Subreaper` was made is taken for an orphan and reaped, so other code in this process
-starts processes in another thread.
+when the `Subreaper` was made is taken for an orphan and reaped, so other code in this process must
+start processes in another thread.
 """
 
 import os
@@ -30,14 +30,14 @@ from rota.executor.kernel.process_trees import Group
 from rota.executor.kernel.procfs import children_of, status_of
 
 _PART = 4096
-_HELD_MAX = 500  # Descriptors; a larger family takes another round.
+_HELD_MAX = 500  # The number of descriptors; more descendants take another round.
 
 
 class Subreaper:
     """The orphans of attempts; used on one loop.
 
     Args:
-        environments: Reads the environments of orphans. The loop waits for it.
+        environments: Reads the environments of orphans; a read blocks the loop.
     """
 
     def __init__(self, environments: EnvironmentReader | None = None) -> None:
@@ -71,7 +71,7 @@ class Subreaper:
         self._owners = {pid: self._owners.get(pid) or self._owners_of(pid) for pid in sorted(alive)}
 
     def orphans_of(self, key: AttemptKey) -> list[int]:
-        """Return the orphans of *key*, and those that can be of no other running attempt."""
+        """Return the orphans that belong, or may belong, to *key* and to no other attempt."""
         self.look()
         others = set(self._running.values()) - {key}
         return [
@@ -87,7 +87,7 @@ class Subreaper:
         self._running.pop(leader, None)
 
     def close(self) -> None:
-        """End the subreaper: orphans go to process 1 again."""
+        """Stop being a subreaper: orphans become children of process 1 again."""
         set_subreaper(on=False)
         os.close(self._children)
         self._killer.shutdown(wait=False)
@@ -127,9 +127,9 @@ class Descendants(Group):
         return self._descent.orphans_of(self._key)
 
     def has_gone(self) -> bool:
-        """Return True if no orphan is left; kills those that are.
+        """Return True if no orphan is left; otherwise kill the orphans.
 
-        Complete only after the leader has ended: until then its children are no orphans.
+        To be called after the leader has ended: until then, its children are no orphans.
         """
         if self._killing is not None:
             if not self._killing.done():
@@ -146,8 +146,8 @@ class Descendants(Group):
 def end_descendants(roots: Iterable[int]) -> None:
     """Kill *roots*, children of this process, and all their descendants, and wait for their end.
 
-    Each is stopped before its children are listed, so that it cannot fork. Of more than 500
-    descendants some remain, as orphans for the next call.
+    Each process is stopped before its children are listed, so that it cannot fork. If there are
+    more than 500, some remain, as orphans for the next call.
     """
     waiting, seen = list(roots), set[int]()
     pidfds: list[int] = []
@@ -156,7 +156,7 @@ def end_descendants(roots: Iterable[int]) -> None:
             pid = waiting.pop()
             try:
                 pidfd = hold(pid)
-            except OSError:  # Out of descriptors: what is held goes first.
+            except OSError:  # Out of descriptors: the processes held so far are killed first.
                 break
             if pidfd is None:
                 continue
@@ -173,7 +173,7 @@ def end_descendants(roots: Iterable[int]) -> None:
 
 
 def waited_for(pid: int) -> Duration | None:
-    """Wait for *pid* if it is a child that has ended; return what it and its children used."""
+    """Reap *pid* if it is a child that has ended; return its processor time, with its children."""
     with suppress(ChildProcessError):
         ended, _, usage = os.wait4(pid, os.WNOHANG)
         if ended:

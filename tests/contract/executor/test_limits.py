@@ -236,7 +236,7 @@ def test_unenforced_limits_are_reported_and_memory_is_limited_for_each_process(
     assert set(ending.unenforced) == {
         f"the limit of processors is not enforced: {why}",
         f"the limit of processes is not enforced: {why}",
-        f"the limit of memory holds for each process alone, not for all together: {why}",
+        f"the limit of memory applies to each process alone, not to all of them together: {why}",
     }
     assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, 1)
     assert b"memory exhausted" in ending.output
