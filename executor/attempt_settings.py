@@ -9,12 +9,13 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for all attempts of a node, independent of their jobs.
 
     Attributes:
-        umask: Of their processes: the umask with which the node was started.
-        sandbox_tmp_bytes: Size of ``/tmp``, and of ``/dev/shm``, in each sandbox.
-        container_memory: Bytes of a container whose task has no limit of memory; 0 for no limit.
-        container_pids: Processes of one whose task has no limit of them; 0 for no limit.
-        url: Address of the node's API for tasks; empty if it is not known.
-        reloads_code: Whether Python workers load code again that has changed on disk.
+        umask: The umask of their processes: that with which the node was started.
+        sandbox_tmp_bytes: The size of ``/tmp``, and of ``/dev/shm``, in each sandbox, in bytes.
+        container_memory: The memory limit, in bytes, of a container whose task has none; 0 for no
+            limit.
+        container_pids: The limit of processes in a container whose task has none; 0 for no limit.
+        url: The address of the node's API for tasks; empty if it is not known.
+        reloads_code: Whether Python workers reload code that has changed on disk.
     """
 
     umask: int = 0o022

@@ -11,7 +11,8 @@ The rules, which the contract suite checks on every implementation:
   `Executor.launch` or `Executor.stop`.
 - The outcome shows what ended the attempt. A stopped attempt is ``cancelled`` even if it then exits
   with 0; an attempt that had ended before the stop keeps its outcome.
-- `Reported` may be called any number of times between the two; the last of each kind counts.
+- `Reported` may be called any number of times between `Executor.launch` and `Ended`; the last
+  progress and the last checkpoint count.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -21,13 +22,13 @@ from rota.core.model.attempt import AttemptKey, Ending, Order, Report
 from rota.core.timing.instants import SECOND, Duration, Instant
 
 Ended: TypeAlias = Callable[[AttemptKey, Ending], None]
-"""What an executor calls when an attempt has ended."""
+"""The function that an executor calls when an attempt has ended."""
 
 Reported: TypeAlias = Callable[[AttemptKey, Report], None]
-"""What an executor calls when a running attempt reports progress or a checkpoint."""
+"""The function that an executor calls when an attempt reports progress or a checkpoint."""
 
 READ_BYTES = 65_536
-"""Bytes of an output that are read at once: the capacity of a pipe."""
+"""The number of bytes of an output that are read at once: the capacity of a pipe."""
 
 CLOSE_GRACE = Duration(10 * SECOND)
 """The longest grace of attempts when an executor closes: the default grace of a task."""
@@ -51,7 +52,7 @@ class Output(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the attempt has ended, so that no more will come."""
+        """Whether the attempt has ended, so that there will be no more output."""
         ...
 
     async def read(self, offset: int, limit: int = READ_BYTES) -> bytes:
@@ -61,7 +62,7 @@ class Output(Protocol):
     def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
         """Yield the kept output from *offset* on, as it arrives, until the attempt has ended.
 
-        A slow reader costs nothing: parts are read on demand.
+        A slow reader needs no buffer: parts are read on demand.
         """
         ...
 
@@ -91,8 +92,8 @@ class Executor(Protocol):
         grace; zero kills at once.
 
         Args:
-            key: Of the attempt.
-            grace: Instead of the grace in its work; for a node that has lost its lease.
+            key: The attempt.
+            grace: Replaces the grace in the attempt's work, as for a node that lost its lease.
         """
         ...
 
@@ -105,10 +106,12 @@ class Executor(Protocol):
         ...
 
     async def expire(self, before: Instant) -> int:
-        """Remove kept outputs written before *before*, and the oldest ones above the size limit.
+        """Remove kept outputs written before *before*, and the oldest above the size limit.
+
+        One call removes a bounded number; a node calls it periodically.
 
         Returns:
-            How many were removed. One call removes a bounded number; a node calls it periodically.
+            The number of removed outputs.
         """
         ...
 

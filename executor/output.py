@@ -1,7 +1,7 @@
 """The output of attempts: the last part in memory for the record, the first part in a file.
 
 An attempt whose output fits into its record needs no file. Longer output is stored in a file: the
-first `limit` bytes and a mark where it was cut; the rest is counted and dropped.
+first `limit` bytes, and a mark where the output was cut; the rest is counted and dropped.
 
 Files are in one folder per hour, ``2027-01-01T05/<execution id>.<task>.<attempt>``, so that expiry
 reads the oldest folders only and needs no index. A look-up of an ended attempt tries the folders
@@ -25,17 +25,17 @@ _HOUR_TEXT = len("2027-01-01T05")
 
 
 class OutputFiles:
-    """The output files of one node, and the threads that touch them.
+    """The output files of one node, and the threads that access them.
 
-    Methods are called on the loop; whatever touches the disk runs in a thread. Two threads, so
-    that a slow reader of a cold file does not hold every writer.
+    Methods are called on the loop; they access the disk in threads. There are two threads, so that
+    a slow read of a file that is not in the page cache does not block all writes.
 
     Args:
-        directory: Where the folders per hour lie; made if missing. Its files are measured here,
-            which takes 2 us for each.
+        directory: The folder that contains the folders per hour; made if missing. The constructor
+            adds up the sizes of its files, which takes 2 us for each.
         limit: How many bytes of one output are kept.
-        limit_total: How many bytes all files may have; the oldest go first.
-        now: The clock that names the folders.
+        limit_total: How many bytes all files may have; the oldest files are removed first.
+        now: The clock; its hours name the folders.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class OutputFiles:
         return Capture(self, _file_name(key), writable=writable)
 
     async def find(self, key: AttemptKey) -> "OutputFile | None":
-        """Return the kept output of an ended attempt."""
+        """Return the kept output of an ended attempt; None if there is no file."""
         path = await self._loop.run_in_executor(
             self._threads, _find, self._directory, _file_name(key)
         )
@@ -67,10 +67,10 @@ class OutputFiles:
         return await self._loop.run_in_executor(self._threads, _read, path, offset, limit)
 
     async def expire(self, before: Instant, *, count_max: int) -> int:
-        """Remove up to *count_max* files, and return how many.
+        """Remove up to *count_max* files, and return how many were removed.
 
-        A file goes if it was last written before *before*, or if the total is above its limit and
-        it is among the oldest. Files being written stay.
+        A file is removed if it was last written before *before*, or if the total is above its limit
+        and the file is among the oldest. Files that are being written stay.
         """
         excess = self._bytes_total - self._limit_total
         removed, freed = await self._loop.run_in_executor(
@@ -86,7 +86,7 @@ class OutputFiles:
         return removed
 
     def close(self) -> None:
-        """End the threads when what was asked of them is done."""
+        """End the threads once they have done the work that is queued."""
         self._threads.shutdown(wait=False)
 
     def begin(self, name: str) -> "_Writer":
@@ -95,7 +95,10 @@ class OutputFiles:
         return _Writer(self._directory / format_instant(self._now())[:_HOUR_TEXT] / name)
 
     def write(self, writer: "_Writer", data: bytes, then: Callable[[int, str], None]) -> None:
-        """Append *data*, then call *then* with how much was written and what went wrong."""
+        """Append *data*, then call *then* with the number of bytes written and the error, if any.
+
+        The error is the text of the system for it; empty if all was written.
+        """
 
         def work() -> None:
             written, error = writer.write(data)
@@ -108,7 +111,7 @@ class OutputFiles:
         self._threads.submit(work)
 
     def end(self, name: str, writer: "_Writer", mark: bytes) -> None:
-        """Close a file after a last try to put *mark* at its end."""
+        """Close a file, after a last try to write *mark* at its end."""
         self._open.discard(name)
         self._threads.submit(writer.close, mark)
 
@@ -136,13 +139,14 @@ class OutputFile:
 class Capture:
     """The output of one running attempt; an `rota.executor.executor.Output`.
 
-    Back-pressure: while `is_busy` a write is under way and `take` may not be called. So at most
-    one chunk of each attempt is in memory, however slow the disk is.
+    Back-pressure: while `is_busy` is true, a write is under way and `take` must not be called. So
+    at most one chunk of each attempt is in memory, however slow the disk is.
 
     Attributes:
-        tail: The last part, at most `OUTPUT_TAIL_BYTES`.
-        byte_count: How much was written in all.
-        cut: Why less than the limit is kept: what the disk said. Empty normally.
+        tail: The last part of the output, at most `OUTPUT_TAIL_BYTES`.
+        byte_count: The number of bytes that the attempt has written in all.
+        cut: The error of the disk because of which less than the limit is kept; normally empty.
+        is_busy: Whether a write is under way.
     """
 
     __slots__ = (
@@ -167,9 +171,9 @@ class Capture:
         self._name = name
         self._writable = writable
         self._writer: _Writer | None = None
-        self._head = b""  # What is kept while no file has it: all of it, or what fits.
-        self._stored = 0  # How much the file has.
-        self._mark = b""  # The mark, where the file could not take it.
+        self._head = b""  # The kept output that is not in a file.
+        self._stored = 0  # The number of bytes in the file.
+        self._mark = b""  # The mark, if it could not be written to the file.
         self._is_cut = False
         self._changed: asyncio.Event | None = None
         self.tail = b""
@@ -196,7 +200,7 @@ class Capture:
         self._spill(self._writer, chunk)
 
     def finish(self) -> None:
-        """End the output; followers read it to its end and stop."""
+        """End the output; `follow` yields the rest and stops."""
         assert not self.is_busy, f"{self._name} is finished while it writes"
         self.is_complete = True
         if self._writer is not None:
@@ -204,7 +208,7 @@ class Capture:
         self._wake()
 
     async def read(self, offset: int, limit: int = READ_BYTES) -> bytes:
-        """Return what is kept, from the file or from memory."""
+        """Return part of the kept output, from the file or from memory."""
         if self._writer is not None and offset < self._stored:
             length = min(limit, self._stored - offset)
             return await self._files.read(self._writer.path, offset, length)
@@ -212,9 +216,9 @@ class Capture:
         return (self._head + self._mark)[start : start + limit]
 
     async def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
-        """Yield what is kept as it comes; holds nothing while the reader is busy elsewhere."""
+        """Yield the kept output as it arrives; nothing is buffered while the reader is busy."""
         while True:
-            # Both are taken before reading, so that nothing written meanwhile is missed.
+            # Both are taken before the read, so that output written during the read is not missed.
             changed, was_complete = self._next_change(), self.is_complete
             if part := await self.read(offset):
                 offset += len(part)
@@ -264,7 +268,7 @@ class _Writer:
         self._fd = -1
 
     def write(self, data: bytes) -> tuple[int, str]:
-        """Append *data*; return how much was written, and what went wrong if not all was."""
+        """Append *data*; return the number of bytes written, and the error if not all were."""
         written = 0
         try:
             if self._fd < 0:
@@ -276,7 +280,7 @@ class _Writer:
         return written, ""
 
     def close(self, mark: bytes) -> None:
-        """Close the file, after giving it the *mark* that it could not take before."""
+        """Close the file, after writing *mark* to it if that failed before; empty for no mark."""
         if self._fd < 0:
             return
         try:
@@ -293,7 +297,7 @@ def _end_with(fd: int, mark: bytes) -> None:
         if os.pwrite(fd, mark, size) == len(mark):
             return
     except OSError:
-        pass  # Still full: the mark takes the place of the last bytes, whose blocks exist.
+        pass  # The disk is still full: the mark replaces the last bytes, whose blocks exist.
     os.ftruncate(fd, size)
     os.pwrite(fd, mark, max(0, size - len(mark)))
 
@@ -361,7 +365,7 @@ def _expire(
     for hour in _hours(directory):
         began_at = parse_instant(f"{hour}:00:00Z")
         if began_at >= before and freed >= excess:
-            break  # So are all later ones.
+            break  # The same is true of all later folders.
         with os.scandir(directory / hour) as entries:
             for entry in entries:
                 if removed == count_max:
@@ -378,5 +382,5 @@ def _expire(
 
 
 def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):  # Something in it is still in use.
+    with suppress(OSError):  # The folder still has files.
         folder.rmdir()

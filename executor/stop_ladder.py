@@ -14,19 +14,19 @@ class StopLadder:
     shorten the grace. All methods are called on *loop*; attributes may be read in any thread.
 
     Args:
-        loop: The loop that the timers are on.
-        work: Of the attempt: its timeout and its grace.
-        has_ended: Returns True if the attempt has ended, even if the loop has not seen it yet: such
-            an attempt keeps its own outcome.
+        loop: The loop that runs the timers.
+        work: The work of the attempt, which has its timeout and its grace.
+        has_ended: Returns True if the attempt has ended, even if its end is not handled on the
+            loop yet: such an attempt keeps its own outcome.
         terminate: Sends TERM; called at most once, with `grace` set before.
         kill: Sends KILL; called once the grace has passed. Returns False if the attempt itself had
-            ended, so that only remains of it were killed.
-        stop_signal: What `reason` calls the first signal.
+            ended, so that only its remaining processes were killed.
+        stop_signal: The name of the first signal in `reason`.
 
     Attributes:
         outcome: ``cancelled`` or ``timed_out``; None if the attempt is not stopped.
         grace: The time between TERM and KILL.
-        was_killed: Whether the grace did not suffice.
+        was_killed: Whether the attempt was killed, as it did not end within the grace.
     """
 
     __slots__ = (
@@ -151,7 +151,7 @@ class StopLadder:
             self.grace = grace
         self._kill_timer = self._loop.call_at(kill_at, self._grace_over)
         if grace <= 0:
-            # Not a turn of the loop later: a node that lost its lease has no time left.
+            # Now, not in the next turn of the loop: a node that lost its lease has no time left.
             self._grace_over()
 
     def _grace_over(self) -> None:

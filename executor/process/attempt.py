@@ -2,16 +2,17 @@
 
 The steps of its end:
 
-1. Its leader, the process that was started, exits. It is not reaped yet: while it is a zombie its
+1. Its leader, the process that was started, exits. It is not reaped yet: while it is a zombie, its
    number, and that of its group, cannot be given to another process.
-2. All remaining processes are killed, and seen to have ended. After a stop they have until the end
-   of the grace, or until none of them holds the output pipe; otherwise they are named for the
-   record before, except in a sandbox, whose processes the kernel ends with its leader.
+2. All remaining processes are killed, and their end is awaited. After a stop, they first have time
+   until the end of the grace, or until none of them holds the output pipe. Without a stop, their
+   names are noted for the record before, except in a sandbox, whose processes the kernel ends with
+   the leader.
 3. The leader is reaped, which gives its exit code or signal and its resource usage.
 4. The pipe is read to its end, or for `DRAIN_S` if a process that could not be found holds it.
 5. The reports in its private folder are read, and its end is reported.
 
-Everything but `ProcessAttempt.start` is called on the loop.
+All methods but `ProcessAttempt.start` are called on the loop.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from rota.executor.launch.task_channel import Collected
 from rota.executor.output import OutputFiles
 from rota.executor.stop_ladder import StopLadder
 
-DRAIN_S = 0.25  # A killed process is gone within milliseconds.
+DRAIN_S = 0.25  # A killed process ends within milliseconds.
 
 _LOOK_S, _LOOK_S_MAX = 0.001, 0.05  # The time between checks of killed processes.
 _SAID_BY_BUBBLEWRAP = b"bwrap: "
@@ -68,7 +69,7 @@ class Keeper(Protocol):
         ...
 
     def start(self, order: Order) -> StartedProcess:
-        """Start the process of *order*; blocks, in a thread."""
+        """Start the process of *order*; blocks, and is called in a thread."""
         ...
 
     def collect(self, running: "ProcessAttempt") -> None:
@@ -81,12 +82,12 @@ class Keeper(Protocol):
 
 
 class ProcessAttempt:
-    """What runs for one attempt, and what is known of it.
+    """The processes of one attempt, and its state.
 
     Attributes:
-        order: What it was started for.
-        capture: What it writes.
-        started: What was started; None before, and if it could not be.
+        order: The order of the attempt.
+        capture: The output of the attempt.
+        started: The started process; None before the start, and if the start failed.
     """
 
     __slots__ = (
@@ -140,7 +141,7 @@ class ProcessAttempt:
     # In a thread.
 
     def start(self) -> StartedProcess | str:
-        """Start the process; return it, or why there is none, for `begin`."""
+        """Start the process; return it, or the reason why there is none, for `begin`."""
         if self._ladder.outcome is not None:
             return "stopped before it started"
         try:
@@ -164,7 +165,7 @@ class ProcessAttempt:
         self._ladder.stop(grace)
 
     def collected(self, collected: Collected) -> None:
-        """Report its end, with *collected* from its folder."""
+        """Report the end of the attempt, with *collected* from its folder."""
         self._keeper.done(self, self._ending(self._reason(), collected))
 
     def _not_started(self, reason: str) -> None:
@@ -181,7 +182,7 @@ class ProcessAttempt:
         self._ladder.start()
 
     def _trees_of(self, started: StartedProcess) -> tuple[Tree, ...]:
-        """Return what holds all its processes together, by what it was started with."""
+        """Return the trees that contain all its processes; they depend on how it was started."""
         descent, cgroup = self._keeper.descent, started.limited.cgroup
         if started.namespace is not None:
             if descent is not None:
@@ -194,7 +195,7 @@ class ProcessAttempt:
         return found if cgroup is None else (cgroup, *found)
 
     def _has_exited(self) -> bool:
-        """Return True if the leader has ended, even if the loop has not seen it yet."""
+        """Return True if the leader has ended, even if that is not handled on the loop yet."""
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PIDFD, self._pidfd, flags) is not None
 
@@ -219,7 +220,7 @@ class ProcessAttempt:
         self._is_leader_gone = True
         if not self._ladder.is_in_grace or self._pipe < 0:
             self._finish()
-        # Else a shell may have died of the TERM that its child is still obeying.
+        # Otherwise TERM may have ended a shell whose child is still handling the same signal.
 
     def _finish(self) -> None:
         if self._is_finishing:
@@ -233,7 +234,7 @@ class ProcessAttempt:
         self._finish_when_gone(_LOOK_S)
 
     def _finish_when_gone(self, look_s: float) -> None:
-        # No end is reported while anything of it runs, however long the kernel takes to end it.
+        # No end is reported while a process of the attempt runs, however long it takes to end.
         if all(tree.has_gone() for tree in self._trees):
             self._take_leader()
         else:
@@ -266,13 +267,13 @@ class ProcessAttempt:
             cpu = max(cpu, self._counted.cpu)
             if self._counted.memory_peak:
                 return Usage(cpu=cpu, memory_peak=self._counted.memory_peak)
-        # A program begins in its parent's memory (vfork), whose peak counts as its own.
+        # A program begins in its parent's memory (vfork), whose peak is counted for the program.
         ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         is_known = used.ru_maxrss > ours
         return Usage(cpu=cpu, memory_peak=used.ru_maxrss * 1024 if is_known else 0)
 
     def _used_in(self, started: StartedProcess) -> Duration:
-        """Return what was used inside a sandbox, if its first process became ours to wait for."""
+        """Return the processor time used in a sandbox; 0 if its first process is not our child."""
         namespace = started.namespace
         assert namespace is not None, f"{self.order.key} has no sandbox"
         namespace.close()
@@ -282,7 +283,7 @@ class ProcessAttempt:
         return cpu or Duration(0)
 
     def _read(self) -> None:
-        # One chunk in a turn of the loop, however much there is: others get their turns.
+        # One chunk per turn of the loop, however much there is, so that others get their turns.
         try:
             chunk = os.read(self._pipe, READ_BYTES)
         except BlockingIOError:
@@ -299,7 +300,7 @@ class ProcessAttempt:
             self._finish()
 
     def _writable(self) -> None:
-        """Continue to read its output: the capture has room again."""
+        """Continue to read the output, as the capture has room again."""
         if self._pipe < 0:
             self._collect()
         elif self._is_drain_over:
@@ -313,7 +314,7 @@ class ProcessAttempt:
             self._read_last()
 
     def _read_last(self) -> None:
-        """Read the present content of the pipe once: a process that still writes may not end."""
+        """Read the present content of the pipe once: a process may write to it without end."""
         try:
             chunk = os.read(self._pipe, READ_BYTES)
         except BlockingIOError:
@@ -370,7 +371,7 @@ class ProcessAttempt:
         return by_itself and self._counted is not None and self._counted.oom_kills > 0
 
     def _bubblewrap_failed(self) -> bool:
-        # It prints one line and exits with 1; a program that does the same looks alike.
+        # bubblewrap prints one line and exits with 1; a program that does so is taken for it.
         return (
             self.order.work.sandbox.profile != "none"
             and self._exit_code == 1

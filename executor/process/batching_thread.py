@@ -1,9 +1,9 @@
 """A worker thread that receives and returns work in batches, one per turn of the loop.
 
-The threads of an interpreter share its lock, which passes to a waiting thread at the next system
-call of another. If every process start is passed to the thread and returned separately, a warden
-makes 26 futex calls and 20 context switches for each ``/bin/true``, and uses 0.49 ms. With up to 16
-in one batch it is 11, 9 and 0.34 ms.
+The threads of an interpreter share its lock, which a waiting thread gets at the next system call of
+another thread. If every process start is passed to the thread and returned separately, a warden
+makes 26 futex calls and 20 context switches for each ``/bin/true``, and uses 0.49 ms. With batches
+of up to 16, it makes 11 calls and 9 switches, and uses 0.34 ms.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from rota.executor.kernel.one_thread import one_thread
 
 PART = 16
-"""The largest batch. In a larger one the first results would wait longer for the last."""
+"""The largest batch. In a larger batch, the first results would wait longer for the last."""
 LOOK_S = 0.02
-"""How often the loop takes results of an unfinished batch: a call that hangs delays no other's."""
+"""The interval at which the loop takes results of an unfinished batch, in case a call hangs."""
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class BatchingThread:
             self._loop.call_soon(self._hand_over)
 
     def close(self) -> None:
-        """Drop waiting work; end the thread after the batch that it has."""
+        """Drop waiting work; end the thread after its present batch."""
         self._asked.clear()
         self._thread.shutdown(wait=False)
 

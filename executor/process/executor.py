@@ -46,12 +46,12 @@ from rota.executor.output import OutputFiles
 from rota.executor.process.attempt import ProcessAttempt
 from rota.executor.process.batching_thread import BatchingThread
 
-OUTPUT_BYTES_MAX = 10 << 20  # More is for files, not for a screen.
+OUTPUT_BYTES_MAX = 10 << 20  # Programs should write more than this to files of their own.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30  # A hundred full outputs; see `expire`.
-LOOK_S = 1.0  # How old a progress may be; a look costs 4 us of a thread for each attempt.
+LOOK_S = 1.0  # The interval of reads of reports; a read costs 4 us of a thread per attempt.
 
 _EXPIRED_PER_CALL = 1_000  # About 20 ms of one thread.
-_KILLED_WITHIN_S = 30.0  # A killed process may hang in the kernel, on a dead network disk.
+_KILLED_WITHIN_S = 30.0  # A killed process may hang in the kernel, as on a lost network disk.
 
 _LOST = "its executor has ended; its remaining processes have been killed"
 
@@ -61,26 +61,27 @@ _News: TypeAlias = list[tuple[AttemptKey, Report]]
 class ProcessExecutor:
     """Runs attempts as processes; see `rota.executor.executor.Executor` for the seam.
 
-    Made on the loop that it serves. Each running attempt holds two file descriptors, one in a
-    sandbox four.
+    Constructed on the loop that it serves. Each running attempt holds two file descriptors, or four
+    in a sandbox.
 
     Args:
-        directory: For output and private folders; made if missing. It belongs to this executor
-            alone, and private folders left there are removed: end orphans first. No sandbox sees
-            into it.
+        directory: The folder for output and private folders; made if missing. No other executor
+            may use it. Private folders left there are removed, so orphans must be ended before.
+            Its content is hidden in all sandboxes.
         node_id: Passed to the tasks.
         store_id: Marks the processes as this store's; see `rota.executor.kernel.orphans`.
         ended: Called with every ending.
-        now: The clock of the stamps.
+        now: The clock for the times in endings.
         reported: Called with reports of attempts.
         environ: The node's environment.
-        terms: What the node's settings say of attempts.
-        hidden: What else no sandbox sees into: folders that exist.
-        is_subreaper: Whether this process is to be given the orphans of its attempts, so that
-            those without sandbox and limits are ended whole, too. See
-            `rota.executor.kernel.subreaper` for what that asks of whatever else runs in it.
-        output_bytes_max: How much of one output is kept in its file.
-        output_bytes_total_max: How much of all outputs `expire` leaves.
+        terms: The node's settings for attempts.
+        hidden: Other folders whose content is hidden in all sandboxes; they exist.
+        is_subreaper: Whether this process becomes the parent of its attempts' orphans, so that
+            all processes of attempts without sandbox and limits are ended, too. See
+            `rota.executor.kernel.subreaper` for the rules that other code in the process follows.
+        output_bytes_max: The number of bytes of one output that are kept in its file.
+        output_bytes_total_max: The number of bytes of all outputs above which `expire` removes
+            some.
     """
 
     def __init__(
@@ -165,19 +166,25 @@ class ProcessExecutor:
             attempt.stop(attempt.order.work.stop_grace if grace is None else grace)
 
     async def output(self, key: AttemptKey) -> Output | None:
-        """Return what is captured, or the file that outlived the attempt."""
+        """Return the output of a running attempt, or the file of an ended one."""
         attempt = self._attempts.get(key)
         return attempt.capture if attempt is not None else await self.files.find(key)
 
     async def expire(self, before: Instant) -> int:
-        """Remove at most 1,000 files; those of running attempts stay."""
+        """Remove kept outputs written before *before*, and the oldest above the size limit.
+
+        One call removes at most 1,000. The outputs of running attempts stay.
+
+        Returns:
+            The number of removed outputs.
+        """
         return await self.files.expire(before, count_max=_EXPIRED_PER_CALL)
 
     async def close(self, grace: Duration = CLOSE_GRACE) -> None:
-        """Stop every attempt and wait, and end the threads.
+        """Stop every attempt, wait for their ends, and end the threads.
 
-        A process that hangs in the kernel is given up 30 s after its KILL; the next life of the
-        node finds it again, or it never does anything more.
+        A process that hangs in the kernel is abandoned 30 s after the grace; if it still exists
+        when the node starts again, it is found and killed.
         """
         self._is_closed = True
         for attempt in list(self._attempts.values()):
@@ -200,7 +207,7 @@ class ProcessExecutor:
     # For `ProcessAttempt`.
 
     def start(self, order: Order) -> StartedProcess:
-        """Start the process of *order*; in the thread that is for it."""
+        """Start the process of *order*; called in the spawner or in the confiner."""
         if is_confined(order.work):
             return self._confiner.start(order)
         return start(order, self._environment)
@@ -220,7 +227,7 @@ class ProcessExecutor:
     def _collect(self, running: ProcessAttempt) -> Collected:
         assert running.started is not None, f"{running.order.key} ended before it began"
         channel, cgroup = running.started.channel, running.started.limited.cgroup
-        collected = Collected()  # Most programs put nothing into their folder.
+        collected = Collected()  # Most programs write nothing to their folder.
         if channel.is_in_memory:
             collected = channel.collect()
             channel.close()
@@ -251,14 +258,14 @@ class ProcessExecutor:
             for key, attempt in self._attempts.items()
             if attempt.started is not None
         ]
-        if not self._is_looking:  # Else the disk hangs.
+        if not self._is_looking:  # Otherwise the disk hangs.
             self._is_looking = True
             self._reader.ask(partial(_news_of, running), self._take_news)
 
     def _take_news(self, news: _News) -> None:
         self._is_looking = False
         for key, report in news:
-            if key in self._attempts:  # Else its folder may have been another attempt's by then.
+            if key in self._attempts:  # Otherwise another attempt may have had the folder already.
                 self._reported(key, report)
 
     def _end_remains(self) -> None:
@@ -279,7 +286,7 @@ class ProcessExecutor:
             now = self.now()
             ending = Ending(outcome=Outcome.LOST, started_at=now, finished_at=now, reason=_LOST)
             self._ended(key, ending)
-        if self._remains:  # Of attempts that were resumed during the sweep.
+        if self._remains:  # These attempts were resumed during the sweep.
             self._end_remains()
         self._rest_if_idle()
 
@@ -294,7 +301,7 @@ class ProcessExecutor:
 
 
 hosted = partial(ProcessExecutor, is_subreaper=True)
-"""Construct an executor in a process that runs attempts only, and may receive their orphans."""
+"""Constructs an executor in a process that runs only attempts, and may receive their orphans."""
 
 
 def _news_of(running: list[tuple[AttemptKey, TaskChannel]]) -> _News:
