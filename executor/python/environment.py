@@ -7,18 +7,18 @@ from rota.core.model.attempt import Call, Order, ResourceLimits
 from rota.executor.launch.spawn import variables_of
 
 _OF_ONE_CALL = ("ROTA_", "TRACEPARENT")
-"""How the variables begin that rota gives to each attempt; all others are a worker's for life."""
+"""The prefixes of variables that are set for one call; a worker keeps all others until its end."""
 
 
 class Environment(NamedTuple):
-    """What the workers of one pool have in common.
+    """The properties that the workers of one pool have in common.
 
     Attributes:
-        interpreter: Absolute path of their Python; empty for the node's own.
-        path: Folders that modules are looked for in first.
-        cwd: Where calls begin; empty for a private folder.
-        variables: What tasks add to the node's minimal environment.
-        limits: What a worker may use.
+        interpreter: The absolute path of their Python; empty for the node's own.
+        path: The first folders of the module search path.
+        cwd: The working directory of calls; empty for a private folder.
+        variables: The variables that tasks add to the node's minimal environment.
+        limits: The resource limits of a worker.
     """
 
     interpreter: str
@@ -41,9 +41,9 @@ def environment(order: Order, call: Call) -> Environment:
 
 
 def variables_of_worker(environment: Environment, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a worker begins with; *base* is what all attempts have.
+    """Return the variables that a worker is started with; *base* has those of all attempts.
 
-    Tasks may replace what comes from the node, but not the names that rota gives.
+    Tasks may replace variables that come from the node, but not those that rota sets.
     """
     ours = {name: value for name, value in base.items() if name.startswith("ROTA_")}
     return {**base, **dict(environment.variables), **ours}

@@ -4,15 +4,15 @@ Parts:
 
 - A *worker* is a process of the environment's own interpreter that runs `worker.py`: it calls one
   function at a time, for one attempt after the other.
-- `pool` chooses the worker of an attempt and the number of workers; `worker_process` is a worker as
-  seen by this process; `worker_protocol` has the messages between the two.
+- `pool` chooses the worker of an attempt and the number of workers; `worker_process` represents a
+  worker in this process; `worker_protocol` has the messages between the two.
 - The *spawner* thread starts processes, the *killer* thread kills them with all their descendants
-  (`worker_start`), the *sweeper* thread removes private folders; all else is on the loop, in
+  (`worker_start`), the *sweeper* thread removes private folders; all other work is on the loop, in
   callbacks, without asyncio tasks.
 
 The steps of an attempt:
 
-1. It waits in its pool for a worker and starts when it gets one. Its timeout counts from then.
+1. It waits in its pool for a worker and starts when it gets one; then its timeout begins.
 2. The call is sent to the worker. The function's output arrives through the worker's pipe, its
    reports through the worker's socket.
 3. The worker flushes its streams and reports the end of the call. So the content of the pipe at
@@ -49,33 +49,35 @@ from rota.executor.stop_ladder import StopLadder
 
 OUTPUT_BYTES_MAX = 10 << 20
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30
-"""As for processes."""
+"""The limits are the same as for processes."""
 
 REPORT_S = 0.1
-"""Between two reports of one attempt: each may become an entry of its shard's journal."""
+"""The time between two reports of one attempt: each may become an entry of a shard's journal."""
 
 _EXPIRED_PER_CALL = 1_000
-_KILLED_WITHIN_S = 30.0  # A killed process may hang in the kernel, on a dead network disk.
+_KILLED_WITHIN_S = 30.0  # A killed process may hang in the kernel, as on a lost network disk.
 
 
 class PythonExecutor:
     """Calls functions; see `rota.executor.executor.Executor` for the seam.
 
-    Made on the loop that it serves. A worker holds three file descriptors.
+    Constructed on the loop that it serves. A worker holds three file descriptors.
 
     Args:
-        directory: Its folder ``python`` is for output and private folders; made if missing. That
-            belongs to this executor alone, and private folders left there are removed.
+        directory: The folder whose subfolder ``python`` is for output and private folders; made if
+            missing. No other executor may use the subfolder. Private folders left there are
+            removed.
         node_id: Passed to the functions.
         store_id: Marks the workers as this store's; see `rota.executor.kernel.orphans`.
         ended: Called with every ending.
         reported: Called with reports of attempts.
-        now: The clock of the stamps.
+        now: The clock for the times in endings.
         environ: The node's environment.
-        terms: What the node's settings say of attempts.
-        bounds: How many workers there may be; by default by the number of cores.
-        output_bytes_max: How much of one output is kept in its file.
-        output_bytes_total_max: How much of all outputs `expire` leaves.
+        terms: The node's settings for attempts.
+        bounds: The numbers and lifetimes of workers; by default based on the number of cores.
+        output_bytes_max: The number of bytes of one output that are kept in its file.
+        output_bytes_total_max: The number of bytes of all outputs above which `expire` removes
+            some.
     """
 
     def __init__(
@@ -127,14 +129,14 @@ class PythonExecutor:
         self._idle = asyncio.Event()
 
     def launch(self, order: Order) -> None:
-        """Give the attempt to a worker, or let it wait for one."""
+        """Give the attempt to a worker, or queue it for one."""
         assert order.key not in self._attempts, f"{order.key} is launched twice"
         assert not self._is_closed, f"{order.key} is launched after close"
         attempt = self._attempts[order.key] = _Attempt(self, order)
         attempt.start()
 
     def resume(self, order: Order) -> None:
-        """End it as lost: a worker does not outlive its executor."""
+        """Report the attempt as lost: a worker does not outlive its executor."""
         assert order.key not in self._attempts, f"{order.key} is launched twice"
         attempt = self._attempts[order.key] = _Attempt(self, order)
         attempt.end_soon(Outcome.LOST, "its worker has ended with the executor that had started it")
@@ -146,7 +148,7 @@ class PythonExecutor:
             attempt.stop(attempt.order.work.stop_grace if grace is None else grace)
 
     async def output(self, key: AttemptKey) -> Output | None:
-        """Return what is captured, or the file that outlived the attempt."""
+        """Return the output of a running attempt, or the file of an ended one."""
         attempt = self._attempts.get(key)
         return attempt.capture if attempt is not None else await self.files.find(key)
 
@@ -161,9 +163,9 @@ class PythonExecutor:
         return await self.files.expire(before, count_max=_EXPIRED_PER_CALL)
 
     async def close(self, grace: Duration = CLOSE_GRACE) -> None:
-        """Stop every attempt and wait, then end the workers and the threads.
+        """Stop every attempt, wait for their ends, then end the workers and the threads.
 
-        A process that hangs in the kernel is given up 30 s after its KILL.
+        A process that hangs in the kernel is abandoned 30 s after the grace.
         """
         was_closed, self._is_closed = self._is_closed, True
         for attempt in list(self._attempts.values()):
@@ -200,7 +202,7 @@ class PythonExecutor:
         self._spawner.submit(work).add_done_callback(self._raise_on_loop)
 
     def _raise_on_loop(self, future: Future[None]) -> None:
-        if future.exception() is not None:  # A bug in the thread must not pass in silence.
+        if future.exception() is not None:  # A bug in the thread must become visible.
             self.loop.call_soon_threadsafe(future.result)
 
     def _remove_folder(self, worker: WorkerProcess) -> None:
@@ -245,14 +247,13 @@ class _Attempt:
             terminate=self._terminate,
             kill=self._kill,
         )
-        self._outcome: Outcome | None = None  # Of an attempt without a call.
+        self._outcome: Outcome | None = None  # The outcome of an attempt without a call.
         self._reason = ""
-        self._is_over = False  # Nothing is left to be stopped.
-        self._message: worker_protocol.Ended | None = (
-            None  # How the call ended, or the worker: one of both.
-        )
+        self._is_over = False  # Whether it is too late to stop the attempt.
+        # One of the two is set at the end: the end of the call, or that of the worker.
+        self._message: worker_protocol.Ended | None = None
         self._death: WorkerEnd | None = None
-        self._output_left = 0  # What the pipe held at the end and has not been taken.
+        self._output_left = 0  # The bytes in the pipe at the end that are still to be read.
         self._report: Report | None = None
         self._report_timer: asyncio.TimerHandle | None = None
         self._started_at = self._finished_at = Instant(0)
@@ -260,7 +261,7 @@ class _Attempt:
     # -- its way to a worker -----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin, or wait."""
+        """Begin the attempt on a worker, or queue it for one; end it if its work is invalid."""
         work = self.order.work
         if work.call is None:
             self.end_soon(Outcome.FAILED, "a Python task needs a function to call")
@@ -272,7 +273,7 @@ class _Attempt:
             self._executor.pools.run(self._environment, self)
 
     def end_soon(self, outcome: Outcome, reason: str) -> None:
-        """End in the next turn of the loop, without a call."""
+        """End the attempt in the next turn of the loop, without a call."""
         self._is_over = True
         self._outcome, self._reason = outcome, reason
         self._executor.loop.call_soon(self._finish)
@@ -297,7 +298,7 @@ class _Attempt:
         )
 
     def fail(self, reason: str, output: bytes) -> None:
-        """End, as there is no worker; *output* is what it said at its end."""
+        """End the attempt, as no worker could be started; *output* is the end of its output."""
         self._is_over = True
         self._outcome, self._reason = Outcome.FAILED, reason
         self.capture.take(output)
@@ -347,7 +348,7 @@ class _Attempt:
     def lost(self, death: WorkerEnd) -> None:
         """End with the worker, or wait for another worker if the call was not read."""
         if self._is_over:
-            return  # Its last output is still on its way to the disk.
+            return  # Its last output is still being written to the disk.
         if death.is_call_unread and self._ladder.outcome is None:
             self._cancel_timers()
             worker, self._worker = self._worker, None
@@ -366,7 +367,7 @@ class _Attempt:
             self._pass_report()
 
     def _pass_report(self) -> None:
-        """Pass the newest report on, at most one every `REPORT_S`."""
+        """Pass on the newest report, at most once every `REPORT_S`."""
         self._report_timer = None
         if self._report is not None:
             report, self._report = self._report, None
@@ -376,7 +377,7 @@ class _Attempt:
     # -- its end -----------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Read the present content of the pipe only: a process that still writes may not end."""
+        """Read only the present content of the pipe: a process may write to it without end."""
         assert self._worker is not None, self.order.key
         self._is_over = True
         self._output_left = self._worker.unread_output()

@@ -6,13 +6,13 @@ A worker is started for a waiting attempt:
 - above that, one more each time the longest waiting attempt has waited `Bounds.patience_s`, counted
   from its launch or from the last start: functions that sleep or wait leave the cores idle, and
   other attempts need not wait for them;
-- never more than `Bounds.workers_max` in all. At that limit the worker that was idle for longest,
-  in any pool, is ended. If none is idle, attempts wait in order; a pool without any worker gets the
-  next one that becomes free.
+- never more than `Bounds.workers_max` in all. At that limit, the worker of any pool that has been
+  idle for longest is ended. If no worker is idle, attempts wait in order; a pool without any worker
+  is served when the next worker becomes free.
 
 A worker is ended after `Bounds.idle_s` without calls; after a number of calls; at an age; when its
-memory has grown; or when its last call left something behind. Except for the first, this happens
-after a call, never during one.
+memory has grown; or when its last call left processes or threads behind. Except for the first, this
+happens after a call, never during one.
 """
 
 import asyncio
@@ -30,18 +30,19 @@ from rota.executor.python.worker_start import StartedWorker
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """How many workers there may be, and for how long.
+    """The limits of the numbers and the lifetimes of workers.
 
     Attributes:
-        ready_max: Of one environment, started without hesitation.
-        workers_max: Of all environments. 64 is as many attempts as a node runs by default.
-        patience_s: What an attempt waits before it gets a worker beyond *ready_max*. A worker takes
-            30 ms of a core to start, so starts take a third of one at most.
-        start_s: What a worker may take until it is ready.
-        idle_s: After which a worker that has nothing to do ends.
-        calls_max: After which a worker is replaced: what leaks, leaks a little with each.
-        age_s: After which it is replaced, so that changed modules are loaded at last.
-        growth_bytes_max: How much more memory than after its first call it may have.
+        ready_max: The number of workers of one environment that are started without delay.
+        workers_max: The number of workers of all environments. A node runs 64 attempts by default.
+        patience_s: The time that an attempt waits before a worker beyond *ready_max* is started for
+            it. A worker takes 30 ms of a core to start, so starts take at most a third of a core.
+        start_s: The longest time until a new worker is ready.
+        idle_s: The time after which an idle worker is ended.
+        calls_max: The number of calls after which a worker is replaced: each call may leak a little
+            memory.
+        age_s: The age at which a worker is replaced, so that changed modules are loaded in the end.
+        growth_bytes_max: The growth of memory, since the first call, at which a worker is replaced.
     """
 
     ready_max: int
@@ -58,7 +59,7 @@ class Waiting(Protocol):
     """An attempt that needs a worker."""
 
     def begin(self, worker: WorkerProcess) -> None:
-        """Start on a worker, to be returned by `Pools.release` unless it ends."""
+        """Start on *worker*, which is to be returned with `Pools.release`."""
         ...
 
     def fail(self, reason: str, output: bytes) -> None:
@@ -67,11 +68,11 @@ class Waiting(Protocol):
 
 
 class _Turn(NamedTuple):
-    """Since when an attempt waits.
+    """The turn of a waiting attempt.
 
     Attributes:
-        number: Grows with every attempt, which the clock of a loop need not do.
-        began_at: On the loop's clock.
+        number: Grows with every attempt, unlike the clock of a loop.
+        began_at: The time at which the attempt began to wait, on the loop's clock.
     """
 
     number: int
@@ -83,11 +84,11 @@ class _Pool:
     """The workers of one environment.
 
     Attributes:
-        waiting: Attempts -> their turns, in order.
-        idle: Workers without a call, the one that was busy last at the end: it is the warmest.
-        starting: Workers that are not ready, those that have no process yet included.
-        workers: Those that are ready and may be used.
-        started_at: When a worker was last asked for.
+        waiting: The waiting attempts and their turns, in order.
+        idle: The workers without a call; the one that was busy last, the warmest, is at the end.
+        starting: The number of workers that are not ready, including those without a process yet.
+        workers: The workers that are ready and may be used.
+        started_at: The time of the last request to start a worker, on the loop's clock.
     """
 
     environment: Environment
@@ -104,7 +105,7 @@ class _Pool:
 
     @property
     def waits_since(self) -> _Turn:
-        """Since when the attempt waits that waits longest; must not be asked if none does."""
+        """The turn of the attempt that has waited longest; not to be used if none waits."""
         return next(iter(self.waiting.values()))
 
 
@@ -114,12 +115,12 @@ class Pools:
     Args:
         start: Starts a worker's process in another thread; then calls, on the loop, `started` or
             `not_started`.
-        remove: Called with every worker that has died.
-        killer: One thread, in which workers are killed.
-        bounds: How many, for how long.
+        remove: Called with every worker that has ended.
+        killer: A pool of one thread, in which workers are killed.
+        bounds: The limits of the numbers and the lifetimes of workers.
 
     Attributes:
-        alive: Workers that have a process, those included that are about to end.
+        alive: The workers that have a process, including those that are about to end.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class Pools:
     # -- attempts ----------------------------------------------------------------------------------
 
     def run(self, environment: Environment, attempt: Waiting, *, is_first: bool = False) -> None:
-        """Start *attempt* on a worker, now or in order; with *is_first* before all others."""
+        """Start *attempt* on a worker, now or in its turn; with *is_first*, before all others."""
         pool = self._pools.get(environment)
         if pool is None:
             pool = self._pools[environment] = _Pool(environment)
@@ -168,8 +169,8 @@ class Pools:
         Args:
             worker: The worker, which may have ended.
             resident: Its resident memory in bytes.
-            is_spent: True if it may not be used again. It is then killed, because code of the
-                attempt may still run in it.
+            is_spent: True if the worker must not be used again. It is then killed, because code of
+                the attempt may still run in it.
         """
         worker.release()
         worker.resident_first = worker.resident_first or resident
@@ -183,7 +184,7 @@ class Pools:
             self._offer(worker)
 
     async def close(self) -> None:
-        """End all workers; there must be no attempts any more."""
+        """End all workers; all attempts must have ended."""
         self._is_closed = True
         for worker in list(self.alive):
             self._drop(worker)
@@ -222,7 +223,7 @@ class Pools:
         """Give a new worker its first call."""
         timer = self._start_timers.pop(worker, None)
         if timer is None:
-            return  # It says so again, or too late.
+            return  # The worker has sent this before, or sends it too late.
         timer.cancel()
         pool = self._pools[worker.environment]
         pool.starting -= 1
@@ -231,7 +232,7 @@ class Pools:
             self._offer(worker)
 
     def gone(self, worker: WorkerProcess, death: WorkerEnd) -> None:
-        """Forget a dead worker."""
+        """Forget a worker that has ended."""
         self.alive.discard(worker)
         self._remove(worker)
         pool = self._pools[worker.environment]
@@ -239,7 +240,8 @@ class Pools:
         if timer is not None:
             timer.cancel()
             pool.starting -= 1
-            self._fail_first(pool, f"no worker could be started: it {_how(death)}", worker.said)
+            reason = f"no worker could be started: its process {_how(death)}"
+            self._fail_first(pool, reason, worker.said)
         self._drop(worker)
         self._forget_if_empty(pool)
         self._tell_if_empty()
@@ -259,9 +261,9 @@ class Pools:
             self._sweep_timer = self._loop.call_later(self._bounds.idle_s, self._sweep)
 
     def _drop(self, worker: WorkerProcess) -> None:
-        """Count a worker no longer, and start others that are needed in its place."""
+        """Stop counting a worker, and start others that are needed in its place."""
         pool = self._pools.get(worker.environment)
-        if pool is not None:  # A dead worker's last output may outlast its pool.
+        if pool is not None:  # The last output of an ended worker may be read after its pool.
             pool.workers.discard(worker)
             if worker in pool.idle:
                 pool.idle.remove(worker)
@@ -270,7 +272,7 @@ class Pools:
             self._grow(each)
 
     def _grow(self, pool: _Pool) -> None:
-        """Start what *pool* may have at once, and look again later if attempts still wait."""
+        """Start the workers that *pool* may have at once, and check again after the patience."""
         if self._is_closed:
             return
         while pool.starting < len(pool.waiting) and pool.count < self._bounds.ready_max:
@@ -298,7 +300,7 @@ class Pools:
         return True
 
     def _make_room(self) -> bool:
-        """End the worker that was idle for longest, if there is one."""
+        """End the worker that has been idle for longest, if there is one; return True if so."""
         idle = [pool.idle[0] for pool in self._pools.values() if pool.idle]
         if not idle:
             return False
@@ -329,7 +331,7 @@ class Pools:
         )
 
     def _sweep(self) -> None:
-        """End what was idle for too long."""
+        """End the workers that have been idle for too long."""
         self._sweep_timer = None
         now = self._loop.time()
         for pool in list(self._pools.values()):

@@ -7,14 +7,14 @@ settings and the messages on the socket.
 Standard output and error are one pipe. Both are flushed before the message that a call has ended,
 so the pipe then contains the whole output of the attempt.
 
-Before a call, the program starts itself afresh if the file of a module that it has loaded has
-changed, so that the call runs the new code.
+Before a call, the program restarts itself if the file of a module that it has loaded has changed,
+so that the call runs the new code.
 
-TERM requests the end of the current attempt. The way depends on the function:
+TERM requests the end of the current attempt. Its effect depends on the function:
 
-- ``async def``: its asyncio task is cancelled.
+- ``async def``: the function's asyncio task is cancelled.
 - a function with a parameter ``ctx``: ``ctx.cancelled`` becomes true, and nothing else happens.
-- any other: `KeyboardInterrupt` is raised where it is, as by Ctrl-C.
+- any other function: `KeyboardInterrupt` is raised at its current line, as by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:  # Imported at the first coroutine: it takes 30 ms, a third of a worker's start.
+if TYPE_CHECKING:  # asyncio is imported at the first coroutine: that takes 30 ms.
     import asyncio
     import datetime
 
     Stamp = tuple[int, int]
 
-Json = Any  # Any, as JSON is.
+Json = Any  # Any: JSON has values of many types.
 
 RESULT_BYTES_MAX = 1 << 20  # These are the limits of rota.core.model.attempt.
 CHECKPOINT_BYTES_MAX = 64 << 10
@@ -57,17 +57,17 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 CHECK_S = 0.5
 CLOCK_TICK_S = 0.01  # Times of files are those of the kernel's last tick.
-UNCERTAIN = (-1, -1)  # Stands for the stamp of a file that may have been written after its import.
-FILES_MAX = 2_000  # Two milliseconds for each check of all of them.
+UNCERTAIN = (-1, -1)  # The stamp of a file that may have been written after its import.
+FILES_MAX = 2_000  # A check of all of them takes two milliseconds.
 
-_KILL_ROUNDS = 100  # Each ends a generation of processes; more are a fork bomb.
+_KILL_ROUNDS = 100  # Each round ends a generation of processes; only a fork bomb has more.
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Context:
     """Data and reports of the current attempt: the argument ``ctx`` of a function.
 
-    May be used from any thread of the worker until the function has ended.
+    It may be used in any thread of the worker until the function has ended.
 
     Attributes:
         execution_id: The execution.
@@ -76,7 +76,7 @@ class Context:
         task: The task's name.
         attempt: The attempt's number within its task, from 1.
         token: The fencing token: 32 hexadecimal digits that sort by age.
-        idempotency_key: The same for every attempt of this execution.
+        idempotency_key: A key that is the same for every attempt of this execution.
         cancelled: True once a user, the timeout or the node has requested the attempt's end.
     """
 
@@ -100,7 +100,7 @@ class Context:
 
     @property
     def fire_time(self) -> datetime.datetime:
-        """When the execution was due, in UTC."""
+        """The instant at which the execution was due, in UTC."""
         import datetime
 
         text = self._fire_time.replace("Z", "+00:00")  # The form that 3.9 and 3.10 parse.
@@ -113,24 +113,24 @@ class Context:
 
     @property
     def last_checkpoint(self) -> Json:
-        """The last checkpoint that an attempt of this task has saved, or None."""
+        """The last checkpoint that an attempt of this task has saved; None if there is none."""
         return json.loads(self._checkpoint) if self._checkpoint else None
 
     @property
     def results(self) -> dict[str, Json]:
-        """The results of the tasks that this task needs, by name; None for a task without one."""
+        """The results of the needed tasks, by name; None is the result of a task without one."""
         if self._results_text and not self._results:
             self._results = json.loads(self._results_text)
         return self._results
 
     def progress(self, percent: float) -> None:
-        """Report the progress, from 0 to 100; cheap enough for every step of a loop.
+        """Report the progress in percent, from 0 to 100; may be called at every step of a loop.
 
         Raises:
             ValueError: *percent* is out of range.
         """
         if not 0 <= percent <= 100:
-            raise ValueError(f"{percent} percent is out of range; it goes from 0 to 100")
+            raise ValueError(f"{percent} percent is out of range; give a value from 0 to 100")
         whole = int(percent)
         if whole != self._percent:
             self._percent = whole
@@ -140,15 +140,15 @@ class Context:
         """Save *value* for the next attempt of this task, replacing the last checkpoint.
 
         Raises:
-            TypeError: JSON cannot represent it.
-            ValueError: Likewise, or it is longer than 64 KiB.
+            TypeError: JSON has no representation of *value*.
+            ValueError: JSON has no representation of *value*, or it is longer than 64 KiB.
         """
         text = _ENCODE(value)
         size = len(text.encode())
         if size > CHECKPOINT_BYTES_MAX:
             raise ValueError(
-                f"a checkpoint of {size} bytes is too long; at most {CHECKPOINT_BYTES_MAX} are "
-                "kept: save the place of the data instead"
+                f"the checkpoint has {size} bytes, and at most {CHECKPOINT_BYTES_MAX} are kept; "
+                "store the data elsewhere, and save its location instead"
             )
         self._worker.send({"type": "told", "checkpoint": text}, of=self)
 
@@ -157,9 +157,10 @@ class Target(NamedTuple):
     """A function to call.
 
     Attributes:
-        names: Its parameters that can be passed by name.
+        function: The function.
+        names: The names of its parameters that can be passed by name.
         takes_any_name: True if it has a parameter ``**kwargs``, or if its signature is not known.
-        results: For each parameter with the default ``rota.client.result(task)``: the task.
+        results: For each parameter with the default ``rota.client.result(task)``, the task.
     """
 
     function: Callable[..., Any]
@@ -169,12 +170,12 @@ class Target(NamedTuple):
 
 
 class Used(NamedTuple):
-    """Resources that this process has used until the end of its last call.
+    """The resources that this process has used until the end of its last call.
 
     Attributes:
-        cpu_of_children: Seconds on processors of children that have been waited for.
-        peak: The highest resident memory in bytes.
-        resident: The resident memory in bytes.
+        cpu_of_children: The processor time of reaped children, in seconds.
+        peak: The highest resident memory, in bytes.
+        resident: The resident memory, in bytes.
     """
 
     cpu_of_children: float
@@ -187,10 +188,10 @@ class NotCallable(Exception):
 
 
 class Launch(NamedTuple):
-    """What this program was started with.
+    """The settings and the environment that this program was started with.
 
     Attributes:
-        settings: `rota.executor.python.worker_protocol.Settings`.
+        settings: The fields of `rota.executor.python.worker_protocol.Settings`.
         environment: The environment of the process at its start.
     """
 
@@ -249,17 +250,17 @@ class Worker:
         self.send(ended)
 
     def send(self, message: dict[str, Json], *, of: Context | None = None) -> None:
-        """Send *message*; *of* is the context of the attempt that must be the current one.
+        """Send *message*, provided that *of* is the context of the current call, if any.
 
         Raises:
-            RuntimeError: The attempt has ended, or this is another process.
+            RuntimeError: The attempt of *of* has ended, or this is a child of the worker's process.
         """
         text = _ENCODE(message).encode()
         with self._lock:
             if of is not self._context:
-                raise RuntimeError("the attempt has ended, and its ctx with it")
+                raise RuntimeError("ctx cannot be used any more: its attempt has ended")
             if os.getpid() != self._process:
-                raise RuntimeError("ctx belongs to the function's process, not to its children")
+                raise RuntimeError("ctx can be used in the function's process, not in its children")
             self._control.sendall(struct.pack(">I", len(text)) + text)
 
     # -- one call ----------------------------------------------------------------------------------
@@ -270,7 +271,7 @@ class Worker:
         self._set_variables(call["variables"])
         signal.signal(signal.SIGTERM, self._terminate)  # The last call may have replaced it.
         context = self._context = Context(self, call)
-        context.cancelled = self._is_terminated  # TERM may overtake the call that it is for.
+        context.cancelled = self._is_terminated  # TERM may arrive before the call that it ends.
         try:
             ended = self._run(call["function"], call["arguments"], context)
         except KeyboardInterrupt:  # TERM came between two lines of `_run`.
@@ -288,14 +289,14 @@ class Worker:
             **ended,
             "type": "ended",
             "cpu": round(cpu * 1e6),
-            # The kernel's peak is that of the whole process; it is this call's if it has grown.
+            # The kernel's peak is that of the whole process; it is this call's peak if it grew.
             "memory_peak": after.peak if grown else max(before.resident, after.resident),
             "resident": after.resident,
             "is_spent": not is_clean or self._is_terminated or ended.get("exit_code") == -1,
         }
 
     def _run(self, name: str, arguments: str, context: Context) -> dict[str, Json]:
-        """Call the function and return how that ended."""
+        """Call the function, and return the fields of the message about its end."""
         if context.cancelled:
             return {"is_interrupted": True}
         try:
@@ -349,7 +350,7 @@ class Worker:
     # -- between two calls -------------------------------------------------------------------------
 
     def _clean_up(self) -> bool:
-        """End processes that the call left; return True if the worker can be used again."""
+        """End processes that the call left running; return True if the worker can be used again."""
         try:
             has_children = _has_children()
             if has_children:
@@ -361,7 +362,7 @@ class Worker:
                 self._libc.fflush(None)  # The output of C code.
             if self._is_private:
                 _empty(self._folder)
-        except (OSError, ValueError):  # A folder that cannot be removed; a stream that is closed.
+        except (OSError, ValueError):  # The folder cannot be removed, or a stream is closed.
             return False
         return not has_children and not _has_threads()
 
@@ -384,16 +385,16 @@ def _kilobytes(status: bytes, name: bytes) -> int:
 def start_again(
     call: bytes, control: socket.socket, launch: Launch, *, is_terminated: Callable[[], bool]
 ) -> None:
-    """Replace this program by a fresh one, in the same process, which begins with *call*.
+    """Restart this program in the same process, beginning with *call*.
 
-    So the executor need not know: process, socket and pipe stay the same. TERM waits until the
-    fresh program can handle it. This program continues if TERM has come before, or if there is no
-    interpreter any more.
+    The executor is not involved: process, socket and pipe stay the same. A TERM is held back until
+    the new program can handle it. The present program continues if TERM has come before, or if its
+    interpreter cannot be started any more.
 
     Args:
         call: The frame of the call, without its length.
         control: The socket of this worker.
-        launch: What this program was started with.
+        launch: The settings and the environment of the new program.
         is_terminated: Returns True if TERM has come.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -411,13 +412,13 @@ def _execute(call: bytes, control: socket.socket, launch: Launch) -> None:
         control.set_inheritable(True)
         settings = json.dumps({**launch.settings, "pending": pending})
         os.execve(sys.executable, [sys.executable, _FILE, settings], launch.environment)
-    finally:  # There is no new program.
+    finally:  # The new program was not started.
         control.set_inheritable(False)
         os.close(pending)
 
 
 class LoadedCode:
-    """The files of the loaded modules without the standard library, to detect their changes."""
+    """The files of loaded modules outside the standard library, to detect their changes."""
 
     def __init__(self) -> None:
         self._stamps: dict[str, Stamp] = {}
@@ -428,11 +429,12 @@ class LoadedCode:
         """Record the files of modules that a call has imported.
 
         A file that was written during the call may have been written after its import, so it
-        counts as changed, which costs one restart of the program at most.
+        counts as changed, which costs at most one restart of the program.
 
         Args:
-            began: When the call began, in seconds since 1970.
-            ended: When it ended; later times of files are those of another clock, and say nothing.
+            began: The time at which the call began, in seconds since 1970.
+            ended: The time at which it ended; later times of files are from another clock, and are
+                ignored.
         """
         if len(sys.modules) == self._module_count:
             return
@@ -451,9 +453,9 @@ class LoadedCode:
             self._stamps[file] = UNCERTAIN if is_uncertain else stamp
 
     def has_changed(self) -> bool:
-        """Return True if a file has changed; looks at most every `CHECK_S`.
+        """Return True if a file has changed; the files are checked at most every `CHECK_S`.
 
-        A file that is missing counts as unchanged: it is probably being replaced.
+        A missing file counts as unchanged: it is probably being replaced.
         """
         now = time.monotonic()
         if now - self._checked_at < CHECK_S:
@@ -488,9 +490,9 @@ class Coroutines:
         self._task: asyncio.Task[Any] | None = None
 
     def run(self, coroutine: Any, context: Context) -> Any:  # Any: the user's.
-        """Return what *coroutine* returns, or raise what it raises.
+        """Return the result of *coroutine*, or raise its exception.
 
-        As `asyncio.run` does, ends all asyncio tasks and threads that it has left behind.
+        As with `asyncio.run`, all asyncio tasks and threads that it leaves behind are ended.
         """
         import asyncio
 
@@ -502,7 +504,7 @@ class Coroutines:
         if context.cancelled:  # TERM has come before there was a task to cancel.
             task.cancel()
         try:
-            # Not the task itself, which would raise from deep inside the loop.
+            # The task itself is not run here: its exceptions would be raised inside the loop.
             loop.run_until_complete(asyncio.wait([task]))
         finally:
             self._task = None
@@ -510,7 +512,7 @@ class Coroutines:
         return task.result()
 
     def cancel(self) -> None:
-        """Cancel what runs, from the handler of a signal."""
+        """Cancel the running coroutine; called by a signal handler."""
         if self._loop is not None and self._task is not None:
             self._loop.call_soon_threadsafe(self._task.cancel)
 
@@ -522,8 +524,8 @@ class Coroutines:
             task.cancel()
         if left:
             loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        # Threads of asyncio.to_thread: they end only with the loop's default executor, which
-        # cannot be used again, so the loop is closed too.
+        # Threads of asyncio.to_thread end only with the loop's default executor, which cannot be
+        # used again, so the loop is closed, too.
         if any(thread.name.startswith("asyncio_") for thread in threading.enumerate()):
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
@@ -548,7 +550,7 @@ def _find(name: str) -> Target:
         except AttributeError:
             raise NotCallable(f"module {module_name!r} has no {path!r}") from None
     if not callable(found):
-        raise NotCallable(f"{name!r} is no function but {type(found).__name__!r}")
+        raise NotCallable(f"{name!r} is not a function; its type is {type(found).__name__!r}")
     return _target_of(found)
 
 
@@ -570,10 +572,10 @@ def _target_of(function: Callable[..., Any]) -> Target:
 def _arguments_of(
     text: str, target: Target, context: Context
 ) -> tuple[list[Json], dict[str, Json]]:
-    """Return the arguments in *text*; without them, those parameters that *target* takes.
+    """Return the arguments in *text*; if it is empty, the execution's parameters by name.
 
-    In both cases a parameter with a task's result as default gets that result, unless it has a
-    value already.
+    In the second case, only parameters that *target* takes are passed. In both cases, a parameter
+    with a task's result as default gets that result, unless it has a value already.
     """
     if text:
         args, kwargs = _given_arguments(text, context)
@@ -625,7 +627,7 @@ def _result_of(task: str, context: Context, place: str) -> Json:
         needed = ", ".join(sorted(context.results)[:_NAMES_SHOWN]) or "none"
         raise NotCallable(
             f"{place} is the result of the task {task!r}, which is not among the needs of "
-            f"{context.task!r} ({needed}): add it there"
+            f"{context.task!r} ({needed}); add it to them"
         )
     return context.results[task]
 
@@ -645,7 +647,7 @@ def _returned(value: Any) -> dict[str, Json]:
         return {
             "exit_code": 1,
             "reason": f"its result has {size} bytes as JSON, and at most {RESULT_BYTES_MAX} are "
-            "kept: return the place of the data instead",
+            "kept; store the data elsewhere, and return its location instead",
         }
     return {"result": text}
 
@@ -662,7 +664,7 @@ def _failed(error: BaseException, context: Context) -> dict[str, Json]:
 
 
 def _exited(code: object) -> dict[str, Json]:
-    """Return what the interpreter makes of ``sys.exit(code)``."""
+    """Return the end of the call as the interpreter would treat ``sys.exit(code)``."""
     if code is None:
         return {}
     if not isinstance(code, int):
@@ -705,13 +707,13 @@ def _summary(error: BaseException) -> str:
 def _text(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:  # Whatever a class of the user does.
-        text = "<its text cannot be had>"
+    except Exception:  # A class of the user can raise anything here.
+        text = "<the text of the exception cannot be read>"
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _cut(text: str, size: int) -> str:
-    """Return the first *size* bytes of *text*, the last ones if negative."""
+    """Return the first *size* bytes of *text*; if *size* is negative, the last ones."""
     content = text.encode("utf-8", "backslashreplace")
     part = content[:size] if size > 0 else content[size:]
     return part.decode("utf-8", "ignore")
@@ -726,16 +728,16 @@ def _cpu_of_self() -> float:
 
 
 def _become_subreaper() -> Any:
-    """Become the parent of all descendants that lose theirs; return the C library, if there is.
+    """Become the parent of orphaned descendants; return the C library, or None if there is none.
 
-    So a process that a function has put into the background, daemons included, is found.
+    So processes that a function leaves in the background are found, including daemons.
     """
     try:
         import ctypes
 
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    except (ImportError, OSError, AttributeError):  # Then daemons are not found here.
+    except (ImportError, OSError, AttributeError):  # In this case, daemons are not found here.
         return None
     return libc
 
@@ -758,7 +760,7 @@ def _end_children() -> None:
             try:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-            except (ChildProcessError, PermissionError):  # Waited for; another user's.
+            except (ChildProcessError, PermissionError):  # Already reaped, or another user's.
                 continue
 
 
@@ -777,7 +779,7 @@ def _children() -> list[int]:
 
 
 def _has_threads() -> bool:
-    """Return True if there is a thread that the interpreter would wait for at its end."""
+    """Return True if there is a thread for whose end the interpreter would wait at its exit."""
     main = threading.main_thread()
     return threading.active_count() > 1 and any(
         not thread.daemon for thread in threading.enumerate() if thread is not main

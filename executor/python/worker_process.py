@@ -1,7 +1,7 @@
 """A worker as seen by the executor: a process, a socket for calls, a pipe with its output.
 
 The process leads its own session and group, so the group can be killed as a whole. It is not reaped
-before its group has been killed: while it is a zombie, its number remains that of the group.
+before its group has been killed: while it is a zombie, its number still identifies the group.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ from rota.executor.python.worker_protocol import (
 from rota.executor.python.worker_start import StartedWorker, end_rest
 
 FAREWELL_S = 5.0
-"""How long a worker that is not needed any more may take to end: its ``atexit`` functions."""
+"""The time that a retired worker has to end and to run its ``atexit`` functions."""
 
 SAID_BYTES_MAX = 4096
 
 
 class WorkerEnd(NamedTuple):
-    """How a worker ended.
+    """The end of a worker.
 
     Attributes:
-        exit_code: -1 if a signal ended it.
+        exit_code: The exit code; -1 if a signal ended the worker.
         signal: The signal that ended it, or 0.
-        is_call_unread: True if it has not read its call.
-        is_out_of_memory: True if its memory limit was reached.
+        is_call_unread: True if the worker did not read its call.
+        is_out_of_memory: True if processes were killed at its memory limit.
     """
 
     exit_code: int
@@ -84,22 +84,22 @@ class WorkerProcess:
     """One worker, from its start to its end.
 
     Args:
-        started: Its process.
+        started: The process of the worker.
         environment: The environment of its calls.
-        keeper: Its pool.
-        killer: One thread, for blocking calls.
+        keeper: The pool of the worker.
+        killer: A pool of one thread, for blocking calls.
         loop: The loop for everything else.
 
     Attributes:
         environment: The environment of its calls.
         folder: Its private folder, or None.
         control: The socket for calls.
-        unenforced: The limits that are not enforced, a sentence each.
+        unenforced: One sentence for each limit that is not enforced.
         started_at: The time of its start, on the loop's clock.
         idle_since: The time since which it has had no call, on the loop's clock.
         call_count: The number of its calls.
-        resident_first: Resident bytes of memory after its first call; 0 before.
-        said: The end of its output outside of calls.
+        resident_first: The resident memory after its first call, in bytes; 0 before.
+        said: The end of its output outside calls.
         is_usable: True if it may get a call.
     """
 
@@ -174,7 +174,7 @@ class WorkerProcess:
             sent = self.control.send(self._unsent)
         except BlockingIOError:
             return
-        except OSError:  # It has ended; `_exited` follows.
+        except OSError:  # The worker has ended; `_exited` is called next.
             self._is_call_unread = True
             sent = len(self._unsent)
         self._unsent = self._unsent[sent:]
@@ -195,8 +195,8 @@ class WorkerProcess:
         except BlockingIOError:
             return False
         except OSError:
-            # The kernel reports that the other end was closed with unread data in it: the call,
-            # which was therefore not started.
+            # The kernel reports that the other end was closed before all data was read. So the
+            # call was not read, and not started.
             self._is_call_unread = True
             part = b""
         if not part:
@@ -231,12 +231,12 @@ class WorkerProcess:
             return b""
 
     def pause_output(self) -> None:
-        """Leave output in the pipe; a full one makes the worker wait."""
+        """Leave output in the pipe; when the pipe is full, the worker waits."""
         self._is_paused = True
         self._loop.remove_reader(self._pipe)
 
     def resume_output(self) -> None:
-        """Read output again, if that was paused."""
+        """Read output again, if reading was paused."""
         if self._is_paused and self._pipe >= 0:
             self._is_paused = False
             self._loop.add_reader(self._pipe, self._read)
@@ -246,7 +246,7 @@ class WorkerProcess:
             chunk = os.read(self._pipe, READ_BYTES)
         except BlockingIOError:
             return
-        if not chunk:  # Closed at the other end.
+        if not chunk:  # The other end is closed.
             self._loop.remove_reader(self._pipe)
         elif self._served is not None:
             self._served.wrote(chunk)
@@ -296,7 +296,7 @@ class WorkerProcess:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._pidfd < 0:
-            return  # It has been waited for, and its number may belong to another process.
+            return  # The process is reaped, and its number may belong to another one.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._pid, number)
 
@@ -315,7 +315,7 @@ class WorkerProcess:
             self._kill_timer.cancel()
         self._dispatch()
         self._signal(signal.SIGKILL)
-        # In the same thread, after a pending kill: that needs the process number to be valid.
+        # In the same thread, so after a pending kill, for which the number must still be valid.
         mark = self._mark if self._served is not None and not self._was_killed else ""
         ending = self._killer.submit(end_rest, mark, self._cgroup)
         ending.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._on_end, ending))

@@ -1,11 +1,11 @@
 """The protocol between the executor and a worker: its command line, and frames on a socket.
 
 A frame is four bytes of length, big-endian, then JSON. The executor sends calls, one at a time. The
-worker sends one ready message, then for each call any number of `TaskReport` and one `Ended`. A
-worker whose socket is closed ends.
+worker sends one `Ready`, then for each call any number of `TaskReport` and one `Ended`. A worker
+ends when its socket is closed.
 
-A worker runs users' code, which can write to its socket, so no message is trusted: malformed ones
-raise `Garbled`.
+A worker runs users' code, which can write to its socket, so no message is trusted: malformed
+messages raise `Garbled`.
 """
 
 from collections.abc import Iterator
@@ -21,21 +21,21 @@ from rota.core.model.checked_fields import Count
 PROGRAM = str(Path(__file__).with_name("worker.py"))
 
 FRAME_BYTES_MAX = 2 * RESULT_BYTES_MAX + (1 << 20)
-"""For a result as text within JSON, where quotes take two bytes, and an exception."""
+"""Room for an exception and a result; the result is text in JSON, so each quote takes two bytes."""
 
 _HEAD = 4
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a worker, passed at its start as JSON in its one argument.
+    """Settings of a worker, passed at its start as JSON in its only argument.
 
     Attributes:
         control: The descriptor of its end of the socket.
         path: The first folders of its module search path.
         folder: The working directory of calls.
         is_private: True if *folder* is emptied after each call.
-        reloads_code: Whether to start afresh before a call if loaded code has changed on disk.
-        pending: The descriptor of a call that a worker left when it started afresh; -1 without one.
+        reloads_code: Whether to restart before a call if loaded code has changed on disk.
+        pending: The descriptor of the call with which a restarted worker begins; -1 without one.
     """
 
     control: int
@@ -50,11 +50,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A function to be called.
 
     Attributes:
-        function: ``module:function``.
-        arguments: JSON, or empty.
-        variables: Of the environment, for the time of the call.
-        checkpoint: JSON, or empty.
-        results: A JSON object of the results of needed tasks, or empty.
+        function: The function, as ``module:function``.
+        arguments: The arguments as JSON, or empty.
+        variables: The environment variables for the time of the call.
+        checkpoint: The last checkpoint as JSON, or empty.
+        results: The results of needed tasks as a JSON object, or empty.
     """
 
     function: str
@@ -72,8 +72,8 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     """A report of the function: its progress or a checkpoint. Its name on the wire is ``told``.
 
     Attributes:
-        percent: The progress, 0 to 100.
-        checkpoint: JSON.
+        percent: The progress in percent; None if the report has none.
+        checkpoint: The checkpoint as JSON; None if the report has none.
     """
 
     percent: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
@@ -90,12 +90,12 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="en
     Attributes:
         exit_code: The equivalent exit code of a program; -1 if there was no function to call.
         reason: The reason of a failure; empty for a success.
-        result: JSON, or empty.
-        raised: The exception that ended it.
-        is_interrupted: True if it ended because of TERM.
-        cpu: Microseconds on processors.
-        memory_peak: Bytes.
-        resident: The worker's resident memory in bytes after the call.
+        result: The result as JSON, or empty.
+        raised: The exception that ended the call, or None.
+        is_interrupted: True if the call ended because of TERM.
+        cpu: The processor time of the call, in microseconds.
+        memory_peak: The highest resident memory during the call, in bytes.
+        resident: The worker's resident memory after the call, in bytes.
         is_spent: True if the worker should get no further call.
     """
 

@@ -25,20 +25,20 @@ from rota.executor.python.worker_protocol import PROGRAM, Settings
 
 WORKER_VARIABLE = "ROTA_WORKER_ID"
 
-_ROUNDS_MAX, _ROUND_S = 100, 0.005  # A killed process is gone in milliseconds.
+_ROUNDS_MAX, _ROUND_S = 100, 0.005  # A killed process ends within milliseconds.
 
 
 class StartedWorker(NamedTuple):
-    """The process of a worker; the descriptors belong to who has it.
+    """The process of a worker; its descriptors belong to the caller.
 
     Attributes:
         pid: Also the number of its process group and session.
         pidfd: Readable when the process has ended.
         control: The socket for calls, not blocking.
-        pipe: What it writes, not blocking.
+        pipe: The pipe with its output, not blocking.
         folder: Its private folder, or None.
-        mark: What all that it starts carries in its environment, see `end_rest`.
-        limited: By what, and not.
+        mark: The value of `WORKER_VARIABLE` in all processes that it starts; see `end_rest`.
+        limited: The limits that are in force.
     """
 
     pid: int
@@ -51,12 +51,12 @@ class StartedWorker(NamedTuple):
 
 
 class Starter:
-    """Starts workers; for one thread.
+    """Starts workers; to be used in one thread.
 
     Args:
         base: The variables that all attempts have.
-        folders: Where private folders are made.
-        limiter: Puts on limits.
+        folders: The folder in which private folders are made.
+        limiter: Sets the limits of workers.
         terms: The node's settings for attempts.
     """
 
@@ -73,7 +73,7 @@ class Starter:
         """Start a worker.
 
         Raises:
-            NotStartedError: It cannot be started, and nothing of it is left.
+            NotStartedError: The worker cannot be started, and nothing is left of it.
         """
         name = f"{os.getpid()}-{next(self._numbers)}"
         folder = None if environment.cwd else self._folders / name
@@ -91,7 +91,7 @@ class Starter:
         interpreter = environment.interpreter or sys.executable
         cwd = environment.cwd or str(folder)
         for path in (cwd, interpreter):
-            os.stat(path)  # See `rota.executor.launch.spawn`: a dead disk stops this thread only.
+            os.stat(path)  # A hung disk blocks only this thread; see `rota.executor.launch.spawn`.
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         settings = Settings(
@@ -126,7 +126,7 @@ class Starter:
         return StartedWorker(started.pid, started.pidfd, ours, started.pipe, folder, name, limited)
 
     def close(self) -> None:
-        """Remove what was made for all workers; there are none any more."""
+        """Remove what was made for all workers, which must have ended."""
         self._limiter.close()
 
 
@@ -141,23 +141,23 @@ def _explain(error: Exception, environment: Environment, *, node: str) -> str:
 
 
 _ENVIRONMENTS = EnvironmentReader()
-"""Used in the thread that ends workers."""
+"""Reads environments in the thread that ends workers."""
 
 
 def _mark_of(pid: int) -> str | None:
-    # A process that cannot be read is left to the guard: the end of the worker is not delayed.
+    # A process that cannot be read is left to the guard, so it does not delay the worker's end.
     return (_ENVIRONMENTS.read(pid) or {}).get(WORKER_VARIABLE)
 
 
 def end_rest(mark: str, cgroup: Cgroup | None) -> bool:
-    """Kill what a dead worker has left; return whether its group had run out of memory.
+    """Kill the processes that an ended worker has left; return True if it ran out of memory.
 
-    A worker adopts all that descends from it, and is killed together with that. What is left when
-    it died by itself is known by its environment.
+    All orphaned descendants of a worker become its children, and are killed together with it. Those
+    that remain after a worker has ended by itself are found by the mark in their environment.
 
     Args:
-        mark: Of the worker; empty if nothing can be left.
-        cgroup: Of the worker; is removed.
+        mark: The mark of the worker; empty if no process can be left.
+        cgroup: The cgroup of the worker, or None; it is removed.
     """
     if mark:
         end_descendants([pid for pid in pids() if _mark_of(pid) == mark])

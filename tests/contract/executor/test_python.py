@@ -201,7 +201,7 @@ def test_a_result_of_a_task_that_is_not_needed_fails_the_attempt_with_advice(
     assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
     assert ending.reason == (
         f"{place} is the result of the task 'extract', which is not among the needs of 'load' "
-        "(a, b): add it there"
+        "(a, b); add it to them"
     )
 
 
@@ -412,7 +412,10 @@ def test_sys_exit_means_what_it_means_to_a_program(
         ),
         ("broken:f", "cannot import 'broken': ValueError: this module has a fault"),
         ("functions:no_such", "module 'functions' has no 'no_such'"),
-        ("functions:NOT_A_FUNCTION", "'functions:NOT_A_FUNCTION' is no function but 'int'"),
+        (
+            "functions:NOT_A_FUNCTION",
+            "'functions:NOT_A_FUNCTION' is not a function; its type is 'int'",
+        ),
         ("functions", "'functions' is not the name of a function; write module:function"),
     ],
 )
@@ -469,7 +472,7 @@ def test_a_failed_import_is_repeated_in_a_new_worker(bench: Bench, tmp_path: Pat
         ),
         (
             Work(executor="python", call=Call(function="functions:pid", interpreter="/bin/false")),
-            "no worker could be started: it exited with code 1",
+            "no worker could be started: its process exited with code 1",
         ),
     ],
     ids=["no call", "sandbox", "no json", "no object", "cwd", "interpreter", "no python"],
@@ -494,7 +497,7 @@ def test_what_a_worker_says_when_it_cannot_start_is_the_output(
 
     ending = bench.ending_of(work)
 
-    assert ending.reason == "no worker could be started: it exited with code 3"
+    assert ending.reason == "no worker could be started: its process exited with code 3"
     assert ending.output == b"no Python here\n"
 
 
