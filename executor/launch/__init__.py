@@ -1,4 +1,4 @@
-"""The start of a process: folder, environment, sandbox, limits, and the files of its reports.
+"""The start of a process: its folder, environment, sandbox, limits, and the files of its reports.
 
 Reading order: `spawn` (process and environment), `private_folders`, `task_channel` (progress,
 checkpoint and result as files), `confinement` (sandbox and limits together), `sandbox`, `binds`,

@@ -22,8 +22,8 @@ class ProtectedPaths(NamedTuple):
     """Paths that no bind may expose, nor a folder above them, nor anything in them.
 
     Attributes:
-        directory: The node's data directory, without links.
-        sockets: Of container engines, whether they are there or not, without links.
+        directory: The node's data directory, with links resolved.
+        sockets: The sockets of container engines, with links resolved; they need not exist.
     """
 
     directory: str
@@ -31,7 +31,7 @@ class ProtectedPaths(NamedTuple):
 
 
 def kept_from_binds(directory: Path, environ: Mapping[str, str]) -> ProtectedPaths:
-    """Return what a node keeps that has this data directory and this environment."""
+    """Return the protected paths of a node with this data directory and this environment."""
     host = environ.get("DOCKER_HOST", "")
     named = (host.removeprefix(_LOCAL),) if host.startswith(_LOCAL) else ()
     return ProtectedPaths(
@@ -40,10 +40,10 @@ def kept_from_binds(directory: Path, environ: Mapping[str, str]) -> ProtectedPat
 
 
 def resolved(binds: Iterable[Bind], kept: ProtectedPaths) -> tuple[Bind, ...]:
-    """Return *binds* with the sources that their links lead to.
+    """Return *binds* with the links in their sources resolved.
 
     Raises:
-        BindRefusedError: One is never made.
+        BindRefusedError: A bind is not allowed.
     """
     return tuple(_resolved(bind, kept) for bind in binds)
 
@@ -54,7 +54,10 @@ def _resolved(bind: Bind, kept: ProtectedPaths) -> Bind:
     if _touches(source, kept.directory):
         why = f"{bind.source!r} is never bound: it shows the node's data directory"
     elif _is_socket_of(source, kept.sockets):
-        why = f"{bind.source!r} is never bound: it leads to a container engine, which is root here"
+        why = (
+            f"{bind.source!r} is never bound: it leads to a container engine, which has the rights "
+            "of root on this node"
+        )
     if why:
         raise BindRefusedError(why)
     return Bind(source, bind.target, bind.is_writable)

@@ -48,7 +48,7 @@ from rota.executor.launch.task_channel import TaskChannel
 _INFO_S = 20.0  # Bubblewrap reports within milliseconds; the machine may be busy.
 _LOOK_S, _LOOKS_MAX = 0.0005, 40_000  # Bubblewrap takes 5 to 15 ms to arrange a sandbox.
 _ANY = "surrogateescape"  # The environment may have any bytes.
-_BUBBLEWRAP_PIDS = 2  # One waits outside and one is the first process inside: not the task's.
+_BUBBLEWRAP_PIDS = 2  # One process waits outside, and one is the first process inside.
 
 
 class _Info(msgspec.Struct, rename="kebab"):
@@ -56,9 +56,9 @@ class _Info(msgspec.Struct, rename="kebab"):
 
 
 class Confiner:
-    """Starts attempts that ask for a sandbox or limits; for one thread, which outlives them all.
+    """Starts attempts with a sandbox or limits, in one thread, which must outlive the attempts.
 
-    That thread is the parent that ``--die-with-parent`` means.
+    This thread is the parent in the sense of ``--die-with-parent``.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Confiner:
         """Start the process of *order* as `rota.executor.launch.spawn.start` does, but confined.
 
         Raises:
-            NotStartedError: It cannot be started, or not in its sandbox; nothing of it is left.
+            NotStartedError: The process cannot be started, or not in its sandbox; nothing is left
+                of it.
         """
         argv = argv_of(order.work)
         if order.work.sandbox.profile == "none":
@@ -88,7 +89,7 @@ class Confiner:
             return self._start_sandboxed(order, argv)
 
     def close(self) -> None:
-        """Remove what was made for all attempts; none of them is left."""
+        """Remove what was made for all attempts, which must have ended."""
         self._limiter.close()
         self._egress.close()
 
@@ -151,12 +152,12 @@ class Confiner:
             except BaseException:
                 abandon(leader)
                 raise
-            with suppress(BrokenPipeError):  # It has ended meanwhile, as its end shows.
+            with suppress(BrokenPipeError):  # Bubblewrap has ended; its end is handled as usual.
                 os.write(gate, b"\n")
             return StartedProcess(leader, channel, namespace, limited)
 
     def _arrange(self, order: Order, namespace: Namespace | None, alive: int) -> TaskChannel:
-        """Set up what the program needs before its start; return the channel of its reports."""
+        """Set up the program's files and network before its start; return the files of reports."""
         private = _private_of(namespace)
         if private is None or namespace is None:
             return TaskChannel(
@@ -198,10 +199,10 @@ def is_confined(work: Work) -> bool:
 
 
 def _look_up(program: str, cwd: str, environment: dict[str, str]) -> None:
-    """Find what cannot be executed before a shell is between us and the error.
+    """Check that *program* can be executed, before a shell would hide the error.
 
     Raises:
-        OSError: As executing it would.
+        OSError: The error that the execution would raise.
     """
     os.stat(cwd)
     if "/" in program:
@@ -225,7 +226,7 @@ def _namespace_of(leader: int, info: int) -> Namespace | None:
     """Return the namespace that bubblewrap reports; None if it ended without making one."""
     content = _read_info(info)
     if content is None:
-        os.kill(leader, signal.SIGKILL)  # Not waited for yet, so it is still this one.
+        os.kill(leader, signal.SIGKILL)  # It is not reaped yet, so the number is still its own.
         return None
     first = msgspec.json.decode(content, type=_Info).child_pid if content else 0
     pidfd = hold(first) if first else None
@@ -233,7 +234,7 @@ def _namespace_of(leader: int, info: int) -> Namespace | None:
         return None
     status = status_of(first)
     if status is None or status.parent != leader:
-        os.close(pidfd)  # It has ended, and its number may be another's.
+        os.close(pidfd)  # The process has ended, and its number may belong to another one.
         return None
     return Namespace(first, pidfd)
 
@@ -241,8 +242,8 @@ def _namespace_of(leader: int, info: int) -> Namespace | None:
 def _private_of(namespace: Namespace | None) -> int | None:
     """Return a descriptor of the sandbox's private folder, once it is arranged.
 
-    None if the sandbox ends before. It is not there by its path alone: while bubblewrap arranges
-    things, the same path leads to folders of the machine and of its own.
+    None if the sandbox ends before. The path alone does not suffice: while bubblewrap arranges the
+    mounts, the same path leads to folders of the machine and of bubblewrap.
     """
     if namespace is None:
         return None
@@ -262,14 +263,15 @@ def _private_of(namespace: Namespace | None) -> int | None:
 
 def _is_arranged(folder: int) -> bool:
     with suppress(OSError):
-        if not os.path.samestat(os.fstat(folder), os.stat(PRIVATE)):  # Where any task may write.
+        # Any program may write to the machine's own folder of that name.
+        if not os.path.samestat(os.fstat(folder), os.stat(PRIVATE)):
             os.rmdir(f"/proc/self/fd/{folder}/{ARRANGED}")
             return True
     return False
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
-    """Return a pipe whose ends are closed by these two."""
+    """Return a pipe whose ends are closed by *reading* and *writing*."""
     ends = os.pipe()
     for stack, end in zip((reading, writing), ends, strict=True):
         stack.callback(os.close, end)
@@ -277,7 +279,7 @@ def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
 
 
 def _file(content: bytes, stack: ExitStack) -> int:
-    """Return a descriptor to read *content* from, closed by *stack*."""
+    """Return a descriptor from which *content* can be read; *stack* closes it."""
     descriptor = os.memfd_create("rota-bubblewrap", os.MFD_CLOEXEC)
     stack.callback(os.close, descriptor)
     with open(descriptor, "wb", closefd=False) as file:
@@ -287,7 +289,7 @@ def _file(content: bytes, stack: ExitStack) -> int:
 
 
 def _read_info(info: int) -> bytes | None:
-    """Return what comes until the end of the JSON or of the file; None if that takes too long."""
+    """Return the JSON that bubblewrap writes; empty if it ends before, None after `_INFO_S`."""
     poll = select.poll()
     poll.register(info, select.POLLIN)
     content = b""

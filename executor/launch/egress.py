@@ -1,14 +1,15 @@
-"""Network of a sandbox that reaches out of this machine, and not its loopback.
+"""Network of a sandbox that can reach other machines, but not the loopback of this machine.
 
-The sandbox has a network namespace of its own, so neither the machine's loopback nor its abstract
-sockets are there. slirp4netns(1), outside, carries TCP and UDP from it as an ordinary program would
-send them. Its ``--disable-host-loopback`` closes the address that stands for the machine, and not
-this way: a program may bind a socket to the device (SO_BINDTODEVICE) and send to 127.0.0.1 over
-it, and slirp4netns then sends that to the machine's loopback (seen with 1.2.0: datagrams arrived,
-connections were opened). A ``prohibit`` route in the namespace closes it, and nothing in the
-sandbox has the capability to remove one.
+The sandbox has a network namespace of its own, which contains neither the machine's loopback nor
+its abstract sockets. Outside the sandbox, slirp4netns(1) forwards TCP and UDP from it as an
+ordinary program would send them. Its option ``--disable-host-loopback`` blocks the address that
+stands for the machine, but one way remains: a program can bind a socket to the device
+(SO_BINDTODEVICE) and send to 127.0.0.1 over it, and slirp4netns then sends the data to the
+machine's loopback (seen with 1.2.0: datagrams arrived, connections were opened). A ``prohibit``
+route in the namespace blocks this way, and no process in the sandbox has the capability to remove
+the route.
 
-slirp4netns ends with the sandbox: bubblewrap keeps a pipe open as long as that lives.
+slirp4netns ends with the sandbox: bubblewrap keeps a pipe open until the sandbox ends.
 """
 
 import fcntl
@@ -20,14 +21,14 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 RESOLVER = b"nameserver 10.0.2.3\n"
-"""slirp4netns answers there what the machine's resolver answers."""
+"""At this address, slirp4netns gives the answers of the machine's resolver."""
 
 _NS_GET_USERNS = 0xB701  # In linux/nsfs.h.
-_READY_S = 10.0  # It takes some milliseconds; the machine may be busy.
+_READY_S = 10.0  # slirp4netns needs some milliseconds; the machine may be busy.
 _ROUTE_S = 10.0
 _END_S = 5.0
 _SAID_BYTES = 400
-_SYSTEM_PATH = "/usr/sbin:/sbin"  # Where `ip` is, and not every PATH leads.
+_SYSTEM_PATH = "/usr/sbin:/sbin"  # The folders of `ip`, which not every PATH contains.
 _PACKAGES = {
     "slirp4netns": "slirp4netns",
     "nsenter": "util-linux",
@@ -37,11 +38,11 @@ _PACKAGES = {
 
 
 class NoEgressError(Exception):
-    """A sandbox cannot be given this network; the message is for the owner of the node."""
+    """A sandbox cannot have this network; the message is for the owner of the node."""
 
 
 class Tools(NamedTuple):
-    """Paths of what makes the network."""
+    """The paths of the programs that set up the network."""
 
     slirp4netns: str
     nsenter: str
@@ -50,10 +51,10 @@ class Tools(NamedTuple):
 
 
 def find_tools(search_path: str) -> Tools:
-    """Return what is found in *search_path*, a PATH.
+    """Return the programs that are found in *search_path*, a PATH, or in the system's folders.
 
     Raises:
-        NoEgressError: Something is missing.
+        NoEgressError: A program is missing.
     """
     path = f"{search_path}:{_SYSTEM_PATH}"
     found = {name: shutil.which(name, path=path) for name in _PACKAGES}
@@ -66,7 +67,7 @@ def find_tools(search_path: str) -> Tools:
 
 
 class Egresses:
-    """The networks of sandboxes on this machine; for one thread.
+    """The networks of sandboxes on this machine; to be used in one thread.
 
     Args:
         search_path: The node's PATH.
@@ -77,10 +78,10 @@ class Egresses:
         self._running: list[subprocess.Popen[bytes]] = []
 
     def prove(self) -> None:
-        """Return if networks can be made here, as far as that can be known before.
+        """Return if the programs that networks need are installed.
 
         Raises:
-            NoEgressError: They cannot.
+            NoEgressError: A program is missing.
         """
         find_tools(self._search_path)
 
@@ -88,11 +89,11 @@ class Egresses:
         """Connect the network namespace of *pid*, in which no program runs yet.
 
         Args:
-            pid: A process in it.
+            pid: A process in the namespace.
             alive: A descriptor that hangs up when the namespace is not used any more.
 
         Raises:
-            NoEgressError: It cannot be connected.
+            NoEgressError: The namespace cannot be connected.
         """
         tools = find_tools(self._search_path)
         self._running = [each for each in self._running if each.poll() is None]
@@ -102,7 +103,7 @@ class Egresses:
             self._running.append(_carry(tools, network, owner, alive))
 
     def close(self) -> None:
-        """Wait for what ran for sandboxes, all of which have ended."""
+        """Wait for the processes of the networks; all sandboxes must have ended."""
         for process in self._running:
             try:
                 process.wait(_END_S)
@@ -117,11 +118,13 @@ def _namespaces_of(pid: int, stack: ExitStack) -> tuple[int, int]:
     try:
         network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, network)
-        # Not that of the process: bubblewrap is in another one by then.
+        # Not the user namespace of the process: bubblewrap is in another one by then.
         owner = fcntl.ioctl(network, _NS_GET_USERNS)
         stack.callback(os.close, owner)
     except OSError as error:
-        raise NoEgressError(f"its network namespace cannot be opened: {error.strerror}") from error
+        raise NoEgressError(
+            f"the network namespace of the sandbox cannot be opened: {error.strerror}"
+        ) from error
     return network, owner
 
 
@@ -139,22 +142,26 @@ def _close_loopback(tools: Tools, network: int, owner: int) -> None:
     )
     if ran.returncode:
         why = ran.stderr.decode(errors="replace").strip()
-        raise NoEgressError(f"its way to the machine's loopback cannot be closed: {why}")
+        raise NoEgressError(f"the sandbox cannot be kept from the machine's loopback: {why}")
 
 
 def _confined(tools: Tools) -> tuple[str, ...]:
-    """Return how slirp4netns begins, which reads what hostile programs send."""
-    # Its own sandbox needs a group 0 in the user namespace, which only root can map.
+    """Return the beginning of the command of slirp4netns, which hostile programs may attack."""
+    # The sandbox of slirp4netns needs a group 0 in the user namespace, which only root can map.
     if os.geteuid() != 0:
         return (tools.slirp4netns, "--enable-seccomp")
-    # That sandbox unmounts what it does not need, also below shared mounts: the machine's own
-    # /run/netns was gone with it (seen with 1.2.0). Here nothing of it reaches the machine.
+    # That sandbox unmounts what it does not need, also below shared mounts: it unmounted the
+    # machine's own /run/netns (seen with 1.2.0). With private mounts, this has no effect outside.
     alone = (tools.unshare, "--mount", "--propagation", "private")
     return (*alone, tools.slirp4netns, "--enable-seccomp", "--enable-sandbox")
 
 
 def _carry(tools: Tools, network: int, owner: int, alive: int) -> subprocess.Popen[bytes]:
-    """Return the slirp4netns that has begun to carry what is sent in *network*."""
+    """Start a slirp4netns that forwards the traffic of *network*, and return it once it is ready.
+
+    Raises:
+        NoEgressError: It is not ready in time, or it ended.
+    """
     with ExitStack() as stack:
         said = stack.enter_context(open(os.memfd_create("rota-slirp4netns"), "r+b"))
         ready, theirs = os.pipe()
@@ -185,4 +192,6 @@ def _carry(tools: Tools, network: int, owner: int, alive: int) -> subprocess.Pop
         process.wait()
         said.seek(0)
         why = "; ".join(said.read(_SAID_BYTES).decode(errors="replace").splitlines())
-        raise NoEgressError(f"slirp4netns does not connect its network: {why or 'it is silent'}")
+        raise NoEgressError(
+            f"slirp4netns cannot connect the sandbox's network: {why or 'it reported no error'}"
+        )

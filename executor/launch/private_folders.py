@@ -1,7 +1,7 @@
 """Private folders: each attempt starts in an empty folder that no other attempt uses.
 
-Making and removing a folder costs ext4 80 us of processor time, and the next sync of the disk,
-including syncs of the node's journal, has to write both. Most programs leave their folder
+On ext4, making and removing a folder costs 80 us of processor time, and the next sync of the disk,
+also one of the node's journal, has to write both changes. Most programs leave their folder
 unchanged, and such a folder is used again.
 """
 
@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 KEPT_MAX = 64
-"""Folders that wait for another attempt: as many as run at once by default."""
+"""The number of folders kept for other attempts: by default, as many attempts run at once."""
 
 _MODE = stat.S_IFDIR | 0o700
 
@@ -40,7 +40,7 @@ class Folders:
         """Return an empty folder for one attempt.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: The folder cannot be made.
         """
         with suppress(IndexError):
             return self._kept.pop()

@@ -1,8 +1,8 @@
 """Sandboxes of attempts, made by bubblewrap.
 
-`wrapped` is pure: from work and hidden folders to an argv. `Bubblewrap` finds the program and tries
-each kind of sandbox once on this machine; if it does not work, an attempt that requires a sandbox
-fails: it is never run without one.
+`wrapping` is a pure function that returns bubblewrap's options. `Bubblewrap` finds the program and
+tries each kind of sandbox once on this machine; if a kind does not work, an attempt that requires
+it fails: it is never run without its sandbox.
 
 Every sandbox has its own namespaces for users, processes, IPC and the host's name, and one for the
 network if the attempt has no access to it. The attempt runs as the user ``nobody``, without
@@ -13,8 +13,8 @@ private folder is its ``/tmp``, home and working directory: memory of limited si
 ``/dev/shm``. It can write nowhere else.
 
 Options, including the task's environment, are passed to bubblewrap in a file in memory, so ``ps``
-shows neither. Bubblewrap itself runs outside the sandbox and must not get that environment: its
-LD_PRELOAD would be the task's code with the node's rights.
+shows neither. Bubblewrap itself runs outside the sandbox and must not get that environment: an
+LD_PRELOAD in it would run the task's code with the node's rights.
 """
 
 import os
@@ -47,9 +47,9 @@ _ISOLATION = (
     # whose end would kill the program.
     "--new-session",
 )
-_NO_USER_NAMESPACES = ("--disable-userns",)  # Since 0.8; not where bwrap is set-uid.
+_NO_USER_NAMESPACES = ("--disable-userns",)  # Since bubblewrap 0.8; not with a set-uid bwrap.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_SETTINGS = (  # Files that programs read, without any about this machine's services.
+_SETTINGS = (  # Files that programs read, without those about this machine's services.
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/group",
@@ -95,7 +95,7 @@ class Egress(NamedTuple):
     """Descriptors for bubblewrap, made by `rota.executor.launch.egress`.
 
     Attributes:
-        alive: Stays open in the sandbox until it ends.
+        alive: The end of a pipe that stays open until the sandbox ends.
         resolver: The file that becomes ``/etc/resolv.conf``.
     """
 
@@ -107,9 +107,9 @@ class Proven(NamedTuple):
     """A bubblewrap that can make one kind of sandbox here.
 
     Attributes:
-        path: Its path.
+        path: The path of the program.
         options: Its options besides those of every sandbox.
-        unenforced: The rules of the profile that it cannot enforce, a sentence each.
+        unenforced: One sentence for each rule of the profile that it cannot enforce.
     """
 
     path: str
@@ -118,7 +118,7 @@ class Proven(NamedTuple):
 
 
 def rooms(*hidden: Path) -> Rooms:
-    """Return the rooms of this machine; *hidden* folders exist, as does each returned."""
+    """Return the paths of this machine; *hidden* folders that do not exist are left out."""
     paths = (*_HIDDEN, *map(str, hidden))
     return Rooms(
         hidden=outermost(os.path.realpath(path) for path in paths if os.path.isdir(path)),
@@ -127,7 +127,7 @@ def rooms(*hidden: Path) -> Rooms:
 
 
 def outermost(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return those of *paths* that lie neither in another one nor in `PRIVATE`."""
+    """Return those of *paths* that are neither in another one nor in `PRIVATE`."""
     kept: list[str] = []
     for path in sorted(set(paths)):
         if not any(f"{path}/".startswith(f"{over}/") for over in (*kept, PRIVATE)):
@@ -136,7 +136,7 @@ def outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def has_egress(sandbox: Sandbox) -> bool:
-    """Return True if *sandbox* is to reach other machines, and not this one's loopback."""
+    """Return True if *sandbox* can reach other machines, but not the loopback of this one."""
     return sandbox.profile == "strict" and sandbox.has_network
 
 
@@ -146,11 +146,11 @@ def wrapping(
     """Return the options with which bubblewrap makes the sandbox of *work*.
 
     Args:
-        work: Whose profile is not ``none``.
-        options: What the machine's bubblewrap takes besides.
-        rooms: Of the machine.
-        tmp_bytes: Size of `PRIVATE`, and of ``/dev/shm``.
-        egress: Descriptors for a network of `has_egress`; None for none.
+        work: The work; its profile is not ``none``.
+        options: The additional options of the machine's bubblewrap (`Proven`).
+        rooms: The paths of the machine.
+        tmp_bytes: The size of `PRIVATE`, and of ``/dev/shm``, in bytes.
+        egress: The descriptors for a network, see `has_egress`; None without a network.
     """
     sandbox = work.sandbox
     if sandbox.profile == "default":
@@ -170,20 +170,24 @@ def wrapping(
         *_memory(PRIVATE, tmp_bytes),
         *_binds(sandbox.binds),
         *("--dir", f"{PRIVATE}/{ARRANGED}"),
-        # Last, as places for binds are made in them: empty rooms are memory, and not to be filled.
+        # Last, as mount points of binds are made in these folders, which are in memory: the task
+        # must not fill them.
         *(word for path in ("/dev", *empty) for word in ("--remount-ro", path)),
         *("--chdir", work.cwd or PRIVATE),
     )
 
 
 def setting(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the options that give the program *environment*, and nothing of bubblewrap's own."""
+    """Return the options that give the program *environment*, without bubblewrap's variables."""
     pairs = (word for pair in environment.items() for word in ("--setenv", *pair))
     return ("--clearenv", *pairs)
 
 
 def environment_in(sandbox: Sandbox, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what *environment* of the node becomes inside; a task's own comes after that."""
+    """Return the part of the node's *environment* that applies in *sandbox*, with its changes.
+
+    The variables of the task are added afterwards.
+    """
     if sandbox.profile == "none":
         return dict(environment)
     inside = {name: value for name, value in environment.items() if name != "TMPDIR"}
@@ -191,10 +195,10 @@ def environment_in(sandbox: Sandbox, environment: Mapping[str, str]) -> dict[str
 
 
 def unenforced(sandbox: Sandbox) -> tuple[str, ...]:
-    """Return what *sandbox* asks for without having a profile that could give it."""
+    """Return one sentence for each rule of *sandbox* that its profile cannot enforce."""
     if sandbox.profile != "none" or sandbox.has_network:
         return ()
-    return ("it has the network: the profile 'none' cannot take it away",)
+    return ("the task has access to the network: the profile 'none' cannot prevent that",)
 
 
 def _everything(rooms: Rooms) -> Iterator[str]:
@@ -211,7 +215,7 @@ def _system_only() -> Iterator[str]:
 
 
 def _of_egress(egress: Egress) -> Iterator[str]:
-    # Instead of the machine's, which may name a resolver on its loopback.
+    # Replaces the machine's file, which may name a resolver on the machine's loopback.
     yield from ("--ro-bind-data", str(egress.resolver), "/etc/resolv.conf")
     yield from ("--sync-fd", str(egress.alive))
 
@@ -226,11 +230,11 @@ def _binds(binds: tuple[Bind, ...]) -> Iterator[str]:
 
 
 class Bubblewrap:
-    """The bubblewrap of this machine; for one thread.
+    """The bubblewrap of this machine; to be used in one thread.
 
     Args:
         search_path: The node's PATH.
-        rooms: Of the machine.
+        rooms: The paths of the machine.
     """
 
     def __init__(self, search_path: str, rooms: Rooms) -> None:
@@ -242,7 +246,7 @@ class Bubblewrap:
         """Return a bubblewrap that can make *sandbox* here.
 
         Raises:
-            NoSandboxError: There is none. It is looked for again the next time.
+            NoSandboxError: There is none. The next call looks for one again.
         """
         kind = sandbox.profile, sandbox.has_network
         if kind not in self._proven:
@@ -252,7 +256,9 @@ class Bubblewrap:
     def _prove(self, sandbox: Sandbox) -> Proven:
         if sandbox.profile not in PROFILES:
             known = ", ".join(PROFILES)
-            raise NoSandboxError(f"there is no profile {sandbox.profile!r}; there are {known}")
+            raise NoSandboxError(
+                f"there is no profile {sandbox.profile!r}; the profiles are {known}"
+            )
         path = shutil.which("bwrap", path=self._search_path)
         if path is None:
             raise NoSandboxError(
@@ -285,9 +291,11 @@ class Bubblewrap:
 
 
 def _candidates(path: str, profile: str) -> Iterator[Proven]:
-    """Yield in which ways the bubblewrap at *path* may make sandboxes of *profile*, best first."""
+    """Yield the ways to make sandboxes of *profile* with the bubblewrap at *path*, best first."""
     if profile != "strict":
         yield Proven(path)
         return
     yield Proven(path, _NO_USER_NAMESPACES)
-    yield Proven(path, (), ("it can make user namespaces: bwrap here cannot prevent that",))
+    yield Proven(
+        path, (), ("the task can make user namespaces: this node's bwrap cannot prevent that",)
+    )

@@ -2,9 +2,9 @@
 
 `start` blocks and runs in the spawner thread. It uses `subprocess.Popen`, which closes every
 descriptor but 0 to 2 in the child, sets the working directory, and reports errors between fork and
-exec. Without ``preexec_fn`` and ``user`` it uses vfork, whose time does not grow with the node's
-memory. Measured with 1 GB resident: 2,400 starts/s, the same for `os.posix_spawn`, 1,500 for
-`os.posix_spawn` of ``env -C``, 7 for a real fork.
+exec. Without ``preexec_fn`` and ``user``, `subprocess.Popen` uses vfork, whose time does not grow
+with the node's memory. Measured with 1 GB resident: 2,400 starts/s, as with `os.posix_spawn`; 1,500
+starts/s with `os.posix_spawn` of ``env -C``; 7 starts/s with a real fork.
 """
 
 import errno
@@ -47,12 +47,12 @@ class LaunchPlan(NamedTuple):
     """The parameters of a program's start.
 
     Attributes:
-        argv: Program and arguments.
-        environment: All of it.
-        cwd: Where the program begins; it exists.
-        stdin: Text on standard input.
-        umask: Of the program; that of this process denies other users all access.
-        inherited: Descriptors that stay open, beside 0 to 2.
+        argv: The program and its arguments.
+        environment: The complete environment.
+        cwd: The working directory; it exists.
+        stdin: The text on standard input.
+        umask: The umask of the program; that of this process denies other users all access.
+        inherited: Descriptors that stay open, besides 0 to 2.
     """
 
     argv: tuple[str, ...]
@@ -69,7 +69,7 @@ class Launched(NamedTuple):
     Attributes:
         pid: Also the number of its process group and session.
         pidfd: Readable when the process has ended.
-        pipe: Where its output comes from, not blocking.
+        pipe: The pipe with its output, not blocking.
     """
 
     pid: int
@@ -81,10 +81,10 @@ class StartedProcess(NamedTuple):
     """An attempt that has begun; the descriptors in it belong to the caller.
 
     Attributes:
-        leader: The process that leads it.
-        channel: Its private folder.
-        namespace: Of its sandbox, in which the program is; the leader is bubblewrap then.
-        limited: By what, and not.
+        leader: The process that was started; it leads the process group.
+        channel: The files of its reports.
+        namespace: The namespace of its sandbox, or None. In a sandbox, the leader is bubblewrap.
+        limited: The limits that are in force.
     """
 
     leader: Launched
@@ -105,8 +105,8 @@ def base_environment(
     Args:
         environ: The environment of the node.
         node_id: The id of the node.
-        store_id: The id of its data directory.
-        url: Address of its API; empty if it is not known.
+        store_id: The id of the node's data directory.
+        url: The address of the node's API; empty if it is not known.
     """
     inherited = {name: environ[name] for name in _FROM_NODE if name in environ}
     ours = {"ROTA_NODE_ID": node_id, STORE_VARIABLE: store_id}
@@ -114,10 +114,10 @@ def base_environment(
 
 
 def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[str, str]:
-    """Return the environment of one attempt, whose private folder is *folder* for itself.
+    """Return the environment of one attempt, which finds its private folder at *folder*.
 
-    A task may replace what comes from the node, but not the names that rota gives: they identify
-    the attempt to fencing and to `rota.executor.kernel.orphans`.
+    A task may replace variables that come from the node, but not those that rota sets: fencing and
+    `rota.executor.kernel.orphans` identify the attempt by them.
     """
     ours = {name: value for name, value in base.items() if name.startswith("ROTA_")}
     return {
@@ -145,7 +145,7 @@ def start(order: Order, around: LaunchEnvironment) -> StartedProcess:
     """Start the process of *order*, without sandbox and limits, in a session and group of its own.
 
     Raises:
-        NotStartedError: It cannot be started, and nothing of it is left.
+        NotStartedError: The process cannot be started; its folder is removed.
     """
     argv = argv_of(order.work)
     with starting(order, argv, around) as channel:
@@ -161,10 +161,10 @@ def start(order: Order, around: LaunchEnvironment) -> StartedProcess:
 def starting(
     order: Order, argv: tuple[str, ...], around: LaunchEnvironment
 ) -> Generator[TaskChannel]:
-    """Give *order* a private folder; if its start fails, remove that, and explain why.
+    """Give *order* a private folder; if the body fails, remove the folder and explain the error.
 
     Raises:
-        NotStartedError: For what the body raises.
+        NotStartedError: The body failed with an error of the operating system or of the order.
     """
     with explained(order, argv, around):
         folder = around.folders.take()
@@ -179,10 +179,10 @@ def starting(
 
 @contextmanager
 def explained(order: Order, argv: tuple[str, ...], around: LaunchEnvironment) -> Generator[None]:
-    """Explain what goes wrong inside to the owner of the job.
+    """Explain errors of the body to the owner of the job.
 
     Raises:
-        NotStartedError: For what the body raises.
+        NotStartedError: The body failed with an error of the operating system or of the order.
     """
     try:
         yield
@@ -192,10 +192,10 @@ def explained(order: Order, argv: tuple[str, ...], around: LaunchEnvironment) ->
 
 
 def argv_of(work: Work) -> tuple[str, ...]:
-    """Return program and arguments of *work*.
+    """Return the program and the arguments of *work*.
 
     Raises:
-        NotStartedError: It has none or two, or its working directory is a relative one.
+        NotStartedError: The work has no command or two, or its working directory is relative.
     """
     if bool(work.argv) == bool(work.shell):
         raise NotStartedError("a process task needs exactly one of argv and shell")
@@ -207,8 +207,9 @@ def argv_of(work: Work) -> tuple[str, ...]:
 def _touch(program: str, cwd: str) -> None:
     """Access the files that the child is going to use.
 
-    Between vfork and exec this thread is suspended *with* the interpreter's lock, so a folder on an
-    unresponsive network disk would block the whole node. Here it blocks the spawner only.
+    Between vfork and exec, this thread is suspended while it holds the interpreter's lock, so a
+    folder on an unresponsive network disk would block the whole node. Here, it blocks only this
+    thread.
     """
     if cwd:
         os.stat(cwd)
@@ -217,10 +218,10 @@ def _touch(program: str, cwd: str) -> None:
 
 
 def launch(plan: LaunchPlan) -> Launched:
-    """Start what is planned, in a session and process group of its own.
+    """Start the program of *plan*, in a session and process group of its own.
 
     Raises:
-        OSError, ValueError, subprocess.SubprocessError: It cannot be.
+        OSError, ValueError, subprocess.SubprocessError: The program cannot be started.
     """
     ours, theirs = os.pipe()
     try:
@@ -265,8 +266,8 @@ def _watch(process: subprocess.Popen[bytes]) -> int:
         process.kill()
         process.wait()
         raise
-    # The pidfd is waited for instead. Without an exit code, Popen would warn when it is collected
-    # and poll the pid later, when it may be another process's.
+    # The caller waits for the pidfd instead. Without an exit code, the Popen object would warn when
+    # it is collected, and poll the pid later, when the number may belong to another process.
     process.returncode = 0
     return pidfd
 
@@ -274,7 +275,7 @@ def _watch(process: subprocess.Popen[bytes]) -> int:
 def _stdin(text: str) -> int:
     """Return a descriptor of a file in memory with *text*, so that no pipe has to be written.
 
-    A task that reads it late, or never, blocks nothing.
+    So a task that reads its input late, or never, blocks nothing.
     """
     if not text:
         return subprocess.DEVNULL
@@ -314,7 +315,7 @@ def _explain(error: Exception, argv: tuple[str, ...], cwd: str, *, node: str) ->
 
 
 def folder_reason(error: OSError, cwd: str, *, node: str) -> str:
-    """Return in words why nothing can be started in *cwd* on *node*."""
+    """Return the reason, in words, why nothing can be started in *cwd* on *node*."""
     match error:
         case FileNotFoundError():
             return f"there is no folder {cwd!r} (cwd) on node {node}"

@@ -30,9 +30,9 @@ PROGRESS, CHECKPOINT, RESULT = ".rota-progress", ".rota-checkpoint", ".rota-resu
 RESULTS = ".rota-results"
 _FILES = {"ROTA_PROGRESS": PROGRESS, "ROTA_CHECKPOINT": CHECKPOINT, "ROTA_RESULT": RESULT}
 
-_NOWHERE = Path(os.devnull)  # No folder, so nothing is in it.
-_LINE_BYTES = 4096  # Of the progress, whose last line is a few bytes long.
-_SHOWN_BYTES = 40  # Of what is not understood.
+_NOWHERE = Path(os.devnull)  # Not a folder, so it has no files.
+_LINE_BYTES = 4096  # The part of the progress that is read; its last line has a few bytes.
+_SHOWN_BYTES = 40  # The part of an invalid progress that is shown.
 
 
 class BadResultError(Exception):
@@ -43,10 +43,10 @@ class Collected(NamedTuple):
     """The final report of a program.
 
     Attributes:
-        report: Changes since its files were last read.
-        result: Its result as JSON.
-        bad_result: The reason why the content of its result file is no result.
-        complaint: Another error in its files.
+        report: The changes since its files were last read; None if there are none.
+        result: Its result as JSON; empty if there is none.
+        bad_result: The reason why the content of its result file is not a result; else empty.
+        complaint: Another error in its files; else empty.
     """
 
     report: Report | None = None
@@ -65,10 +65,10 @@ class _Percent(msgspec.Struct):
 
 
 class TaskChannel:
-    """The files of one attempt; every method touches the disk, in a thread.
+    """The files of one attempt; the methods access the disk, so they are called in threads.
 
     Args:
-        folder: Its private folder.
+        folder: The private folder of the attempt.
     """
 
     __slots__ = ("_checkpoint_bytes", "_descriptor", "_not_understood", "_seen", "folder")
@@ -82,9 +82,9 @@ class TaskChannel:
 
     @classmethod
     def in_memory(cls, descriptor: int) -> Self:
-        """Return the files in a folder that only a descriptor leads to, until `close`.
+        """Return the files in a sandbox's folder, which is accessed by *descriptor* until `close`.
 
-        Its file system, of a sandbox, lasts as long as the descriptor.
+        The file system of the folder is in memory, and lasts as long as the descriptor.
         """
         channel = cls(Path(f"/proc/self/fd/{descriptor}"))
         channel._descriptor = descriptor
@@ -110,7 +110,7 @@ class TaskChannel:
             (self.folder / RESULTS).write_bytes(order.results)
 
     def news(self) -> Report | None:
-        """Return what has changed since the last call."""
+        """Return the changes since the last call; None if there are none."""
         percent = checkpoint = None
         if self._has_changed(PROGRESS):
             content = self._read(PROGRESS, _LINE_BYTES, from_end=True)
@@ -126,9 +126,9 @@ class TaskChannel:
         return Report(percent=percent, checkpoint=checkpoint)
 
     def collect(self) -> Collected:
-        """Return what is new, and the result, of a program that has ended.
+        """Return the last changes and the result of a program that has ended.
 
-        Nothing is raised, also by a bug: what a program wrote must not keep its attempt running.
+        Even a bug raises nothing: whatever a program wrote, its attempt must end.
         """
         try:
             report, result, bad_result = self.news(), b"", ""
@@ -138,12 +138,12 @@ class TaskChannel:
                 bad_result = str(error)
             return Collected(report, result, bad_result, self.complaint)
         except Exception as error:
-            log.exception("result not read", extra={"folder": str(self.folder)})
+            log.exception("reports not read", extra={"folder": str(self.folder)})
             return Collected(bad_result=f"its reports cannot be read: {error!r}")
 
     @property
     def complaint(self) -> str:
-        """The error in its last reports, for its record; empty normally."""
+        """The error in the last reports, for the record of the attempt; normally empty."""
         complaints: list[str] = []
         if self._checkpoint_bytes > CHECKPOINT_BYTES_MAX:
             limit = f"larger than {CHECKPOINT_BYTES_MAX} bytes"
@@ -154,10 +154,10 @@ class TaskChannel:
         return "; ".join(complaints)
 
     def result(self) -> bytes:
-        """Return the JSON that is handed on; empty for none.
+        """Return the result as JSON; empty if there is none.
 
         Raises:
-            BadResultError: It is too large, or not JSON.
+            BadResultError: The result is too large, or not JSON.
         """
         content = self._read(RESULT, RESULT_BYTES_MAX + 1)
         if len(content) > RESULT_BYTES_MAX:
@@ -183,7 +183,7 @@ class TaskChannel:
         return has_changed
 
     def _read(self, name: str, limit: int, *, from_end: bool = False) -> bytes:
-        # Not through a link, and without waiting for the writer of a named pipe.
+        # Links are not followed, and a named pipe without a writer does not block.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with suppress(OSError):
             fd = os.open(self.folder / name, flags)
@@ -197,9 +197,9 @@ class TaskChannel:
 
 
 def percent_in(content: bytes) -> int | None:
-    """Return the percentage in the last line of *content*, 0 to 100; None for none.
+    """Return the percentage in the last line of *content*, 0 to 100; None if there is none.
 
-    Whatever else stands there is not understood, which fails no attempt.
+    A line with other content is no error: it does not fail the attempt.
     """
     line = _last_line(content).removesuffix(b"%")
     with suppress(ValueError, OverflowError, *UNDECODABLE):

@@ -75,7 +75,7 @@ class ProcessExecutor:
         reported: Called with reports of attempts.
         environ: The node's environment.
         terms: The node's settings for attempts.
-        hidden: Other folders whose content is hidden in all sandboxes; they exist.
+        hidden: Other folders whose content is hidden in all sandboxes; they must exist already.
         is_subreaper: Whether this process becomes the parent of its attempts' orphans, so that
             all processes of attempts without sandbox and limits are ended, too. See
             `rota.executor.kernel.subreaper` for the rules that other code in the process follows.

@@ -1,6 +1,6 @@
-"""An executor that runs nothing: it plays the ending that the parameters describe.
+"""An executor that runs nothing: its attempts end as their parameters describe.
 
-It is the registered type ``scripted``, for tests, demonstrations, simulation and benchmarks. An
+It is registered as the type ``scripted``, for tests, demonstrations, simulation and benchmarks. An
 attempt costs a few microseconds: attempts that end at once share one turn of the loop.
 """
 
@@ -25,12 +25,12 @@ class Script(
     """The parameters of a scripted task; all have defaults, so ``{}`` succeeds at once.
 
     Attributes:
-        outcome: ``success`` or ``failed``; by default what *exit_code* says. ``succeeded`` means
-            ``success``.
-        exit_code: By default 0 for a success and 1 for a failure.
-        sleep_ms: How long the attempt lasts; the task's timeout may cut it short.
-        output: What it writes, all of it at its start.
-        fail_times: Attempts up to this number fail; later ones play *outcome*.
+        outcome: ``success`` or ``failed``; by default, it follows from *exit_code*. ``succeeded``
+            means ``success``.
+        exit_code: The exit code; by default 0 for a success and 1 for a failure.
+        sleep_ms: The length of the attempt in milliseconds; the task's timeout may end it before.
+        output: The output, all of it written at the start.
+        fail_times: Attempts up to this number fail; later ones end with *outcome*.
     """
 
     outcome: Literal["success", "succeeded", "failed"] | None = None
@@ -55,11 +55,11 @@ class Script(
 
 
 class ScriptedExecutor:
-    """Plays endings; see `rota.executor.executor.Executor` for the seam.
+    """Ends attempts as scripted; see `rota.executor.executor.Executor` for the seam.
 
     Args:
         ended: Called with every ending.
-        now: The clock of the stamps.
+        now: The clock for the times in endings.
     """
 
     def __init__(self, *, ended: Ended, now: Callable[[], Instant]) -> None:
@@ -73,7 +73,7 @@ class ScriptedExecutor:
         self._idle = asyncio.Event()
 
     def launch(self, order: Order) -> None:
-        """Plan the ending: for the next turn of the loop, or for when the script says."""
+        """Plan the ending, for the next turn of the loop or for the end of the script's sleep."""
         assert order.key not in self._playing, f"{order.key} is launched twice"
         assert not self._is_closed, f"{order.key} is launched after close"
         played = _Played(order.key, self._now())
@@ -92,7 +92,7 @@ class ScriptedExecutor:
             self._end_soon(played)
 
     def resume(self, order: Order) -> None:
-        """Report the attempt as lost: a script is played by one life only."""
+        """Report the attempt as lost: a script does not continue after a restart."""
         assert order.key not in self._playing, f"{order.key} is launched twice"
         assert not self._is_closed, f"{order.key} is launched after close"
         played = self._playing[order.key] = _Played(order.key, self._now())
@@ -100,7 +100,7 @@ class ScriptedExecutor:
         self._end_soon(played)
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
-        """Cancel a sleeping attempt; there is nothing that could need a grace."""
+        """Cancel a sleeping attempt; no grace is needed."""
         played = self._playing.get(key)
         if played is None or played.timer is None:  # Unknown, or its end is about to be reported.
             return
@@ -110,7 +110,7 @@ class ScriptedExecutor:
         self._end_soon(played)
 
     async def output(self, key: AttemptKey) -> Output | None:
-        """Return the output of a playing attempt; nothing is kept of ended ones."""
+        """Return the output of a running attempt; the output of an ended one is not kept."""
         return self._playing.get(key)
 
     async def expire(self, before: Instant) -> int:
@@ -118,7 +118,7 @@ class ScriptedExecutor:
         return 0
 
     async def close(self, grace: Duration = CLOSE_GRACE) -> None:
-        """Cancel what sleeps, and wait for all to be reported."""
+        """Cancel sleeping attempts, and wait until all ends are reported."""
         self._is_closed = True
         for key in list(self._playing):
             self.stop(key)
@@ -133,7 +133,7 @@ class ScriptedExecutor:
             self._loop.call_soon(self._end_due)
 
     def _end_due(self) -> None:
-        # What `ended` launches in turn waits for the next turn, so a chain cannot hold the loop.
+        # Attempts that `ended` launches wait for the next turn, so a chain cannot block the loop.
         self._is_turn_asked = False
         finished_at = self._now()
         try:
@@ -151,7 +151,7 @@ class ScriptedExecutor:
 
 
 class _Played:
-    """One attempt being played, and its output."""
+    """One running attempt, and its output."""
 
     __slots__ = (
         "_completed",
@@ -179,7 +179,7 @@ class _Played:
         self._completed: asyncio.Event | None = None
 
     def plan(self, script: Script, timeout: Duration) -> float:
-        """Take the ending from *script*; return after how many seconds it comes."""
+        """Take the ending from *script*; return the number of seconds until it."""
         self.output = script.output.encode("utf-8", "surrogatepass")
         sleep = Duration(script.sleep_ms * 1_000)
         if 0 < timeout < sleep:

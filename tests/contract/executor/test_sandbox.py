@@ -581,7 +581,8 @@ def test_user_namespaces_that_an_old_bubblewrap_permits_are_reported(
     )
 
     assert ending.outcome is Outcome.SUCCEEDED
-    assert "it can make user namespaces: bwrap here cannot prevent that" in ending.unenforced
+    expected = "the task can make user namespaces: this node's bwrap cannot prevent that"
+    assert expected in ending.unenforced
 
 
 @pytest.mark.parametrize(
@@ -612,7 +613,7 @@ def test_what_is_missing_inside_is_named(bench: Bench, work: Work, reason: str) 
 def test_unknown_profile_is_named(bench: Bench) -> None:
     ending = bench.ending_of(Work(argv=("true",), sandbox=Sandbox(profile="tight")))
 
-    assert ending.reason == "there is no profile 'tight'; there are none, default, strict"
+    assert ending.reason == "there is no profile 'tight'; the profiles are none, default, strict"
 
 
 # What is asked of bubblewrap.
