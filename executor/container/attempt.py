@@ -3,16 +3,16 @@
 The steps of its end:
 
 1. The container ends by itself; or it gets the stop signal of its image (TERM), and KILL after the
-   grace. KILL is sent through the engine, and at once to the container's first process if that is
-   visible (`rota.executor.container.init_process`).
-2. Its output is read to the end, or for `DRAIN_S` after its end if the engine hangs.
+   grace. KILL is sent through the engine, and also directly to the container's first process if
+   that is visible (`rota.executor.container.init_process`).
+2. Its output is read to the end; if the engine hangs, only until `DRAIN_S` after the last part.
 3. The engine reports how it ended. If the engine does not answer, the attempt is reported only if
-   the first process has been seen to end; otherwise the request is repeated. An attempt whose end
+   its first process is known to have ended; otherwise the request is repeated. An attempt whose end
    is not certain is never reported.
 4. `ContainerEnvironment.report` is called; then the container is removed.
 
-Output that is lost with a broken connection is read again from the engine's copy, after the bytes
-already read.
+Output that is lost with a broken connection is read from the engine's copy, from the first byte
+that is missing.
 """
 
 import asyncio
@@ -61,10 +61,10 @@ from rota.executor.launch.binds import ProtectedPaths
 from rota.executor.output import Capture, OutputFiles
 from rota.executor.stop_ladder import StopLadder
 
-DRAIN_S = 2.0  # Between two parts of what a container that has ended wrote.
-RETRY_S = 1.0  # Between two requests of the same kind to an engine that does not answer.
-STATE_WAIT_S = 60.0  # For the final state of a container, while its engine is restarted.
-FIRST_PAUSE_S = 0.02  # A container that has closed its streams has ended, nearly always.
+DRAIN_S = 2.0  # The longest wait for the next part of an ended container's output.
+RETRY_S = 1.0  # The time between two equal requests to an engine that does not answer.
+STATE_WAIT_S = 60.0  # The longest wait for a container's final state, as in an engine's restart.
+FIRST_PAUSE_S = 0.02  # A container that has closed its streams has nearly always ended.
 _REMOVALS_MAX = 5
 _STOPPED_EARLY = "stopped before it started"
 
@@ -80,12 +80,12 @@ class ContainerEnvironment(NamedTuple):
         engine: The engine of the containers.
         files: The files of their outputs.
         folders: The parent of the folders that are shared with containers.
-        now: The clock of the recorded instants.
+        now: The clock for the times in endings.
         node_id: Passed to the containers.
         store_id: Marks the containers as this store's.
         terms: The node's settings for attempts.
         kept: Paths that are never bound.
-        begin: Runs a coroutine concurrently.
+        begin: Starts a coroutine that runs concurrently.
         report: Called with the end of each attempt, once.
         reported: Called with the reports of attempts.
     """
@@ -104,7 +104,13 @@ class ContainerEnvironment(NamedTuple):
 
 
 class ContainerAttempt:
-    """One container; exactly one of `run` and `resume` is called, once."""
+    """An attempt in a container; either `run` or `resume` is called, once.
+
+    Attributes:
+        order: The order of the attempt.
+        capture: The output of the attempt.
+        folder: The folder of its reports; None if the engine cannot access this machine's files.
+    """
 
     def __init__(self, environment: ContainerEnvironment, order: Order) -> None:
         self.order = order
@@ -116,7 +122,7 @@ class ContainerAttempt:
         self.folder: SharedFolder | None = None
         if self._engine.is_local:
             self.folder = SharedFolder(environment.folders / _folder_name(order.key))
-        self._id = ""  # Of the container, as soon as there is one.
+        self._id = ""  # The id of the container; empty until it is created.
         self._init: InitProcess | None = None
         self._stop_signal = "SIGTERM"
         self._is_over = False
@@ -142,11 +148,11 @@ class ContainerAttempt:
             self._pulling.reschedule(self._loop.time())
 
     async def run(self) -> None:
-        """Create the container, follow it to its end, report that, remove it."""
+        """Create the container, follow it to its end, report the end and remove the container."""
         await self._report(self._run())
 
     async def resume(self) -> None:
-        """As `run`, with a container created before a restart."""
+        """Find a container that was created before a restart, and continue as in `run`."""
         await self._report(self._resume())
 
     async def _report(self, life: Coroutine[None, None, Ending]) -> None:
@@ -195,7 +201,7 @@ class ContainerAttempt:
     async def _resume(self) -> Ending:
         found = await self._repeat_until_answered(self._find)
         if found is None:
-            return self._never_ran("its container is not there any more", Outcome.LOST)
+            return self._never_ran("its container does not exist any more", Outcome.LOST)
         self._id = found
         container = await self._repeat_until_answered(self._inspect)
         if container is None or container.state.status == "created":
@@ -204,7 +210,7 @@ class ContainerAttempt:
         if not container.state.running:
             finished_at = _instant_of(container.state.finished_at)
             self._finished_at = min(finished_at, self._environment.now())
-            self._ladder.withdraw()  # A request to stop it came too late.
+            self._ladder.withdraw()  # A request to stop the attempt came too late.
         self._started(_instant_of(container.state.started_at))
         await self._read_properties()
         await self._follow(self._engine.logs(self._id))
@@ -232,7 +238,7 @@ class ContainerAttempt:
         try:
             return await self._engine.create(await self._creation())
         except EngineRefused as error:
-            # The engine sees other files than this process, which is in a container itself.
+            # The engine has other files than this process, which is in a container itself.
             if self.folder is None or str(self.folder.path) not in str(error):
                 raise
         await self.folder.remove()
@@ -263,7 +269,7 @@ class ContainerAttempt:
         try:
             await self._engine.start(self._id)
         except EngineSilent:
-            # It may run, or may still be started, so it is removed before its end is reported.
+            # The container may run, or may still be started, so it is removed before the report.
             await self._repeat_until_answered(self._remove_now)
             raise
         self._started(self._environment.now())
@@ -277,7 +283,7 @@ class ContainerAttempt:
         try:
             container = await self._engine.inspect(self._id)
         except EngineError:
-            return  # None of these properties is required.
+            return  # The attempt can continue without these properties.
         self._stop_signal = str(container.config.stop_signal or self._stop_signal)
         self._unenforced = unenforced(self.order.work.limits, container.host_config)
         if not container.state.running:
@@ -291,10 +297,10 @@ class ContainerAttempt:
     # -- output ---------------------------------------------------------------------------------
 
     async def _follow(self, parts: AsyncGenerator[bytes]) -> None:
-        """Read *parts* after those already read, to their end or the container's."""
+        """Take *parts*, without the bytes already read, to their end or the container's."""
         passed = 0
         here = self.capture.byte_count
-        with suppress(TimeoutError, EngineError):  # Its state is requested afterwards in any case.
+        with suppress(TimeoutError, EngineError):  # The state is requested afterwards in any case.
             async with aclosing(parts), asyncio.timeout(None) as self._draining:
                 self._limit_drain_if_ended()
                 async for part in parts:
@@ -324,13 +330,13 @@ class ContainerAttempt:
             draining.reschedule(self._loop.time() + DRAIN_S)
 
     def _has_ended(self) -> bool:
-        """Return True if the container is known to have ended, or can be seen to have ended."""
+        """Return True if the container's end is handled already, or its first process has ended."""
         return self._finished_at is not None or (self._init is not None and self._init.has_ended())
 
     # -- stop -----------------------------------------------------------------------------------
 
     def _terminate(self) -> None:
-        if self._ladder.grace > 0:  # Else KILL follows at once, and may overtake the signal.
+        if self._ladder.grace > 0:  # Otherwise KILL follows at once, and may overtake the signal.
             self._environment.begin(self._send_stop_signal())
 
     async def _send_stop_signal(self) -> None:
@@ -350,7 +356,7 @@ class ContainerAttempt:
                 await self._engine.kill(self._id, "SIGKILL")
             except EngineError as error:
                 if isinstance(error, EngineRefused) and error.status in (NOT_FOUND, CONFLICT):
-                    return  # It does not run.
+                    return  # The container does not run.
                 await asyncio.sleep(RETRY_S)
             else:
                 return
@@ -365,7 +371,7 @@ class ContainerAttempt:
     # -- state at the engine --------------------------------------------------------------------
 
     async def _last_state(self) -> State | None:
-        """Return the final state of the container; None if it ended with unknown state."""
+        """Return the final state of the container; None if it has ended and there is no state."""
         pause_s, give_up_at = FIRST_PAUSE_S, 0.0
         while True:
             try:
@@ -378,7 +384,7 @@ class ContainerAttempt:
             else:
                 if container is None or not container.state.running:
                     return None if container is None else container.state
-                # It closed its streams, or the connection broke, or its end is in progress.
+                # The container closed its streams or is about to end, or the connection broke.
                 await self._follow(self._engine.logs(self._id))
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_S)
@@ -452,7 +458,7 @@ class ContainerAttempt:
         return Usage(cpu=counted.cpu, memory_peak=counted.memory_peak) if counted.cpu else None
 
     def _lacked_memory(self, state: State | None) -> bool:
-        # Also the kernel's count: Podman's state covers the first process only.
+        # The kernel's count is needed too: Podman's state covers only the first process.
         return self._counted.oom_kills > 0 or (state is not None and state.oom_killed)
 
     def _reason(self, state: State | None) -> str:
@@ -460,11 +466,11 @@ class ContainerAttempt:
 
     def _reason_of_exit(self, state: State | None) -> str:
         if state is None:
-            return "its container has ended and is gone; how it ended is unknown"
+            return "its container has ended, and the engine does not report how"
         if state.exit_code and self._lacked_memory(state):
             limit = self.order.work.limits.memory
-            memory = f"its {limit} bytes of memory" if limit else "memory"
-            return f"{reason_of(state.exit_code)}, out of {memory}"
+            memory = f"out of memory: it reached its limit of {limit} bytes"
+            return f"{memory if limit else 'out of memory'}; {reason_of(state.exit_code)}"
         return reason_of(state.exit_code)
 
 

@@ -20,19 +20,19 @@ ATTEMPT_LABEL = "rota.attempt"
 TOKEN_LABEL = "rota.token"
 
 FOLDER = "/run/rota"
-"""The path of the files of its reports in a container; see `rota.executor.launch.task_channel`."""
+"""The folder, in a container, of the files of reports; see `rota.executor.launch.task_channel`."""
 
 LOG_DRIVER = "local"
-"""Keeps bytes as they are; ``json-file`` replaces those that are not UTF-8."""
+"""The driver that keeps bytes as they are; ``json-file`` replaces those that are not UTF-8."""
 _LOG_OPTIONS: dict[str, Json] = {"max-size": "16m", "max-file": "2", "compress": "false"}
 # The engine's copy is read only after a restart of the warden, so it need not be long.
 
 
-_TMPFS_BYTES = 4 << 20  # A result and a checkpoint, and their successors.
+_TMPFS_BYTES = 4 << 20  # Room for a result and a checkpoint, and for the files that replace them.
 
 
 class UnusableOrderError(Exception):
-    """The order permits no container; the message is for the owner of the job."""
+    """No container can be created for the order; the message is for the owner of the job."""
 
 
 def creation(
@@ -53,14 +53,14 @@ def creation(
     Args:
         order: The attempt.
         node_id: Passed to the container in its environment.
-        store_id: The mark of the data directory that the container belongs to.
+        store_id: The id of the data directory that the container belongs to.
         folder: The folder bound at `FOLDER`; None for a tmpfs that is removed with the container.
         kept: Paths that are never bound.
-        terms: The limits that apply where the order has none.
+        terms: The node's settings, with the limits that apply if the order has none.
         has_log_driver: True if the engine has `LOG_DRIVER`.
 
     Raises:
-        UnusableOrderError: The order is contradictory, or requests something never permitted.
+        UnusableOrderError: The order is contradictory, or requests what is never permitted.
     """
     work = order.work
     image = _image_of(work)
@@ -72,10 +72,10 @@ def creation(
         "WorkingDir": work.cwd,
         "User": image.user,
         "OpenStdin": bool(work.stdin),
-        "StdinOnce": True,  # It gets end of file when the connection that feeds it ends.
+        "StdinOnce": True,  # The input ends when the connection that feeds it ends.
         "Labels": labels_of(order, store_id),
         "HostConfig": {
-            # An ordinary program as the first process would ignore TERM, and leave zombies.
+            # As the first process, an ordinary program would ignore TERM and leave zombies.
             "Init": True,
             "SecurityOpt": ["no-new-privileges"],
             "CapDrop": ["ALL"],
@@ -115,7 +115,10 @@ def _image_of(work: Work) -> Image:
     if work.cwd and not os.path.isabs(work.cwd):
         raise UnusableOrderError(f"the working directory {work.cwd!r} is not an absolute path")
     if ":" in work.image.network:  # container:ID and the like.
-        raise UnusableOrderError(f"the network {work.image.network!r} is another container's")
+        raise UnusableOrderError(
+            f"the network {work.image.network!r} belongs to another container; name one of the "
+            "engine's networks"
+        )
     return work.image
 
 
@@ -124,7 +127,7 @@ def _binds_of(image: Image, kept: ProtectedPaths) -> tuple[Bind, ...]:
         resolved(image.binds, kept)
     except BindRefusedError as error:
         raise UnusableOrderError(str(error)) from error
-    return image.binds  # As in the order: the engine may see other files than this process.
+    return image.binds  # As in the order: the engine may have other files than this process.
 
 
 def _program_of(work: Work) -> dict[str, Json]:
@@ -136,12 +139,12 @@ def _program_of(work: Work) -> dict[str, Json]:
 def _mount_of_folder(folder: Path | None) -> dict[str, Json]:
     if folder is not None:
         return _mount_of(Bind(str(folder), FOLDER, is_writable=True))
-    # It is never read; programs that write to it do not fail.
+    # The folder is never read, but programs that write to it do not fail.
     return {"Type": "tmpfs", "Target": FOLDER, "TmpfsOptions": {"SizeBytes": _TMPFS_BYTES}}
 
 
 def _mount_of(bind: Bind) -> dict[str, Json]:
-    # Not the older "Binds", which makes a missing source, as an empty folder owned by root.
+    # Not the older "Binds", which creates a missing source as an empty folder owned by root.
     return {
         "Type": "bind",
         "Source": bind.source,

@@ -1,11 +1,11 @@
-"""The container engine behind its socket: Docker, or an engine with the same API (Podman).
+"""The API of the container engine: Docker, or an engine with the same API (Podman).
 
 Every call has a timeout. The type of a failure shows the state afterwards:
 
 - `EngineRefused`: the engine answered and did not carry out the call.
 - `EngineSilent`: there was no answer; the engine may have carried out the call, or may still do so.
 
-At most `CALLS_MAX` calls and `PULLS_MAX` pulls are in progress; further ones wait. Signals do not
+At most `CALLS_MAX` calls and `PULLS_MAX` pulls are in progress; further calls wait. Signals do not
 wait, so that they are not queued behind the creation of containers.
 
 aiodocker is imported with the first call, as it is installed only where containers are used.
@@ -36,7 +36,7 @@ CALLS_MAX = 16  # An engine carries out only a few calls at a time.
 PULLS_MAX = 4
 CALL_S = 30.0  # A call takes a fraction of a second; on a machine that swaps, seconds.
 START_S = 60.0
-PULL_SILENCE_S = 120.0  # Without progress: layers are unpacked, registries are slow.
+PULL_SILENCE_S = 120.0  # Unpacking layers and slow registries cause long times without progress.
 
 NOT_FOUND, CONFLICT = 404, 409
 _LOCAL = "unix://"
@@ -51,7 +51,7 @@ class EngineRefused(EngineError):
     """The engine refused the call.
 
     Attributes:
-        status: The HTTP status; 0 if the error was reported during a pull, or is not HTTP's.
+        status: The HTTP status; 0 if the error was reported during a pull, or has no HTTP status.
     """
 
     def __init__(self, message: str, *, status: int) -> None:
@@ -64,7 +64,7 @@ class EngineSilent(EngineError):
 
 
 class State(msgspec.Struct, frozen=True, rename="pascal"):
-    """State of a container's first process, by the engine's description."""
+    """The state of a container's first process, as the engine describes it."""
 
     status: str
     running: bool
@@ -76,13 +76,13 @@ class State(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class ContainerConfig(msgspec.Struct, frozen=True, rename="pascal"):
-    """Configuration that a container was created with."""
+    """The configuration with which a container was created."""
 
     stop_signal: str | int | None = None
 
 
 class Resources(msgspec.Struct, frozen=True, rename="pascal"):
-    """Limits of a container that the engine enforces; zero or None for no limit."""
+    """The limits of a container that the engine enforces; zero or None for no limit."""
 
     nano_cpus: int | None = None
     cpu_quota: int | None = None
@@ -117,8 +117,9 @@ class Engine:
     Constructed on the loop that it uses. The first call connects.
 
     Args:
-        host: As ``DOCKER_HOST``: ``unix:///path``, ``tcp://host:port``, ``ssh://user@host``.
-        call_s: The time limit of an ordinary call.
+        host: The address, as in ``DOCKER_HOST``: ``unix:///path``, ``tcp://host:port`` or
+            ``ssh://user@host``.
+        call_s: The time limit of an ordinary call, in seconds.
     """
 
     def __init__(self, host: str = DEFAULT_HOST, *, call_s: float = CALL_S) -> None:
@@ -135,7 +136,7 @@ class Engine:
 
     @property
     def is_local(self) -> bool:
-        """True if the engine is on this machine, possibly in another container."""
+        """Whether the engine is on this machine, possibly with this process in a container."""
         return self.host.startswith(_LOCAL)
 
     async def log_drivers(self) -> frozenset[str]:
@@ -147,12 +148,17 @@ class Engine:
         return self._log_drivers
 
     async def create(self, body: Mapping[str, Json]) -> str:
-        """Return the id of a new container; `NOT_FOUND` if the engine does not have its image."""
+        """Create a container and return its id.
+
+        Raises:
+            EngineRefused: The status is `NOT_FOUND` if the engine does not have the image.
+            EngineSilent: The engine did not answer.
+        """
         async with self._call("create a container") as client:
             return (await client.containers.create(body)).id
 
     async def start(self, container_id: str) -> None:
-        """Return when the container runs, or has run."""
+        """Start a container; on return, it runs or has run."""
         async with self._call("start a container", START_S) as client:
             await client.containers.container(container_id).start()
 
@@ -172,7 +178,12 @@ class Engine:
             return [Listed(each.id, each["Labels"], each["State"]) for each in found]
 
     async def kill(self, container_id: str, signal: str) -> None:
-        """Send *signal* to its first process; `CONFLICT` or `NOT_FOUND` if it does not run."""
+        """Send *signal* to the first process of a container.
+
+        Raises:
+            EngineRefused: The status is `CONFLICT` or `NOT_FOUND` if the container does not run.
+            EngineSilent: The engine did not answer.
+        """
         with self._explained("signal a container"):
             async with asyncio.timeout(self._call_s):
                 client = await self._connected()
@@ -188,11 +199,11 @@ class Engine:
                 raise
 
     async def pull(self, image: str, *, if_missing: bool) -> None:
-        """Fetch *image*; ends with an error after `PULL_SILENCE_S` without progress.
+        """Pull *image*; after `PULL_SILENCE_S` without progress, the pull fails.
 
         Args:
-            image: Its name.
-            if_missing: Do nothing if the engine has the image; checked when the pull's turn comes.
+            image: The name of the image.
+            if_missing: True to do nothing if the engine has the image when the pull's turn comes.
         """
         async with self._pulls:
             if if_missing and await self._has_image(image):
@@ -222,7 +233,7 @@ class Engine:
         frames = Frames()
         async with self._stream_client() as client:
             with self._explained("send the output of a container"):
-                # Not aiodocker's `log`, which decodes and drops what is not UTF-8.
+                # Not aiodocker's `log`, which decodes the output and drops what is not UTF-8.
                 base = f"{client.docker_host}/{client.api_version}"
                 async with client.session.get(
                     f"{base}/containers/{container_id}/logs",
@@ -318,7 +329,7 @@ class Streams:
                 yield message.data
 
     async def feed(self, content: bytes) -> None:
-        """Write the container's input and close it; returns when it was read or cannot be."""
+        """Write the container's input and close it; return when it is read, or cannot be read."""
         if self._given is not None:
             # aiodocker asserts that the connection exists; it does not after the engine's end.
             with suppress(*_broken(), AssertionError):
@@ -336,8 +347,8 @@ def _transport_of(stream: "Stream") -> asyncio.WriteTransport:
 
 
 def _drop(transport: asyncio.WriteTransport) -> None:
-    """Abort a closing connection whose remaining input is not read: it would never be closed."""
-    if transport.get_write_buffer_size():  # A closed one has no buffer, and must not be aborted.
+    """Abort a connection whose remaining input is not read: otherwise it would never be closed."""
+    if transport.get_write_buffer_size():  # A closed connection, which has no buffer, is left.
         transport.abort()
 
 
@@ -379,7 +390,7 @@ def _explain(error: Exception, engine: str, what: str) -> EngineError | None:
 def _why_unreached(error: Exception) -> str:
     from aiohttp import ClientConnectorError
 
-    # aiodocker wraps the error in its own.
+    # aiodocker wraps the error in one of its own.
     match error.__context__ or error:
         case ClientConnectorError(os_error=OSError(errno=int(number))) if number > 0:
             why = os.strerror(number)
@@ -388,7 +399,7 @@ def _why_unreached(error: Exception) -> str:
             why = cause.strerror or str(cause)
         case _:
             return str(error)
-    return f"{why}; start it, or set the node's DOCKER_HOST to another one"
+    return f"{why}; start the engine, or set the node's DOCKER_HOST to another one"
 
 
 class _Plugins(msgspec.Struct, rename="pascal"):

@@ -1,4 +1,4 @@
-"""Attempts as containers of a Docker-compatible engine, the one of ``DOCKER_HOST``.
+"""Attempts as containers of the Docker-compatible engine that ``DOCKER_HOST`` names.
 
 Each running attempt is one asyncio task (`rota.executor.container.attempt`), which reads its output
 from a connection; a second task serves its input, or its stop.
@@ -23,7 +23,7 @@ from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
 from rota.executor.launch.binds import kept_from_binds
 from rota.executor.output import OutputFiles
 
-OUTPUT_BYTES_MAX = 10 << 20  # As of a process.
+OUTPUT_BYTES_MAX = 10 << 20  # The same as for processes.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30
 
 _EXPIRED_PER_CALL = 1_000
@@ -40,8 +40,8 @@ class ContainerExecutor:
     Constructed on the loop that it uses. All `resume` calls come before the next turn of that loop,
     in which all other containers of *store_id* are removed.
 
-    An unconfirmed end is not reported, however long that takes: the container may run on while
-    the engine hangs.
+    An end is reported only once it is confirmed, however long that takes: the container may still
+    run while the engine hangs.
 
     Args:
         directory: The node's data directory; this executor uses its folder ``containers``.
@@ -49,12 +49,13 @@ class ContainerExecutor:
         store_id: Marks the containers as this store's.
         ended: Called with every ending.
         reported: Called with reports of attempts.
-        now: The clock of the recorded instants.
-        environ: The node's environment; names the engine in ``DOCKER_HOST``.
+        now: The clock for the times in endings.
+        environ: The node's environment, which may name the engine in ``DOCKER_HOST``.
         terms: The node's settings for attempts.
-        call_s: The time limit of the engine's responses.
-        output_bytes_max: The limit of one output's file.
-        output_bytes_total_max: The limit of all outputs' files, enforced by `expire`.
+        call_s: The time limit of the engine's responses, in seconds.
+        output_bytes_max: The number of bytes of one output that are kept in its file.
+        output_bytes_total_max: The number of bytes of all outputs above which `expire` removes
+            some.
     """
 
     def __init__(
@@ -103,12 +104,12 @@ class ContainerExecutor:
             report=self._report,
             reported=self._pass_on,
         )
-        # The one task outside a group: the seam has no `run` in which a group could be.
+        # The only asyncio task outside a group: the seam has no `run` that could have a group.
         self._serving = asyncio.get_running_loop().create_task(self._serve())
         self._serving.add_done_callback(_raise_bug)
 
     def launch(self, order: Order) -> None:
-        """Start an attempt: pull its image if required, create its container, start it."""
+        """Start an attempt: pull its image if required, create its container and start it."""
         self._add(order, is_resumed=False)
 
     def resume(self, order: Order) -> None:
@@ -127,13 +128,19 @@ class ContainerExecutor:
         return attempt.capture if attempt is not None else await self._files.find(key)
 
     async def expire(self, before: Instant) -> int:
-        """Remove at most 1,000 files; those of running attempts stay."""
+        """Remove kept outputs written before *before*, and the oldest above the size limit.
+
+        One call removes at most 1,000. The outputs of running attempts stay.
+
+        Returns:
+            The number of removed outputs.
+        """
         return await self._files.expire(before, count_max=_EXPIRED_PER_CALL)
 
     async def close(self, grace: Duration = CLOSE_GRACE) -> None:
         """Stop every attempt and wait until all are reported and their containers removed.
 
-        An attempt whose end the engine does not confirm within 30 s of its KILL is not reported.
+        An attempt whose end is not confirmed within 30 s after the grace is not reported.
         """
         self._is_closed = True
         for attempt in list(self._attempts.values()):
@@ -177,10 +184,10 @@ class ContainerExecutor:
             listening.cancel()
 
     async def _sweep(self) -> None:
-        """Remove containers left before a restart, as soon as the engine answers."""
+        """Remove containers that remain from before a restart, as soon as the engine answers."""
         folders = set(self._folders.iterdir())
         if not self._engine.may_be_reachable():
-            await self._used.wait()  # Many machines have no engine, and need none.
+            await self._used.wait()  # Many machines have no engine and do not need one.
         while True:
             try:
                 removed = await remove_leftovers(

@@ -1,4 +1,4 @@
-"""Descriptions of a container's end."""
+"""Descriptions of the ways in which a container ends."""
 
 import signal
 
@@ -7,28 +7,28 @@ from rota.executor.container.engine import Resources
 
 
 def reason_of(exit_code: int) -> str:
-    """Return what *exit_code* means; empty for a success."""
+    """Return the meaning of *exit_code* in words; empty for a success."""
     if number := signal_of(exit_code):
         return f"ended by signal {number} ({_name_of(number)})"
     return f"exited with code {exit_code}" if exit_code else ""
 
 
 def signal_of(exit_code: int) -> int:
-    """Return the signal that *exit_code* stands for, 128 and its number as shells have it; or 0."""
+    """Return the signal that *exit_code* stands for, or 0: as in shells, 128 plus its number."""
     number = exit_code - 128
     return number if number in signal.valid_signals() else 0
 
 
 def not_there(image: Image) -> str:
-    """Return why an image that may not be pulled cannot be used."""
+    """Return the reason why *image* cannot be used, if its policy does not allow a pull."""
     return (
         f"the image {image.name!r} is not on the engine's machine and its pull policy is "
-        f"{image.pull!r}: run `docker pull {image.name}` there, or let the policy be 'missing'"
+        f"{image.pull!r}; run `docker pull {image.name}` there, or set the policy to 'missing'"
     )
 
 
 def unenforced(asked: ResourceLimits, given: Resources) -> tuple[str, ...]:
-    """Return a sentence for each limit that the engine dropped, as its kernel does not have it."""
+    """Return a sentence for each limit that the engine dropped, as its kernel has no such limit."""
     is_dropped = {
         "processors": asked.cpu > 0 and not (given.nano_cpus or given.cpu_quota),
         "memory": asked.memory > 0 and not given.memory,

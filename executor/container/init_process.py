@@ -1,8 +1,8 @@
-"""The first process of a container, as long as the engine is on this machine.
+"""The first process of a container, if the engine is on this machine.
 
-When it ends, the kernel kills every other process of the container (pid_namespaces(7)). So killing
-it ends the container, and its end proves that the container has ended, even while the engine hangs.
-Every user can watch it; root and its own user can kill it.
+When the first process ends, the kernel kills every other process of the container
+(pid_namespaces(7)). So killing it ends the container, and its end proves that the container has
+ended, even while the engine hangs. Every user can watch it; root and its own user can kill it.
 """
 
 import os
@@ -16,10 +16,10 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 class InitProcess:
-    """One first process; holds a descriptor until `close`.
+    """The first process of one container; holds a descriptor until `close`.
 
     Attributes:
-        pidfd: Readable when it has ended.
+        pidfd: Readable when the process has ended.
     """
 
     __slots__ = ("_group", "pidfd")
@@ -30,10 +30,11 @@ class InitProcess:
 
     @classmethod
     def find(cls, pid: int, container_id: str) -> "InitProcess | None":
-        """Return the process *pid* if it is the first one of the container *container_id* here.
+        """Return the process *pid* if it is the first process of the container *container_id*.
 
-        None if it has ended, or if the number is one of another machine or another PID namespace,
-        where it may name anybody: its control groups must carry the container's id.
+        None if the process has ended, or if the number is from another machine or another PID
+        namespace and identifies a different process here: the names of the process's control groups
+        must contain the container's id.
         """
         pidfd = hold(pid)
         if pidfd is None:
@@ -42,24 +43,25 @@ class InitProcess:
             groups = Path(f"/proc/{pid}/cgroup").read_text()
         except OSError:
             groups = ""
-        # It lives, so that the number was its own when the file was read.
+        # If it has not ended, the number was its own when the file was read.
         if container_id in groups and not has_ended(pidfd):
             return cls(pidfd, _group_of(groups))
         os.close(pidfd)
         return None
 
     def has_ended(self) -> bool:
-        """Return True if it has ended, even if the loop has not seen it yet."""
+        """Return True if the process has ended, even if that is not handled on the loop yet."""
         return has_ended(self.pidfd)
 
     def kill(self) -> None:
-        """Kill it, and with it the container, as far as this process may."""
+        """Kill the process, and with it the container, if this process has the right to do so."""
         send(self.pidfd, signal.SIGKILL)
 
     def counted(self) -> Counted:
-        """Return what the kernel has counted for the container so far.
+        """Return the kernel's measurements of the container so far.
 
-        All zero once the engine has removed its control groups, some milliseconds after its end.
+        All are zero once the engine has removed the container's control groups, some milliseconds
+        after its end.
         """
         return self._group.counted()
 
@@ -69,7 +71,7 @@ class InitProcess:
 
 
 def _group_of(groups: str) -> Cgroup:
-    """Return what counts for a process whose ``/proc/PID/cgroup`` is *groups*; see cgroups(7)."""
+    """Return the control groups of a process with *groups* in ``/proc/PID/cgroup``; cgroups(7)."""
     path_of: dict[str, str] = {}
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)

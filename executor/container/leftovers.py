@@ -16,7 +16,7 @@ async def remove_leftovers(
 
     Args:
         engine: The engine of the containers.
-        store_id: The mark of the data directory.
+        store_id: The id of the data directory, by which the containers are labelled.
         spared: Attempts that are resumed; read again before each removal.
 
     Raises:
@@ -34,12 +34,12 @@ async def remove_leftovers(
 def end_containers(store_id: str, environ: Mapping[str, str] = os.environ) -> list[AttemptKey]:
     """Kill and remove the containers of *store_id* that have not ended, and return their attempts.
 
-    Called by the guard after the end of a warden, as `rota.executor.kernel.orphans.end_orphans` is;
+    Called by the guard after the end of a warden, like `rota.executor.kernel.orphans.end_orphans`;
     it blocks. Ended containers stay for the next warden, which reports how they ended.
 
     Args:
-        store_id: The mark of the data directory.
-        environ: Names the engine in ``DOCKER_HOST``.
+        store_id: The id of the data directory, by which the containers are labelled.
+        environ: The environment, which may name the engine in ``DOCKER_HOST``.
 
     Raises:
         EngineError: Some containers may remain.

@@ -1,7 +1,7 @@
 """The folder for the reports of a container, corresponding to a process's private folder.
 
-It is bound into the container, which requires an engine with access to this machine's files. All
-disk access is in threads.
+The folder is bound into the container, which requires an engine with access to this machine's
+files. All disk access is in threads.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ class SharedFolder:
         await asyncio.to_thread(self._make, order)
 
     def news(self) -> Report | None:
-        """Return the report if it has changed since the last call; reads the disk."""
+        """Return the changes since the last call, None if there are none; reads the disk."""
         return self._channel.news()
 
     async def collect(self) -> tuple[Report | None, bytes, str]:
-        """Return the last report if it is new, the result, and the error of a bad one or ''."""
+        """Return the last changes, the result, and the error in either; empty without an error."""
         return await asyncio.to_thread(self._collect)
 
     async def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""The frames in which an engine sends what a container has written.
+"""The frames in which an engine sends the output of a container.
 
 A frame is one byte that names the stream (1 stdout, 2 stderr), three zero bytes, the length of the
 content in four bytes, big-endian, and the content (Docker Engine API, "Attach to a container").
@@ -8,14 +8,14 @@ _HEADER_BYTES = 8
 
 
 class Frames:
-    """Takes a stream of frames in parts of any size, and gives back what the frames carry."""
+    """Decoder of a stream of frames that arrives in parts of any size."""
 
     def __init__(self) -> None:
         self._header = bytearray()
-        self._left = 0  # Of the content of the frame begun.
+        self._left = 0  # The bytes of the present frame's content that have not arrived.
 
     def feed(self, part: bytes) -> bytes:
-        """Return the content in *part*, of both streams together, in the order it has there."""
+        """Return the content of the frames in *part*, of both streams together, in its order."""
         content = bytearray()
         rest = memoryview(part)
         while rest:

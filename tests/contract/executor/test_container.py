@@ -166,7 +166,9 @@ def test_what_is_never_bound_is_not_bound_to_a_container(bench: Bench, name: str
 def test_the_network_of_another_container_is_not_shared(bench: Bench) -> None:
     ending = bench.ending_of(Work(image=replace(BUSYBOX, network="container:x"), argv=("true",)))
 
-    assert ending.reason == "the network 'container:x' is another container's"
+    assert ending.reason == (
+        "the network 'container:x' belongs to another container; name one of the engine's networks"
+    )
 
 
 def test_image_runs_its_own_command(bench: Bench) -> None:
@@ -329,7 +331,9 @@ def test_memory_above_the_limit_ends_the_attempt_as_out_of_memory(bench: Bench) 
 
     assert (ending.outcome, ending.exit_code, ending.signal) == (Outcome.FAILED, 137, 9)
     assert ending.is_out_of_memory
-    assert ending.reason == "ended by signal 9 (SIGKILL), out of its 20971520 bytes of memory"
+    assert ending.reason == (
+        "out of memory: it reached its limit of 20971520 bytes; ended by signal 9 (SIGKILL)"
+    )
 
 
 def test_kill_of_its_own_is_not_taken_for_a_lack_of_memory(bench: Bench) -> None:
@@ -637,7 +641,7 @@ def test_a_container_removed_before_its_inspection_has_failed(
     ending = bench.ending_of(Work(image=BUSYBOX))
 
     assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
-    assert ending.reason == "its container has ended and is gone; how it ended is unknown"
+    assert ending.reason == "its container has ended, and the engine does not report how"
 
 
 # -- an engine that hangs or ends ----------------------------------------------------------------

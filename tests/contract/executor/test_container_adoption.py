@@ -138,7 +138,7 @@ def test_container_that_is_gone_is_lost(bench: Bench) -> None:
     ending = bench.run(scenario)
 
     assert (ending.outcome, ending.exit_code) == (Outcome.LOST, -1)
-    assert ending.reason == "its container is not there any more"
+    assert ending.reason == "its container does not exist any more"
 
 
 def test_container_that_was_never_started_is_lost_and_removed(bench: Bench) -> None:

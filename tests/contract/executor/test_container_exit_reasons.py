@@ -66,6 +66,6 @@ async def test_engine_that_is_not_there_is_named_with_what_to_do(host: str, why:
         await engine.find({})
     await engine.close()
 
-    advice = "; start it, or set the node's DOCKER_HOST to another one"
+    advice = "; start the engine, or set the node's DOCKER_HOST to another one"
     expected = f"the container engine at {re.escape(host)} cannot be reached: {why}{advice}"
     assert re.fullmatch(expected, str(raised.value))
