@@ -27,7 +27,7 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group; see un
 
 
 def peer_of(end: socket.socket) -> int:
-    """Return the number of the process at the other end, which connected or listens."""
+    """Return the number of the process at the other end: the one that connected, or listens."""
     sent = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(sent)[0])
 
@@ -75,7 +75,7 @@ class Warden(Protocol):
     """Receiver of events at the warden's end."""
 
     def receive(self, connection: "FromNode", message: ToWarden) -> None:
-        """Process a message."""
+        """Process one message."""
         ...
 
     def batch_received(self) -> None:
@@ -92,10 +92,10 @@ class Warden(Protocol):
 
 
 class FromNode(Writer, asyncio.Protocol):
-    """The warden's end.
+    """The warden's end of a connection.
 
     Attributes:
-        pid: The node's process.
+        pid: The number of the node's process.
     """
 
     def __init__(self, warden: Warden) -> None:
@@ -151,15 +151,16 @@ class Node(Protocol):
 
 
 class ToTheWarden(Writer, asyncio.Protocol):
-    """The node's end.
+    """The node's end of a connection.
 
     Attributes:
-        pid: The warden's process.
+        pid: The number of the warden's process.
         met: Set when the warden has answered the greeting, or the connection has ended.
         gone: Set when the connection has ended.
         held: The attempts that the warden held at the greeting.
-        answer: The end of its greeting, once it has answered.
-        silent_count: Heartbeats sent since the last data from it; the sender increases it.
+        answer: The last message of the warden's greeting; an empty one before.
+        silent_count: The heartbeats sent since the last data from the warden; the sender of
+            heartbeats increases it.
     """
 
     def __init__(self, node: Node, pid: int) -> None:
@@ -209,13 +210,13 @@ class NodeProcess:
     proves the end of the process (PROTOCOL R16).
 
     Args:
-        pid: Its number; it is at the other end of a connection now.
-        loop: The loop that watches its end.
-        on_end: Called when it ends; never if it had ended before the construction.
+        pid: The number of the process, which is at the other end of a connection now.
+        loop: The loop that watches for its end.
+        on_end: Called when the process ends; never if it ended before the construction.
 
     Attributes:
-        pid: Its number.
-        lives: True if it has not ended.
+        pid: The number of the process.
+        lives: True if the process has not ended.
     """
 
     def __init__(
@@ -234,7 +235,7 @@ class NodeProcess:
         loop.add_reader(self._pidfd, self._ended)
 
     def check(self) -> None:
-        """Call *on_end* now, if the process has ended and the loop has not seen it yet."""
+        """Call *on_end* now, if the process has ended and that is not handled on the loop yet."""
         if self._pidfd >= 0:
             readable = select.poll()
             readable.register(self._pidfd, select.POLLIN)

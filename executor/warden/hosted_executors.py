@@ -1,19 +1,20 @@
 """The executors that a warden hosts, by their names in tasks.
 
-Another executor is one more row of `EXECUTORS` and the module named there, which is imported when
-the first attempt requires it. The class or function named there is called with
+A further executor needs a row in `EXECUTORS` and the module that the row names, which is imported
+when the first attempt requires it. The class or function that the row names is called with
 
     directory   the node's data directory; each executor uses its own folders in it
     node_id     passed to the tasks
-    store_id    the mark of the data directory, by which leftovers are found
+    store_id    the id of the data directory, by which leftovers are found
     ended       called with every ending, see `rota.executor.executor.Ended`
     reported    called with reports of attempts, see `rota.executor.executor.Reported`
-    now         the clock of the recorded instants
+    now         the clock for the times in endings
     environ     the environment of the warden
     terms       the node's settings for attempts
 
-all by keyword but the first, on the loop of the executor, and returns an `Executor`
-(`rota.executor.executor`). If the import or the call raises, attempts fail with that reason.
+All arguments but the first are passed by keyword. The call is made on the loop of the executor and
+returns an `Executor` (`rota.executor.executor`). If the import or the call raises an error, the
+attempts fail with that reason.
 """
 
 import hashlib
@@ -41,11 +42,11 @@ class Row(NamedTuple):
 
     Attributes:
         make: ``module:name`` of its constructor, a `MakeExecutor`.
-        needs: Other modules that have to be installed.
-        end_left: ``module:name`` of an `EndLeft`, which ends leftovers of a killed warden that are
-            not processes of this machine; empty if the executor has none.
         folder: Its folder in the data directory, made with the executor; if it does not exist, the
             executor has never had an attempt there.
+        needs: Other modules that must be installed.
+        end_left: ``module:name`` of an `EndLeft`, which ends leftovers of a killed warden that are
+            not processes of this machine; empty if the executor has no such leftovers.
     """
 
     make: str
@@ -86,16 +87,19 @@ class MakeExecutor(Protocol):
 
 
 class EndLeft(Protocol):
-    """End of a killed warden's leftovers; blocks, in the guard."""
+    """A function that ends the leftovers of a killed warden; it is called in the guard, and blocks.
+
+    It raises the error that prevents the end.
+    """
 
     def __call__(self, store_id: str) -> object:
-        """End everything with this mark; raises the error that prevents it."""
+        """End all leftovers of the data directory *store_id*."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEnvironment:
-    """The arguments of every executor; see the module."""
+    """The arguments of every executor; see the documentation of the module."""
 
     directory: Path
     node_id: NodeId
@@ -106,17 +110,20 @@ class HostEnvironment:
 
 
 class NotHosted(Exception):
-    """There is no such executor here; the message is the reason."""
+    """An executor cannot be made here; the message is the reason."""
 
 
 class HostedExecutors:
     """Executors, each made at its first use.
 
     Args:
-        environment: Their arguments.
+        environment: The arguments of the executors.
         ended: Called with every ending.
         reported: Called with reports of attempts.
-        table: Like `EXECUTORS`.
+        table: The known executors, like `EXECUTORS`.
+
+    Attributes:
+        made: The executors that have been made, by name.
     """
 
     def __init__(
@@ -137,14 +144,14 @@ class HostedExecutors:
         """Return an executor.
 
         Raises:
-            NotHosted: It cannot be made.
+            NotHosted: The executor cannot be made.
         """
         if name not in self.made:
             self.made[name] = self._make(name)
         return self.made[name]
 
     def find(self, name: str) -> Executor | None:
-        """Return an executor that has been used in this data directory, or None."""
+        """Return an executor that has been used in this data directory; None if it has not."""
         row = self._table.get(name)
         if row is None or not (self._environment.directory / row.folder).exists():
             return None
@@ -220,7 +227,8 @@ _KEPT_PREFIXES = ("PYTHON", "LD_")
 def environment_of_warden(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the node's *environ* that a warden gets: those that its code reads.
 
-    All others may be secrets of the node, and tasks have easier access to the warden than to it.
+    Other variables may be secrets of the node, and tasks can more easily access the warden than the
+    node.
     """
     return {
         name: value
@@ -232,9 +240,9 @@ def environment_of_warden(environ: Mapping[str, str]) -> dict[str, str]:
 def digest_of(node_id: NodeId, environ: Mapping[str, str], terms: AttemptSettings) -> str:
     """Return a digest of a warden's program, environment, settings and node.
 
-    A warden with another digest serves while it has attempts, and is replaced after the last one:
-    otherwise an upgrade, or another ``PATH``, would take effect only if no attempt happened to run
-    at a restart of the node.
+    A warden with another digest is used while it has attempts, and replaced after the last one.
+    Otherwise an upgrade, or another ``PATH``, would take effect only if no attempt ran during a
+    restart of the node.
     """
     program = (rota.__version__, sys.executable, node_id, settings_text(terms))
     parts = [*program, *sorted(environ.items())]

@@ -1,13 +1,14 @@
 """The journal of a warden: the attempts that it started, and how they ended.
 
-A record is four bytes of length, four of CRC-32, then MessagePack; there are three kinds. The file
-is read once, when a warden starts, up to the first incomplete record: a power loss ends the
-attempts too, together with the last records.
+A record is four bytes of length, four bytes of CRC-32, then MessagePack; there are three kinds. The
+file is read once, when a warden starts, up to the first incomplete record: a power loss that
+destroys the last records also ends their attempts.
 
 The loop writes, which costs no more than a copy into the page cache; a thread syncs within 50 ms.
 If the disk refuses a write, no attempt is affected: the records stay in memory and are written
-later. After a failed sync a file may lack records that were written to it, so all records that are
-not forgotten are then written to a new one; if that fails too, when the journal has grown.
+later. After a failed sync, the file may lack records that were written to it, so all records that
+are not forgotten are then written to a new file; if that fails too, it is tried again when the
+journal has grown.
 """
 
 import asyncio
@@ -27,9 +28,9 @@ from rota.executor.kernel.one_thread import one_thread
 log = logging.getLogger(__name__)
 
 GATHER_S = 0.03
-"""How long a sync waits for further records; with the sync itself well within 50 ms."""
+"""The time that a sync waits for further records; with the sync, it is well within 50 ms."""
 REWRITE_BYTES = 4 << 20
-"""A journal longer than this, mostly of forgotten attempts, is rewritten without them."""
+"""The length above which a journal, mostly of forgotten attempts, is rewritten without them."""
 
 
 class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
@@ -64,10 +65,10 @@ class Kept(msgspec.Struct):
 
 
 class Journal:
-    """The journal of one warden, its only writer. Constructed on the loop that uses it.
+    """The journal of one warden, which alone writes to it. Constructed on the loop that uses it.
 
     Args:
-        path: Its file, which the constructor reads and rewrites.
+        path: The file, which the constructor reads and rewrites.
 
     Attributes:
         kept: The attempts in the file that were not forgotten, oldest first.
@@ -88,11 +89,11 @@ class Journal:
         self._rewrite_above = REWRITE_BYTES
         self._since_rewriting: bytearray | None = None
         self._new_fd = -1
-        """The file that is about to replace the other; written like that one. -1: there is none."""
+        """The file that is about to replace the other, and gets the same writes; -1 for none."""
         self._new_size = 0
         self._is_sync_planned = False
         self._has_unsynced = False
-        """A sync of the journal's file has failed."""
+        """Whether a sync of the journal's file has failed since the last rewriting."""
         self._is_failing = False
         self._is_closed = False
         self.kept = list(_replay(path).values())
@@ -107,20 +108,20 @@ class Journal:
         _sync_folder(path.parent)
 
     def started(self, group: str, order: Order) -> None:
-        """Add that an attempt is about to be started."""
+        """Add the record that an attempt is about to be started."""
         self._add(order.key, Started(group, order))
 
     def ended(self, key: AttemptKey, ending: Ending) -> None:
-        """Add how an attempt ended."""
+        """Add the ending of an attempt."""
         self._add(key, Ended(key, ending))
 
     def forgotten(self, key: AttemptKey) -> None:
-        """Add that the outcome of an attempt is recorded by its shard."""
+        """Add the record that the outcome of an attempt is recorded by its shard."""
         self._live_size -= sum(map(len, self._live.pop(key, ())))
         self._unwritten += _encoded(Forgotten(key))
 
     def write(self) -> None:
-        """Write the added records if the disk accepts them, and sync them soon."""
+        """Write the added records, and plan a sync; if the disk refuses them, they stay added."""
         if not self._unwritten or self._is_closed:
             return
         try:
@@ -144,7 +145,7 @@ class Journal:
             self._submit(self._sync_soon)
 
     def close(self) -> None:
-        """Write and sync the added records; blocks until then."""
+        """Write and sync the added records, and close the file; blocks until this is done."""
         self.write()
         self._is_closed = True
         self._thread.shutdown(wait=True)
@@ -177,7 +178,7 @@ class Journal:
         if not self._is_closed:
             time.sleep(GATHER_S)
         self._is_sync_planned = False  # Before the sync: later writes may not be covered by it.
-        new = self._new_fd  # Read first: the loop may make it the journal's before the next line.
+        new = self._new_fd  # Read first: the loop may make it `_fd` before the next line.
         try:
             for fd in (new, self._fd):
                 if fd >= 0:
@@ -214,7 +215,7 @@ class Journal:
         self._rewrite_later()
 
     def _rewrite_later(self) -> None:
-        """Wait until the journal has grown: a full disk would refuse each of many attempts."""
+        """Wait until the journal has grown: on a full disk, every try in between would fail."""
         self._rewrite_above = self._size + REWRITE_BYTES
 
     def _rewritten(self, fd: int, size: int) -> None:
@@ -295,7 +296,7 @@ def _records(content: bytes) -> Iterator[Record]:
         length, checksum = (int.from_bytes(content[at : at + 4]) for at in (start, start + 4))
         body = content[start + _HEAD : start + _HEAD + length]
         if not length or zlib.crc32(body) != checksum:
-            break  # A length of 0: a power loss may leave zeros.
+            break  # A power loss may leave zeros, so the length may be 0.
         start += _HEAD + length
         try:
             yield _DECODER.decode(body)
@@ -320,7 +321,7 @@ def _write_file(path: Path, content: bytes | bytearray) -> int:
 
 
 def _write_at(fd: int, content: bytes | bytearray, offset: int) -> None:
-    # At its offset, so that a record cut off by a full disk is overwritten.
+    # At a fixed offset, so that a record that a full disk cut off is overwritten.
     view = memoryview(content)
     while view:
         written = os.pwrite(fd, view, offset)

@@ -19,7 +19,7 @@ class _Group:
 
 
 class LeaseGroups:
-    """The groups, their attempts and their ends."""
+    """The groups, their attempts and the ends of their time."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
@@ -43,7 +43,7 @@ class LeaseGroups:
         self._groups[name].members.discard(key)
 
     def due(self, now: Instant) -> Iterator[AttemptKey]:
-        """Yield the attempts whose time is over; drop groups without time and attempts."""
+        """Yield the attempts whose time is over; drop groups without time and without attempts."""
         for name, group in list(self._groups.items()):
             if group.until <= now:
                 yield from list(group.members)
@@ -51,6 +51,6 @@ class LeaseGroups:
                     del self._groups[name]
 
     def next_end_after(self, now: Instant) -> Instant | None:
-        """Return the first end after *now* of a group with attempts; None if there is none."""
+        """Return the first instant after *now* at which a group with attempts ends, or None."""
         ends = (each.until for each in self._groups.values() if each.members)
         return min((end for end in ends if end > now), default=None)

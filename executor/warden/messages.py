@@ -1,9 +1,9 @@
 """Messages between a node and its warden; the table is in docs/explanation/warden.md.
 
 A frame is four bytes of length, big-endian, then a MessagePack array of messages, to be processed
-in order. The messages of one turn of a loop are one frame, unless that would be long.
+in order. The messages of one turn of a loop are one frame, unless it would be too long.
 
-`Hello`, `Met` and `Retire` never change: with them two different versions detect that they are
+`Hello`, `Met` and `Retire` never change: two different versions use them to detect that they are
 incompatible.
 """
 
@@ -19,7 +19,7 @@ VERSION = 2
 """The protocol's version; raised with every change that another version may not decode."""
 
 FRAME_BYTES = 1 << 20
-"""A frame of this length gets no more messages, so that its reader serves other events too."""
+"""The length at which a frame gets no more messages, so that its reader can handle other events."""
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Launch(msgspec.Struct, frozen=True, array_like=True, tag="launch"):
 
 
 class Allow(msgspec.Struct, frozen=True, array_like=True, tag="allow"):
-    """Extend the time of groups to these instants of CLOCK_BOOTTIME; earlier ones are ignored."""
+    """Extend the time of groups to these instants, by CLOCK_BOOTTIME; no time is shortened."""
 
     until: dict[str, Instant]
 
@@ -65,8 +65,8 @@ class Read(msgspec.Struct, frozen=True, array_like=True, tag="read"):
         number: The number of this request.
         executor: The name of the attempt's executor.
         key: The attempt.
-        offset: See `rota.executor.executor.Output.read`.
-        limit: Likewise; 0 if the request is only about the existence of an output.
+        offset: The first byte; see `rota.executor.executor.Output.read`.
+        limit: The largest number of bytes; 0 to request only whether there is an output.
         is_patient: True if the answer may wait a few seconds for further output.
     """
 
@@ -79,7 +79,7 @@ class Read(msgspec.Struct, frozen=True, array_like=True, tag="read"):
 
 
 class Expire(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
-    """A request to remove outputs of one executor that were written before *before*."""
+    """A request to remove outputs of one executor, see `rota.executor.executor.Executor.expire`."""
 
     number: int
     executor: str
@@ -87,10 +87,10 @@ class Expire(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
 
 
 class CertificateFiles(msgspec.Struct, frozen=True, array_like=True):
-    """Files in PEM for a connection with TLS.
+    """The paths of PEM files for a connection with TLS.
 
     Attributes:
-        authority: The CA of the other side's certificate; empty for those that the system trusts.
+        authority: The CA of the other side's certificate; empty for the CAs that the system trusts.
         certificate: The certificate of this side; empty for none.
         key: The key of *certificate*.
     """
@@ -120,11 +120,11 @@ class OnDeathRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 HELD_KEYS_MAX = 5_000
-"""Keys of attempts in one request, which has some hundred kilobytes."""
+"""The largest number of keys in one request, which then has some hundred kilobytes."""
 
 
 class OnDeath(msgspec.Struct, frozen=True, array_like=True, tag="will"):
-    """Requests to be sent after the end of this node's process; the newest message counts."""
+    """The requests to be sent after the end of this node's process; the last message counts."""
 
     requests: tuple[OnDeathRequest, ...]
 
@@ -218,9 +218,9 @@ ToNode = Held | Met | Ended | Reported | Data | Expired | Beaten
 # -- frames ----------------------------------------------------------------------------------------
 
 UNENCODABLE = (TypeError, ValueError, OverflowError)
-"""Errors of `encode`; a UnicodeEncodeError is a ValueError."""
+"""The errors of `encode`; a UnicodeEncodeError is a ValueError."""
 _ENCODER = msgspec.msgpack.Encoder()
-_ARRAY_32 = b"\xdd"  # MessagePack's mark of an array whose length has four bytes.
+_ARRAY_32 = b"\xdd"  # In MessagePack, the first byte of an array whose length has four bytes.
 
 
 def encode(message: ToWarden | ToNode) -> bytes:
@@ -228,18 +228,18 @@ def encode(message: ToWarden | ToNode) -> bytes:
 
     Raises:
         OverflowError: A number has more than 64 bits.
-        UnicodeEncodeError: A text cannot be written in UTF-8.
+        UnicodeEncodeError: A text cannot be encoded in UTF-8.
     """
     return _ENCODER.encode(message)
 
 
 def frames(messages: "Iterable[ToWarden] | Iterable[ToNode]") -> Iterator[bytes]:
-    """Yield *messages* in frames, each of little more than `FRAME_BYTES` at most."""
+    """Yield *messages* in frames; a frame is complete once it has `FRAME_BYTES`."""
     return frames_of(map(encode, messages))
 
 
 def frames_of(encoded: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield encoded messages in frames, each of little more than `FRAME_BYTES` at most."""
+    """Yield encoded messages in frames; a frame is complete once it has `FRAME_BYTES`."""
     parts: list[bytes] = []
     size = 0
     for part in encoded:
@@ -260,12 +260,12 @@ def _frame(parts: list[bytes], size: int) -> bytes:
 FRAME_BYTES_MAX = 256 << 20
 """The longest accepted frame: as long as all request bodies that a node accepts at once.
 
-A longer one is not of this protocol, and would only fill the memory.
+A longer frame does not belong to this protocol, and would only fill the memory.
 """
 
 
 class Reader(Generic[T]):
-    """Decoder of the messages in received bytes, however they are split.
+    """Decoder of the messages in received bytes, which may be split anywhere.
 
     Args:
         decoder: The decoder of the array in a frame.

@@ -1,8 +1,8 @@
 """The node's end of the socket: finds or starts the warden, and offers its executors.
 
 Several wardens may follow one another. When a warden ends, its attempts end with it; a warden that
-does not answer is killed, with the same effect. In both cases a new one is started, and attempts
-that it does not hold end as lost. Requests of the node wait meanwhile, limited by its slots.
+does not answer is killed, with the same effect. In both cases a new warden is started, and attempts
+that it does not hold end as lost. Until then, requests of the node wait; slots limit their number.
 
 The requests of one turn of the node's loop are one frame.
 """
@@ -36,20 +36,22 @@ log = logging.getLogger(__name__)
 START_S = 20.0
 """The time limit of a node's connection to a warden."""
 BACK_OFF_S = (0.0, 0.1, 0.5, 2.0, 5.0)
-"""Pauses before each try to replace the warden; the last is repeated."""
+"""The pauses before the tries to replace the warden; the last one is repeated."""
 STEADY_S = 10.0
-"""After a warden has served for so long, the pauses start again from the first."""
+"""The time of service after which the pauses start again from the first."""
 BEATS_PER_LEASE = 10
 BEATS_MISSED = 5
-"""After so many unanswered heartbeats, half an attempt lease, the warden counts as hung."""
+"""The number of unanswered heartbeats, half an attempt lease, after which the warden counts as
+hung."""
 END_S = 10.0
 """The time limit of the end of a warden's processes, after a kill or a request."""
 KILLED_WITHIN_S = 30.0
-"""A killed process may hang in the kernel, on a dead network disk."""
+"""The time limit of the end of killed processes, which may hang in the kernel, as on a lost network
+disk."""
 PART_GRACE = Duration(5 * SECOND)
 """The grace of attempts under a warden of another version."""
 REPEATED = (messages.Launch, messages.Stop, messages.Forget)
-"""Unsent messages of these types are sent to the next warden."""
+"""The types of messages that, if unsent, are sent to the next warden."""
 
 
 class WardenUnavailable(RotaError):
@@ -66,26 +68,26 @@ class _Attempt(NamedTuple):
 
 
 class _Unsent(NamedTuple):
-    """A message that waits to be sent, and its bytes."""
+    """A message that is not sent yet, and its bytes."""
 
     message: messages.ToWarden
     encoded: bytes
 
 
 class WardenLink:
-    """A node's warden. Constructed on the node's loop.
+    """The link of a node to its warden. Constructed on the node's loop.
 
     Args:
         directory: The node's data directory.
         node_id: Passed to the tasks.
-        store_id: The mark of the data directory.
-        lease: How long attempts may run without contact with their node.
-        now: The clock of the recorded instants.
+        store_id: The id of the data directory, by which leftovers are found.
+        lease: The time that attempts may run without contact with their node.
+        now: The clock for the times in endings.
         environ: The node's environment; a started warden gets a part of it.
         terms: The node's settings for attempts.
 
     Attributes:
-        why_away: The reason why there is no warden now; None while there is one.
+        why_away: The reason why there is no warden at present; None while there is one.
     """
 
     def __init__(
@@ -117,9 +119,9 @@ class WardenLink:
         self._loop = asyncio.get_running_loop()
         self._connection: ToTheWarden | None = None
         self._held: dict[AttemptKey, messages.Held] = {}
-        """Attempts that the first warden held at its greeting and that are not resumed yet."""
+        """The attempts that the first warden held at its greeting and that are not resumed yet."""
         self._known: dict[AttemptKey, _Attempt] = {}
-        """Attempts that were launched or resumed and have not ended."""
+        """The attempts that were launched or resumed and have not ended."""
         self._unforgotten: set[AttemptKey] = set()
         self._allowed: dict[str, Instant] = {}
         self._newly_allowed: dict[str, Instant] = {}
@@ -151,7 +153,10 @@ class WardenLink:
 
     @property
     def held(self) -> list[Order]:
-        """The orders that the first warden held; only ends of resumed attempts are reported."""
+        """The orders of attempts that the first warden held and that are not resumed yet.
+
+        Their ends are reported only after `resume`.
+        """
         return [each.order for each in self._held.values()]
 
     def allow(self, until: Mapping[str, Instant]) -> None:
@@ -183,7 +188,7 @@ class WardenLink:
         """Find the warden, or start one.
 
         Raises:
-            WardenUnavailable: There is none after `START_S`; the message is the reason.
+            WardenUnavailable: There is no warden after `START_S`; the message is the reason.
         """
         try:
             async with asyncio.timeout(START_S):
@@ -275,7 +280,7 @@ class WardenLink:
     async def read(
         self, executor: str, key: AttemptKey, offset: int, limit: int, *, is_patient: bool
     ) -> messages.Data:
-        """Return part of an output; nothing kept while there is no warden.
+        """Return part of an output; while there is no warden, no output is kept.
 
         Raises:
             OSError: The output cannot be read.
@@ -290,7 +295,7 @@ class WardenLink:
         return answer
 
     async def expire(self, executor: str, before: Instant) -> int:
-        """Remove old outputs, and return how many."""
+        """Remove old outputs, and return the number of removed ones."""
         number = next(self._numbers)
         answer = await self._ask(number, messages.Expire(number, executor, before))
         return answer.count if isinstance(answer, messages.Expired) else 0
@@ -317,7 +322,7 @@ class WardenLink:
         """Process a message of the connected warden."""
         match message:
             case messages.Ended(key=key, ending=ending) if key in self._held:
-                # It ended after the greeting and is not resumed yet: `resume` reports the end.
+                # The attempt ended after the greeting and is not resumed yet: `resume` reports it.
                 self._held[key] = replace(self._held[key], ending=ending)
             case messages.Reported(key=key, report=report) if key in self._held:
                 self._held[key] = replace(self._held[key], report=report)
@@ -350,7 +355,7 @@ class WardenLink:
         self._plan_flush()
 
     def _add(self, message: messages.ToWarden) -> None:
-        # Encoded here, so that an error of encoding affects this message only.
+        # Encoded here, so that an error in the encoding affects only this message.
         self._unsent.append(_Unsent(message, messages.encode(message)))
 
     def _plan_flush(self) -> None:
@@ -365,7 +370,7 @@ class WardenLink:
             return
         encoded = [each.encoded for each in self._unsent]
         if self._newly_allowed:
-            # First, because a launch without time of its group is refused.
+            # First, because a launch is refused if its group has no time.
             encoded.insert(0, messages.encode(messages.Allow(self._newly_allowed)))
         self._unsent, self._newly_allowed = [], {}
         connection.write_encoded(encoded)
@@ -381,7 +386,7 @@ class WardenLink:
         while not connection.gone.is_set():
             connection.silent_count += 1
             if connection.silent_count > BEATS_MISSED:
-                # Heartbeats are counted, not time: a blocked node has not received either.
+                # Heartbeats are counted instead of time: a blocked node cannot receive answers.
                 log.error("warden hangs", extra={"pid": connection.pid})
                 self.why_away = "the warden does not answer and is replaced"
                 await self._processes.kill(connection)
@@ -407,14 +412,17 @@ class WardenLink:
     # -- no warden ------------------------------------------------------------------------------
 
     async def _find(self) -> None:
-        """Connect to a warden of this version; replace one with other settings unless in use."""
+        """Connect to a warden of this version; start or replace one if necessary.
+
+        A warden of another digest is replaced here only if it has no running attempts.
+        """
         while True:
             connection = await self._processes.open(self)
             if connection is None:
                 self.why_away = self._processes.start() or self.why_away
                 await asyncio.sleep(LOOK_S)
             elif not await self._greet(connection):
-                if connection.gone.is_set():  # It was about to end.
+                if connection.gone.is_set():  # The warden was about to end.
                     await asyncio.sleep(LOOK_S)
                     continue
                 self.why_away = "the warden does not answer and is replaced"
@@ -427,7 +435,7 @@ class WardenLink:
                 await self._processes.let_end(connection, PART_GRACE)
 
     async def _greet(self, connection: ToTheWarden) -> bool:
-        """Exchange greetings and receive the held attempts; return True if it answered."""
+        """Exchange greetings and receive the held attempts; return True if the warden answered."""
         connection.write([messages.Hello(messages.VERSION)])
         with suppress(TimeoutError):
             async with asyncio.timeout(max(1.0, BEATS_MISSED * self._beat_s)):
@@ -457,7 +465,7 @@ class WardenLink:
         self._flush()
 
     def _compare(self, held: Mapping[AttemptKey, messages.Held]) -> None:
-        """Report attempts that ended, and end as lost those that the new warden does not hold."""
+        """Report attempts that have ended, and those as lost that the new warden does not hold."""
         unsent = {
             each.message.order.key
             for each in self._unsent
@@ -470,4 +478,4 @@ class WardenLink:
             elif there is not None and there.ending is not None:
                 self._end_attempt(key, there.ending)
         for key in held.keys() - self._unforgotten:
-            self._add(messages.Forget(key))  # The previous warden has not received it.
+            self._add(messages.Forget(key))  # The previous warden did not receive this message.

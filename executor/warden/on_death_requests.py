@@ -1,8 +1,8 @@
 """Death notices: HTTP requests that a warden sends after the end of its node's process.
 
-The warden has no connection to etcd or other nodes. It has seen the process end, which is proof,
-and holds requests that the node prepared for etcd and the other nodes, so that these need not wait
-for a timeout. A request may arrive twice, late or never; receivers must tolerate that.
+The warden has no connection to etcd or other nodes. But it has proof that the process has ended,
+and holds requests that the node prepared for etcd and the other nodes, which then need not wait for
+a timeout. A request may arrive twice, late or never; receivers must tolerate that.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from rota.executor.warden.messages import HELD_KEYS_MAX, CertificateFiles, OnDea
 log = logging.getLogger(__name__)
 
 WITHIN_S = 5.0
-"""The deadline of a request: by then its receivers have detected the end by timeouts."""
+"""The time limit of a request: after it, the receivers have detected the end by timeouts."""
 TRY_S = 1.0
 """The timeout of one receiver, before the next one is tried."""
 PAUSES_S = (0.05, 0.1, 0.2, 0.5)
-"""Pauses between two rounds; the last is repeated."""
+"""The pauses between two rounds; the last one is repeated."""
 
 
 async def post_all(requests: Iterable[OnDeathRequest], held: Collection[AttemptKey] = ()) -> None:
@@ -31,8 +31,8 @@ async def post_all(requests: Iterable[OnDeathRequest], held: Collection[AttemptK
 
     Args:
         requests: The requests.
-        held: The attempts that the warden held after the end of the process, and after all of its
-            messages were processed.
+        held: The attempts that the warden held after the process had ended and all of its messages
+            were processed.
     """
     async with asyncio.TaskGroup() as group:
         for request in requests:
@@ -56,7 +56,7 @@ async def _post(request: OnDeathRequest) -> None:
 
 
 async def _answer(request: OnDeathRequest) -> int:
-    """Send a request until an answer is final, and return its status; there is no time limit."""
+    """Send a request until the status of an answer is below 500, and return it; no time limit."""
     rounds = 0
     while True:
         for url in request.urls:
@@ -74,7 +74,7 @@ async def _answer(request: OnDeathRequest) -> int:
 async def _ask(url: str, request: OnDeathRequest) -> int:
     """Post a request to one URL, and return the status of the answer.
 
-    Without a client library, which would make every start of a warden slower.
+    No client library is used, as its import would make every start of a warden slower.
 
     Raises:
         OSError: The server cannot be reached, or a file of certificates cannot be read.

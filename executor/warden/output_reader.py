@@ -1,7 +1,7 @@
 """Reads of outputs for the node.
 
-A reader requests one part after the other. The last requested output is kept open for a while, so
-that the end of an output that is in memory only can be read after the attempt has ended.
+A reader requests one part after the other. An output is kept open for some time after a request, so
+that the end of an output that is only in memory can be read after the attempt has ended.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from rota.executor.warden.messages import Data, Expire, Expired, Read, ToNode
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
-"""How long a patient request waits for output before it gets an empty answer."""
+"""The time that a patient request waits for output before it gets an empty answer."""
 KEPT_OPEN_S = 30.0
-"""How long an output stays open after a read: most readers send the next request at once."""
+"""The time that an output stays open after a read: most readers send the next request at once."""
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class Outputs:
 
 
 async def _part(output: Output, question: Read) -> bytes:
-    """Return the requested bytes; a patient request waits for output before it gets none."""
+    """Return the requested bytes; if there are none yet, a patient request waits for output."""
     part = await output.read(question.offset, question.limit) if question.limit else b""
     if part or output.is_complete or not question.is_patient:
         return part
@@ -122,5 +122,5 @@ async def _part(output: Output, question: Read) -> bytes:
 
 
 def _followed(output: Output, question: Read) -> AsyncGenerator[bytes]:
-    # The seam promises an iterator; those here are generators, which have to be closed.
+    # The seam promises only an iterator; the iterators here are generators, which must be closed.
     return cast("AsyncGenerator[bytes]", output.follow(question.offset))

@@ -13,9 +13,9 @@ LOG = "warden.log"
 
 @contextmanager
 def short_path(directory: Path, name: str) -> Generator[str]:
-    """Give a path of *name* in *directory* that fits into a socket's address, for a moment.
+    """Give a short path of *name* in *directory*, for a socket's address; valid in the body only.
 
-    An address has room for 108 bytes (unix(7)), and a data directory may lie deeper.
+    An address has room for 108 bytes (unix(7)), and the path of a data directory may be longer.
     """
     folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -4,15 +4,16 @@
       rota-warden   the server (`rota.executor.warden.server`)
         attempts
 
-The guard is a subreaper (prctl(2)): whatever attempts leave behind becomes its child, and so does
-all that the warden leaves when it is killed. It then kills its descendants until there are none,
-however they left their process groups and emptied their environments, and only then ends, which
-sets the lock free. If the guard is killed the warden is killed with it; what they leave is found by
-the mark in its environment, when the next guard starts and before anything else does.
+The guard is a subreaper (prctl(2)): processes that attempts leave behind become its children, and
+so do all processes that the warden leaves when it is killed. The guard then kills its descendants
+until there are none, even if they left their process groups and emptied their environments. Only
+then does it end, which releases the lock. If the guard is killed, the kernel kills the warden, too;
+processes that they leave are found by the mark in their environment, at the beginning of the next
+guard.
 
-Files, in the data directory: `warden.lock`, locked while there is a guard, says its process id, to
-which a guard that leaves no process adds an empty line;
-`warden.sock`, the socket; `warden.journal`; `warden.log`.
+Files in the data directory: `warden.lock`, which is locked while there is a guard, contains the
+guard's process number, to which a guard that leaves no process adds an empty line; `warden.sock` is
+the socket; the others are `warden.journal` and `warden.log`.
 """
 
 import argparse
@@ -52,19 +53,21 @@ log = logging.getLogger(__name__)
 EX_BUSY = 75
 EX_LEFT = 74
 LOCK_WAIT_S = 5.0
-"""Longer than a guard that has lost its warden takes to end what that has left."""
+"""The longest wait for the lock: longer than a guard takes to end the processes of its warden."""
 LOCK_PAUSE_S = 0.005
 _LOCK_BYTES = 64
 KILL_ROUNDS = 200
 KILL_PAUSE_S = 0.005
-"""A killed process is gone in milliseconds; one that hangs in the kernel is left after a second."""
+"""The time between two rounds. A killed process ends within milliseconds; a process that hangs in
+the kernel is abandoned after a second."""
 
 SWEEP_S = 2.0
-"""Of one search for processes with the mark. With the kill of all descendants before it, and the
-watchdog, it fits into the seconds between a deadline and a new start elsewhere
+"""The time limit of one search for processes with the mark. Together with the watchdog and the kill
+of all descendants, it fits into the seconds between a deadline and a new start elsewhere
 (`rota.core.replication.timeouts.Timing.kill_grace`), so containers are still ended in time."""
 SWEEP_AT_START_S = 15.0
-"""At a start only the node waits, and longer (`rota.executor.warden.node_link.START_S`)."""
+"""The same limit at a start, for which only the node waits, and longer
+(`rota.executor.warden.node_link.START_S`)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--directory", type=Path, required=True, help="the node's data directory")
     parser.add_argument("--node-id", required=True)
     parser.add_argument("--store-id", required=True)
-    parser.add_argument("--made-of", required=True, help="digest of what it is made of")
-    parser.add_argument("--terms", required=True, help="what the node's settings say of attempts")
+    parser.add_argument("--made-of", required=True, help="digest of program and settings")
+    parser.add_argument("--terms", required=True, help="the node's settings for attempts, as JSON")
     chosen = parser.parse_args(argv)
     directory: Path = chosen.directory
     _begin_logging()
@@ -92,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _guard(warden, directory, chosen.store_id, lock)
     name_process("rota-warden")
     end_with_parent()
-    if os.getppid() != guard:  # It was killed before that took effect.
+    if os.getppid() != guard:  # The guard was killed before `end_with_parent`.
         os._exit(EX_LEFT)
     try:
         environment = HostEnvironment(
@@ -107,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException:
         log.exception("warden crashed")
         os._exit(70)
-    # Not by way of threads that may hang with a disk.
+    # Without waiting for threads, which may hang with a disk.
     os._exit(0)
 
 
@@ -137,7 +140,7 @@ async def _serve(environment: HostEnvironment, made_of: str) -> None:
 
 def _listen(directory: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    os.fchmod(listener.fileno(), 0o600)  # What bind gives to the file: at no time is it wider.
+    os.fchmod(listener.fileno(), 0o600)  # The mode that bind gives to the file from the beginning.
     with suppress(FileNotFoundError):
         (directory / SOCKET).unlink()
     with short_path(directory, SOCKET) as path:
@@ -148,7 +151,7 @@ def _listen(directory: Path) -> socket.socket:
 
 
 def _have_all_ended() -> None:
-    """Make the guard kill all attempts; this process may be unable to do so, or even to end."""
+    """Request the guard to kill all attempts; this process may be unable to, or even to end."""
     os.kill(os.getppid(), signal.SIGUSR1)
 
 
@@ -167,16 +170,16 @@ class _Lock(NamedTuple):
     """The lock that is held.
 
     Attributes:
-        fd: Of its file.
-        is_clean: Whether nothing of an earlier warden can be left: there was none, or its guard
-            has seen the end of all its processes, and has added an empty line to its number.
+        fd: The descriptor of the lock's file.
+        is_clean: Whether no process of an earlier warden can be left: there was no warden, or its
+            guard ended after all its processes, and added an empty line to its number.
     """
 
     fd: int
     is_clean: bool
 
     def clear(self) -> None:
-        """Leave a clean lock to the next guard, if the disk takes it."""
+        """Mark the lock as clean for the next guard, if the disk accepts the write."""
         with suppress(OSError):
             os.pwrite(self.fd, b"\n", os.fstat(self.fd).st_size)
 
@@ -192,8 +195,9 @@ def _lock(path: Path) -> _Lock | None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             content = os.pread(lock, _LOCK_BYTES, 0)
             is_clean = not content or content.endswith(b"\n\n")
-            # Not truncated first: a guard killed in between would seem to have left nothing.
-            line = b"%-10d\n" % os.getpid()  # No shorter than any before it.
+            # The file is not truncated first: if the guard were killed in between, it would seem to
+            # have left no process.
+            line = b"%-10d\n" % os.getpid()  # At least as long as all lines before it.
             os.pwrite(lock, line, 0)
             os.ftruncate(lock, len(line))
             return _Lock(lock, is_clean)
@@ -203,12 +207,12 @@ def _lock(path: Path) -> _Lock | None:
 
 
 def _guard(warden: int, directory: Path, store_id: str, lock: _Lock) -> int:
-    """Wait for the end of the warden, then kill all processes that remain of it."""
-    # TERM to the process group, or to a whole service, is for the warden, which ends orderly.
+    """Wait for the end of the warden, then kill all of its processes that remain."""
+    # TERM to the process group, or to a whole service, is for the warden, which then ends in order.
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(warden, number))
 
     def end_late(*_: object) -> None:
-        # Not waited for: a process that hangs with a disk ends only when the disk is back.
+        # The warden is not waited for: if it hangs with a disk, it ends only when the disk is back.
         left = _end_all(store_id)
         end_left(directory, store_id)
         # Last, because the log may be on that disk.
@@ -217,7 +221,7 @@ def _guard(warden: int, directory: Path, store_id: str, lock: _Lock) -> int:
 
     signal.signal(signal.SIGUSR1, end_late)
     pid, status = 0, signal.SIGKILL.value
-    with suppress(ChildProcessError):  # It was killed, and waited for, by `end_late`.
+    with suppress(ChildProcessError):  # `end_late` has killed and reaped the warden.
         while pid != warden:
             pid, status = os.wait()
     left = _end_all(store_id)
@@ -231,10 +235,10 @@ def _guard(warden: int, directory: Path, store_id: str, lock: _Lock) -> int:
 
 
 def _end_earlier(store_id: str, *, is_clean: bool) -> bool:
-    """Kill what earlier wardens left; return True if nothing of them can be left.
+    """Kill processes that earlier wardens left; return True if no process of them can be left.
 
-    Beside it, its attempts would run twice. What cannot be examined can be theirs, unless the last
-    guard has seen the end of all (*is_clean*).
+    Otherwise, attempts could run twice. A process that cannot be examined may belong to an earlier
+    warden, unless the last guard ended after all its processes (*is_clean*).
     """
     swept = sweep_orphans(store_id, within_s=SWEEP_AT_START_S)
     _log_unexamined(swept, SWEEP_AT_START_S)
@@ -249,21 +253,21 @@ def _end_earlier(store_id: str, *, is_clean: bool) -> bool:
 
 
 class _Left(NamedTuple):
-    """What `_end_all` could not end."""
+    """The processes that `_end_all` could not end."""
 
     descendants: list[int]
     swept: Swept
 
     @property
     def is_nothing(self) -> bool:
-        """Whether all is known to have ended; what cannot be examined is no descendant."""
+        """Whether all processes have ended; those that cannot be examined are not descendants."""
         return not self.descendants and not self.swept.pids_left and self.swept.is_complete
 
 
 def _end_all(store_id: str) -> _Left:
-    """Kill all descendants of this process, then everything else with the mark of *store_id*.
+    """Kill all descendants of this process, then all other processes with the mark of *store_id*.
 
-    In this order: nothing that the first step reads can hang. Does not log: that can.
+    The order matters: no read of the first step can hang. Nothing is logged here, as that can hang.
     """
     left = _kill_descendants()
     return _Left(left, sweep_orphans(store_id, within_s=SWEEP_S))
@@ -273,7 +277,7 @@ def _kill_descendants() -> list[int]:
     """Kill all descendants of this process, and return those that cannot be ended."""
     left = _descendants()
     for _ in range(KILL_ROUNDS):
-        for number in (signal.SIGSTOP, signal.SIGKILL):  # Stopped first, they start no others.
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # Stopped processes cannot start others.
             for pid in left:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
@@ -302,10 +306,10 @@ def _log_unexamined(swept: Swept, limit_s: float) -> None:
 
 
 def _descendants() -> list[int]:
-    """Return the living descendants of this process.
+    """Return the descendants of this process that have not ended.
 
-    Their numbers are not anybody else's: a number is not given away before the process was waited
-    for, and it is this process, a subreaper, that waits for those whose parents have ended.
+    Their numbers cannot belong to other processes: a number is not used again before its process is
+    reaped, and this process, a subreaper, reaps those whose parents have ended.
     """
     children: dict[int, list[int]] = defaultdict(list)
     for pid in pids():
@@ -324,7 +328,7 @@ def _descendants() -> list[int]:
 
 
 class _Lines(logging.Formatter):
-    """One JSON object a line, like the node's; see docs/reference/data-directory.md."""
+    """One JSON object per line, like the node's log; see docs/reference/data-directory.md."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

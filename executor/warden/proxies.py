@@ -10,14 +10,14 @@ from rota.executor.warden.messages import Data
 
 
 class Right(NamedTuple):
-    """The group of an attempt and the end of its time, by CLOCK_BOOTTIME."""
+    """The lease group of an attempt, and the instant until which it may run, by CLOCK_BOOTTIME."""
 
     group: str
     until: Instant
 
 
 RightOf = Callable[[Order], Right]
-"""Returns the right of an attempt that is about to be launched."""
+"""A function that returns the right of an attempt that is about to be launched."""
 
 
 class AttemptEvents(NamedTuple):
@@ -33,7 +33,7 @@ class AttemptEvents(NamedTuple):
 
 
 class WardenRequests(Protocol):
-    """The link to the warden, as its executors use it."""
+    """The requests to the warden that its executors make."""
 
     def launch(self, order: Order, right: Right, events: AttemptEvents) -> None:
         """Start an attempt, which may run as long as *right* allows."""
@@ -58,7 +58,7 @@ class WardenRequests(Protocol):
         ...
 
     async def expire(self, executor: str, before: Instant) -> int:
-        """Remove old outputs, and return how many."""
+        """Remove old outputs, and return the number of removed ones."""
         ...
 
 
@@ -66,7 +66,7 @@ class WardenExecutor:
     """An executor of the warden; see `rota.executor.executor.Executor` for the seam.
 
     Args:
-        name: As tasks call it.
+        name: The name of the executor in tasks.
         warden: The link to the warden.
         events: Callbacks for its attempts.
         right_of: Returns the right of each attempt that is launched.
@@ -126,7 +126,7 @@ class _Reading:
         return await self._read(offset, limit, is_patient=False)
 
     async def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
-        """Yield parts as they come."""
+        """Yield parts as they arrive."""
         while True:
             part = await self._read(offset, READ_BYTES, is_patient=True)
             offset += len(part)

@@ -1,4 +1,4 @@
-"""The warden's server: hosts executors, enforces the time of attempts, keeps their outcomes.
+"""The warden's server: hosts executors, enforces the deadlines of attempts, keeps their outcomes.
 
 The states of an attempt, from its launch until its node reports that the outcome is recorded:
 
@@ -6,8 +6,8 @@ The states of an attempt, from its launch until its node reports that the outcom
                   |         ^
                   +---------+  by itself, stopped, or killed because its group's time was over
 
-Everything is on one loop. The messages of one turn go into the journal first, then to the node,
-each with one write. If the loop stalls, a watchdog enforces the deadlines.
+All work is on one loop. What happens in one turn is written to the journal first, then sent to the
+node, each with one write. If the loop stalls, a watchdog enforces the deadlines.
 """
 
 import asyncio
@@ -56,13 +56,13 @@ log = logging.getLogger(__name__)
 FENCED = "killed, because its node had no right to run it any more"
 CHECK_S = 0.25
 """The longest time between two checks of groups: the loop's clock stops while the machine is
-suspended, and the groups' clock does not."""
+suspended, but the groups' clock does not."""
 IDLE_S = 10.0
-"""How long a warden without node and attempts waits for a node: a restart takes less."""
+"""The time that a warden without node and attempts waits for a node: a node restarts faster."""
 LAST_MESSAGES_S = 0.2
-"""The time for the last messages of an ended process: they are in a buffer of this machine."""
+"""The time for the last messages of an ended process, which are in a buffer of this machine."""
 RESUMED_FOR = Duration(5 * SECOND)
-"""The time of a resumed attempt until its node extends it."""
+"""The time that a resumed attempt may run until its node extends it."""
 
 
 @dataclass(slots=True)
@@ -82,9 +82,9 @@ class Server:
 
     Args:
         environment: The arguments of its executors.
-        journal: Its journal; attempts in it are resumed.
-        elapsed: CLOCK_BOOTTIME.
-        watchdog: Gets every deadline before any call that may block.
+        journal: The journal of the warden; attempts in it are resumed.
+        elapsed: The clock of lease groups, CLOCK_BOOTTIME.
+        watchdog: The watchdog, which gets every deadline before any call that may block.
         made_of: See `rota.executor.warden.hosted_executors.digest_of`.
     """
 
@@ -108,17 +108,17 @@ class Server:
         self._held: dict[AttemptKey, _Held] = {}
         self._running_count = 0
         self._to_launch: list[_Held] = []
-        """Launches of this turn: written to the journal together, before any of them starts."""
+        """The launches of this turn, written to the journal together before any of them starts."""
         self._outputs = Outputs(self._hosts, answer=self._send)
         self._connection: FromNode | None = None
         self._node: NodeProcess | None = None
         self._on_death: tuple[OnDeathRequest, ...] = ()
-        """The requests to be sent after the end of that process."""
+        """The requests to be sent after the end of the node's process."""
         self._posting: set[asyncio.Task[None]] = set()
-        """Tasks that send on-death requests."""
+        """The asyncio tasks that send death notices."""
         self._unsent: list[ToNode] = []
         self._newly_reported: set[AttemptKey] = set()
-        """Attempts with a report that is not yet sent to the node."""
+        """The attempts with a report that is not yet sent to the node."""
         self._is_flush_planned = False
         self._retiring: Duration | None = None
         self._is_over = asyncio.Event()
@@ -142,7 +142,7 @@ class Server:
             self._connection.close()
 
     def retire(self, grace: Duration) -> None:
-        """End all attempts within *grace* each, then `run`; the journal keeps the endings."""
+        """End all attempts within *grace* each, and then `run`; the journal keeps the endings."""
         self._retiring = grace
         self._is_over.set()
 
@@ -168,11 +168,11 @@ class Server:
     # -- the node -------------------------------------------------------------------------------
 
     def receive(self, connection: FromNode, message: ToWarden) -> None:
-        """Process a message; only of the newest connection that sent `Hello`."""
+        """Process a message; most only from the newest connection that sent `Hello`."""
         if isinstance(message, Hello):
             self._greet(connection, message)
         elif isinstance(message, Retire):
-            # Also from a node of another version, whose other messages cannot be decoded.
+            # Also from a node of another version, whose other messages are ignored.
             self.retire(message.grace)
         elif connection is self._connection:
             self._handle(message)
@@ -192,8 +192,8 @@ class Server:
                 self._send_on_death()
 
     def _greet(self, connection: FromNode, hello: Hello) -> None:
-        # Unread messages of the previous connection must not take effect: the node is about to
-        # get a list of held attempts without them.
+        # Unread messages of the previous connection must not take effect: the node is about to get
+        # the list of held attempts, which cannot include their effects.
         if self._connection is not None:
             self._connection.abort()
         self._unsent.clear()
@@ -211,7 +211,7 @@ class Server:
     def _watch(self, pid: int) -> None:
         """Watch a node's process instead of the previous one."""
         if self._node is not None:
-            self._node.check()  # Its successor may connect before the loop sees its end.
+            self._node.check()  # The next node may connect before its end is handled on the loop.
             if self._node.lives and self._node.pid == pid:
                 return
             self._node.close()
@@ -219,19 +219,19 @@ class Server:
         self._node = NodeProcess(pid, self._loop, self._on_node_death)
 
     def _on_node_death(self) -> None:
-        """Send the requests of an ended process, after all of its messages are processed.
+        """Send the death notices of an ended process, after all of its messages are processed.
 
-        The end of its connection comes after them, so attempts not held by then were never started
-        and never will be.
+        The end of its connection comes after them, so an attempt that is not held by then was never
+        started and never will be.
         """
         if self._connection is None:
             self._send_on_death()
         else:
-            # The connection ends by itself unless another process has the node's end of the socket.
+            # The connection ends by itself, unless another process holds the node's end of it.
             self._loop.call_later(LAST_MESSAGES_S, self._connection.abort)
 
     def _send_on_death(self) -> None:
-        """Send the requests of the node's process after its end."""
+        """Send the death notices that the node prepared, after the end of its process."""
         requests, self._on_death = self._on_death, ()
         if requests:
             task = self._group.create_task(post_all(requests, tuple(self._held)))
@@ -277,7 +277,8 @@ class Server:
         self._journal.write()
         to_launch, self._to_launch = self._to_launch, []
         for held in to_launch:
-            # Checked this late because a blocked process may have no time left (R35).
+            # Checked only here, because the process may have been blocked until the time was over
+            # (R35).
             if self._groups.has_time(held.group, self._elapsed()) and self._retiring is None:
                 self._start_or_resume(held, is_new=True)
             else:
@@ -309,7 +310,7 @@ class Server:
     def _ended(self, key: AttemptKey, ending: Ending) -> None:
         held = self._held[key]
         if held.is_fenced:
-            # Another attempt may have been started after the deadline, so this is no success.
+            # Another attempt may have been started after the deadline, so this is not a success.
             ending = replace(ending, outcome=Outcome.CANCELLED, reason=FENCED)
         held.ending = ending
         self._running_count -= 1

@@ -1,7 +1,7 @@
-"""The processes of a warden, as the node sees them: search, start and end.
+"""The processes of a warden, for the node: search, start and end.
 
-A process number alone is never trusted: the kernel gives the number of the process that listens on
-the socket, and the number in the lock file is valid only while the lock is held.
+A process number alone is never trusted: the number of the process that listens on the socket comes
+from the kernel, and the number in the lock file is valid only while the lock is held.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ END_S = 10.0
 """The time limit of a warden's end, after a kill or after the end of all its attempts."""
 LOOK_S = 0.01
 BUSY = 75
-"""The status of a guard that found another (`rota.executor.warden.program.EX_BUSY`)."""
+"""The exit status of a guard that found another one (`rota.executor.warden.program.EX_BUSY`)."""
 LOG_BYTES = 1 << 20
-"""A log longer than this is truncated at the start of a warden."""
+"""The length above which the log is emptied at the start of a warden."""
 
 
 class Processes:
@@ -37,7 +37,7 @@ class Processes:
     Args:
         directory: The data directory.
         arguments: The arguments of a started warden, besides the directory.
-        environ: Its environment.
+        environ: The environment of a started warden.
     """
 
     def __init__(
@@ -71,7 +71,11 @@ class Processes:
         return connection
 
     def start(self) -> str:
-        """Start a warden, unless one is starting; return why the last start failed, if it did."""
+        """Start a warden, unless one is running.
+
+        Returns:
+            The reason why the last start failed; empty if it did not.
+        """
         why = ""
         if self._started is not None:
             status = self._started.poll()
@@ -90,14 +94,14 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                cwd="/",  # So that it blocks no unmounting of another disk.
+                cwd="/",  # So that the warden does not prevent unmounting of other disks.
                 env=self._environ,
                 start_new_session=True,
             )
         return why
 
     async def let_end(self, connection: ToTheWarden, within: Duration) -> None:
-        """Wait until no process of a retiring warden is left; kill it if it is late."""
+        """Wait until no process of a retiring warden is left; if it is late, kill it."""
         try:
             async with asyncio.timeout(within / SECOND + END_S):
                 await self._wait_unlocked()
@@ -109,7 +113,7 @@ class Processes:
         """Kill a warden, and wait until no process of it is left."""
         connection.abort()
         with suppress(ProcessLookupError):
-            # The number is valid until its guard has reaped it; the guard then ends and unlocks.
+            # The number is valid until the guard has reaped the warden; the guard then unlocks.
             if self._is_locked():
                 os.kill(connection.pid, signal.SIGKILL)
         try:
@@ -122,7 +126,7 @@ class Processes:
     def leave(self) -> None:
         """Detach the warden, so that it outlives this process."""
         if self._started is not None and self._started.poll() is None:
-            self._started.returncode = 0  # Else Popen warns when it is collected.
+            self._started.returncode = 0  # Otherwise Popen warns when it is collected.
 
     async def _wait_unlocked(self) -> None:
         while self._is_locked():  # noqa: ASYNC110 - a lock has no event
@@ -147,7 +151,7 @@ class Processes:
                 os.kill(pid, signal.SIGKILL)
 
     async def _reap(self) -> None:
-        """Reap the process that was started here; it releases its lock just before it ends."""
+        """Reap the guard that was started here; it releases its lock just before it ends."""
         started, tries = self._started, int(END_S / LOOK_S)
         while started is not None and started.poll() is None and tries:
             await asyncio.sleep(LOOK_S)

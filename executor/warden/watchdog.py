@@ -1,9 +1,9 @@
 """Watchdog of the warden's loop: enforces the deadlines of attempts even while the loop is blocked.
 
 The loop ends attempts at their deadlines. Any call can block the loop, for example in a file system
-that hangs, and attempts would then run beyond the instant from which other nodes may start them. So
-a thread checks the next deadline: once the loop is `LATE_S` late, the guard kills the warden and
-ends every attempt.
+that hangs, and attempts would then still run when other nodes may already start them. So a thread
+checks the next deadline: once the loop is `LATE_S` late, the guard kills the warden and ends every
+attempt.
 """
 
 import threading
@@ -13,11 +13,12 @@ from collections.abc import Callable
 from rota.core.timing.instants import Instant
 
 LATE_S = 0.75
-"""A busy machine delays a loop for less; between a deadline and a new start elsewhere are seconds
-(`rota.core.replication.timeouts.Timing.kill_grace`)."""
+"""The delay at which the loop counts as late. A busy machine causes shorter delays, and seconds pass
+between a deadline and a new start elsewhere (`rota.core.replication.timeouts.Timing.kill_grace`).
+"""
 CHECKS = 3
-"""Checks of one deadline before it counts as missed: after a suspend of the machine this thread may
-run before the loop, which is not late then."""
+"""The number of checks of one deadline before it counts as missed: after a suspend of the machine,
+this thread may run before the loop, which is not late in that case."""
 
 
 class Watchdog:
