@@ -13,9 +13,9 @@ from collections.abc import Callable
 from rota.core.timing.instants import Instant
 
 LATE_S = 0.75
-"""The delay at which the loop counts as late. A busy machine causes shorter delays, and seconds pass
-between a deadline and a new start elsewhere (`rota.core.replication.timeouts.Timing.kill_grace`).
-"""
+"""The delay at which the loop counts as late. A busy machine delays a loop for less, and seconds
+pass between a deadline and a new start elsewhere
+(`rota.core.replication.timeouts.Timing.kill_grace`)."""
 CHECKS = 3
 """The number of checks of one deadline before it counts as missed: after a suspend of the machine,
 this thread may run before the loop, which is not late in that case."""
