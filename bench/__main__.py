@@ -1,12 +1,12 @@
-"""``python -m bench``: run scenarios, and write what they found.
+"""``python -m bench``: run scenarios, and write their results.
 
-    python -m bench                              all, on one node and on three
-    python -m bench bulk start --nodes 3         two of them, on three
-    python -m bench --quick                      a tenth of everything: does it work?
-    python -m bench --rounds 5 bulk              five times, and the range in the report
+    python -m bench                              all scenarios, on one node and on three
+    python -m bench bulk start --nodes 3         two scenarios, on three nodes
+    python -m bench --quick                      a tenth of everything, to check that it works
+    python -m bench --rounds 5 bulk              five rounds, with the range in the report
 
-Lines of JSON are appended to ``bench/results/results.jsonl``; ``report.md`` beside it, with plots,
-is of this run alone.
+Lines of JSON are appended to ``bench/results/results.jsonl``. The file ``report.md`` beside it,
+with plots, covers only this run.
 """
 
 import argparse
@@ -28,7 +28,7 @@ QUICK = Sizes(part=10, history=10_000, jobs=10_000)
 
 
 def main() -> None:
-    """Run what was asked for; print a line when each is done, and write the report."""
+    """Run the requested scenarios; print a line after each, and write the report."""
     end_on_term()
     chosen = _arguments()
     sizes = QUICK if chosen.quick else Sizes(history=chosen.history, jobs=chosen.jobs)
@@ -38,14 +38,15 @@ def main() -> None:
         print(heading(machine))
         rows: list[Row] = []
         failed: list[str] = []
-        # Rounds outermost: what the machine does meanwhile then spoils a round, not a scenario.
+        # Rounds are the outer loop: other work of the machine then affects one round of all
+        # scenarios, not all rounds of one scenario.
         for _ in range(chosen.rounds):
             for name in chosen.scenarios or SCENARIOS:
                 for size in chosen.nodes:
                     where = Path(folder, f"{name}-{size}")
                     try:
                         row = asyncio.run(run(SCENARIOS[name], size, sizes, where))
-                    except Exception:  # Of an hour's run, the other scenarios are still wanted.
+                    except Exception:  # A run may take an hour: the other scenarios continue.
                         traceback.print_exc()
                         failed.append(f"{name} on {size}")
                         continue
@@ -68,18 +69,24 @@ def _arguments() -> argparse.Namespace:
         prog="python -m bench", description="Measure rota on this machine."
     )
     names = ", ".join(SCENARIOS)
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {names}; or all")
-    parser.add_argument("--nodes", type=_sizes, default=[1, 3], help="default: 1,3")
-    parser.add_argument("--rounds", type=int, default=1, help="how often everything is run")
+    parser.add_argument(
+        "scenarios", nargs="*", metavar="SCENARIO", help=f"one of {names}; default: all"
+    )
+    parser.add_argument(
+        "--nodes", type=_sizes, default=[1, 3], help="numbers of nodes; default: 1,3"
+    )
+    parser.add_argument("--rounds", type=int, default=1, help="number of rounds of everything")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
-    parser.add_argument("--history", type=int, default=Sizes().history, help="of `history`")
-    parser.add_argument("--jobs", type=int, default=Sizes().jobs, help="of `jobs-1m`")
-    parser.add_argument("--folder", type=Path, help="on which disk; default: that of /tmp")
+    parser.add_argument(
+        "--history", type=int, default=Sizes().history, help="executions of `history`"
+    )
+    parser.add_argument("--jobs", type=int, default=Sizes().jobs, help="jobs of `jobs-1m`")
+    parser.add_argument("--folder", type=Path, help="folder for the nodes' data; default: /tmp")
     parser.add_argument("--results", type=Path, default=RESULTS, help="default: bench/results")
     chosen = parser.parse_args()
     unknown = [each for each in chosen.scenarios if each not in SCENARIOS]
     if unknown:
-        parser.error(f"there is no scenario {unknown[0]}; there are {names}")
+        parser.error(f"there is no scenario {unknown[0]}; the scenarios are {names}")
     return chosen
 
 

@@ -1,6 +1,6 @@
-"""The calls of a load, with the least cost of a client in Python.
+"""The calls of a load, with the least possible cost of a client in Python.
 
-The generator shares the machine with the measured nodes, so it decodes only the fields that it
+The load generator shares the machine with the measured nodes, so it decodes only the fields that it
 needs. Scenarios with little load use `rota.client`.
 """
 
@@ -19,25 +19,25 @@ from rota.core.timing.instants import Instant
 from rota.wire.documents import ITEMS_MAX
 
 T = TypeVar("T")
-Json = Any  # Any: an answer of a node, read by its scenario.
+Json = Any  # Any: the response of a node, which the scenario reads.
 NOT_NOW = (429, 503)
 AGAIN_S = 0.05
 PATIENCE_S = 600.0
 WAIT_S = 300
-"""The longest that a node waits for a request."""
+"""The longest time in seconds that a node holds a waiting request."""
 
 
 class Api:
-    """Calls to the nodes of a cluster, each to the next of them.
+    """Calls to the nodes of a cluster, which take turns.
 
-    A request for an execution of a job is sent to the primary, as by rota's clients, if an answer
-    has named it; or to any node, as through a load balancer, if that is requested.
+    A request for an execution of a job is sent to the primary, as by rota's clients, if an earlier
+    response has named the primary; or to any node, as through a load balancer, if requested.
 
     A request that a node cannot accept now (429, 503) is repeated and counted: many of them mean an
-    overloaded cluster. The measurement continues from the first try.
+    overloaded cluster. Its latency still counts from the first try.
 
     Attributes:
-        refused_count: Number of these refusals.
+        refused_count: The number of these refusals.
     """
 
     def __init__(self, session: aiohttp.ClientSession, urls: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ class Api:
         return self._urls[self._next % len(self._urls)]
 
     async def post(self, path: str, body: Json = None, slot: Slot | None = None) -> Json:
-        """Make a request that has to succeed, of the node that decides for *slot* if one is."""
+        """Make a request that has to succeed, at the primary of *slot* if its node is known."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 url = self._owners.endpoint_of(slot) or self._url
@@ -74,7 +74,7 @@ class Api:
             return await answer.json()
 
     async def create(self, jobs: Sequence[Json]) -> None:
-        """Create jobs, as many to a request as it may hold."""
+        """Create jobs, as many as possible with each request."""
         for start in range(0, len(jobs), ITEMS_MAX):
             await self._create_some(jobs[start : start + ITEMS_MAX])
 
@@ -84,12 +84,12 @@ class Api:
             await self._create_some(again)
 
     async def trigger(self, job: str, *, of_anybody: bool = False) -> str:
-        """Ask for an execution; return its id."""
+        """Request an execution, and return its id; with *of_anybody*, from any node."""
         slot = None if of_anybody else slot_of("default", job)
         return str((await self.post(f"/jobs/{job}/trigger", slot=slot))["executionId"])
 
     async def trigger_many(self, jobs: Sequence[str]) -> list[str]:
-        """Ask for an execution of each, at most 1,000, in one request; return their ids."""
+        """Request an execution of each job, at most 1,000, in one request; return their ids."""
         made = await self.post("/executions:batch", {"items": [{"job": job} for job in jobs]})
         ids = [item["executionId"] for item in made["items"] if not item["error"]]
         if again := await self._refused_now(jobs, made["items"]):
@@ -97,9 +97,9 @@ class Api:
         return ids
 
     async def _refused_now(self, asked: Sequence[T], items: Sequence[Json]) -> list[T]:
-        """Return after a while what is to be asked again of *asked*, and count it.
+        """Return the refused items of *asked* after a pause, and count them.
 
-        An item may be refused alone, where its shard is without a primary for a moment.
+        A single item may be refused, if its shard has no primary for a moment.
         """
         refused = [item["error"] for item in items if item["error"]]
         assert {each["status"] for each in refused} <= set(NOT_NOW), refused
@@ -109,14 +109,14 @@ class Api:
         return [each for each, item in zip(asked, items, strict=True) if item["error"]]
 
     async def ended(self, ids: Sequence[str]) -> list[Json]:
-        """Wait for executions, at most 1,000, to succeed; return them without their tasks."""
+        """Wait until executions, at most 1,000, have succeeded; return them without their tasks."""
         body = {"executionIds": list(ids), "timeout": WAIT_S}
         items = (await self.post("/executions:wait", body))["items"]
         assert all(each["status"] == "success" for each in items), items[0]
         return list(items)
 
     async def all_ended(self, ids: Sequence[str]) -> list[Json]:
-        """Wait for any number of executions to succeed."""
+        """Wait until any number of executions have succeeded; return them without their tasks."""
         found: list[Json] = []
         for start in range(0, len(ids), ITEMS_MAX):
             found += await self.ended(ids[start : start + ITEMS_MAX])
@@ -133,7 +133,7 @@ class Api:
 
 
 def samples(text: str) -> Iterable[tuple[str, float]]:
-    """Yield the names, with labels, and values of Prometheus' text format."""
+    """Yield the names, with labels, and the values in Prometheus's text format."""
     for line in text.splitlines():
         if not line.startswith("#"):
             name, _, value = line.rpartition(" ")
@@ -141,5 +141,5 @@ def samples(text: str) -> Iterable[tuple[str, float]]:
 
 
 def now() -> Instant:
-    """Return the wall clock, which the nodes of this machine share."""
+    """Return the time of the wall clock, which the nodes of this machine share."""
     return Instant(time.time_ns() // 1_000)

@@ -1,4 +1,4 @@
-"""What an execution costs: processor time of every process, syncs, entries, bytes."""
+"""The costs of an execution: processor time of every process, syncs, entries, bytes."""
 
 import time
 from collections import defaultdict
@@ -17,18 +17,18 @@ COUNTED = {
     "frames": 'rota_peer_frames_total{direction="sent"}',
     "frame_bytes": 'rota_peer_bytes_total{direction="sent"}',
 }
-"""By the name in a report, the metric; all nodes together."""
+"""The metrics, all nodes together, by their names in a report."""
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a load took, for each of its executions.
+    """The resources that a load used; processor time and counts are per execution.
 
     Attributes:
-        executions: How many.
-        seconds: How long, from the first request to the last recorded end.
-        cpu_ms: By kind of process, see `Fleet.processes`, all of a kind together; and of the
-            ``generator``. ``tasks`` are what the wardens started, whether or not it has ended.
-        counts: By the names of `COUNTED`, and the ``disk_bytes`` that nodes had written.
+        executions: The number of executions.
+        seconds: The time from the first request to the last recorded end.
+        cpu_ms: The processor time by kind of process, see `Fleet.processes`, and of the
+            ``generator``. ``tasks`` are the processes that wardens started, including ended ones.
+        counts: The counts by the names of `COUNTED`, and the ``disk_bytes`` that nodes wrote.
     """
 
     executions: int
@@ -38,7 +38,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate(self) -> float:
-        """Executions a second."""
+        """The number of executions per second."""
         return self.executions / self.seconds
 
 
@@ -56,11 +56,11 @@ class Meter:
 
     @classmethod
     async def begin(cls, fleet: Fleet, api: Api) -> "Meter":
-        """Return one that counts from now on."""
+        """Return a meter whose measurement starts now."""
         return cls(fleet, await api.counters())
 
     async def read(self, api: Api, executions: int) -> Costs:
-        """Return what *executions* have cost, each."""
+        """Return the costs of each of *executions* executions."""
         seconds = time.perf_counter() - self._began
         used = _difference(_usage(self._fleet), self._usage_before)
         disk_bytes = used.pop("disk_bytes")

@@ -1,7 +1,7 @@
 """The cluster under measurement: real nodes on this machine, fresh, on a real disk, with fsync.
 
-One node is alone and needs nothing else. Several have an etcd beside them and as many copies of
-everything as they are, up to three. The settings are the defaults; nothing is tuned for a figure.
+A single node needs nothing else. Several nodes have an etcd, and as many copies of each shard as
+there are nodes, up to three. The settings are the defaults; nothing is tuned for a benchmark.
 """
 
 import os
@@ -22,11 +22,14 @@ LOG_LEVEL = "warning"
 
 
 class Fleet:
-    """So many nodes, running while the body of its ``with`` does.
+    """A cluster that runs during the body of its ``with`` statement.
 
     Args:
-        folder: Where everything they write is.
-        size: How many.
+        folder: The folder for all files of the cluster.
+        size: The number of nodes.
+
+    Attributes:
+        nodes: The nodes by name.
     """
 
     def __init__(self, folder: Path, size: int) -> None:
@@ -42,7 +45,8 @@ class Fleet:
             self.nodes = self._cluster.nodes
 
     def __enter__(self) -> Self:
-        # An installed rota is compiled already; where this is set it would be with each start.
+        # An installed rota is compiled already; with this variable, it would be compiled at each
+        # start.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         # No-ops show the costs of rota without those of processes.
         os.environ["ROTA_TESTING_EXECUTORS"] = "1"
@@ -60,24 +64,24 @@ class Fleet:
         try:
             self._undo.close()
         except subprocess.TimeoutExpired as late:
-            # What was measured is not lost for it; but it is worth a look.
+            # The measurements are valid, but the reason should be found.
             print(f"a node did not stop within {late.timeout:g} s, and was killed", file=sys.stderr)
 
     @property
     def urls(self) -> list[str]:
-        """Where the nodes are."""
+        """The URLs of the nodes."""
         return [node.url for node in self.nodes.values()]
 
     @property
     def durability(self) -> str:
-        """Condition of an answer to a write, in words, for reports."""
+        """The condition under which a write is answered, in words, for reports."""
         if self.size == 1:
             return "on this node's disk: group commit, fdatasync"
         copies = min(self.size, COPIES_MAX)
         return f"on the disks of all {copies} copies that count: group commit, fdatasync on each"
 
     def kill(self, names: Iterable[str]) -> None:
-        """End nodes as `kill -9` does, and wait until their processes are gone."""
+        """End nodes as `kill -9` does, and wait until their processes have ended."""
         for name in names:
             os.kill(self._pid(name), signal.SIGKILL)
         for name in names:
@@ -87,7 +91,7 @@ class Fleet:
 
     @contextmanager
     def stopped(self) -> Generator[list[Path]]:
-        """Stop all nodes while the body runs; gives their data directories."""
+        """Stop all nodes while the body runs; provides their data directories."""
         for node in self.nodes.values():
             node.stop()
         yield [node.data_dir for node in self.nodes.values()]
@@ -96,14 +100,15 @@ class Fleet:
             node.wait_ready()
 
     def launch(self, names: Iterable[str]) -> None:
-        """Start nodes that were killed; do not wait."""
+        """Start nodes that were killed, without waiting until they are ready."""
         for name in names:
             self.nodes[name].launch()
 
     def processes(self) -> Iterator[tuple[str, int]]:
         """Yield every process by kind: ``node``, ``guard``, ``warden``, ``tasks`` or ``etcd``.
 
-        The tasks are what the warden has started and runs still, idle Python workers for instance.
+        ``tasks`` are processes that the warden has started and that have not ended, such as idle
+        Python workers.
         """
         for name, node in self.nodes.items():
             yield "node", self._pid(name)

@@ -1,11 +1,11 @@
-"""Programs that take the machine away from others: busy loops, disk writers and fork storms.
+"""Programs that overload the machine (hogs): busy loops, disk writers and fork storms.
 
     python -m bench.hogs busy PARENT              computes without a pause
     python -m bench.hogs write PARENT FOLDER      writes and syncs without a pause
     python -m bench.hogs fork PARENT              starts processes without a pause
 
-Each ends by itself when the process PARENT is no longer its parent, so a bench that is killed
-leaves none.
+Each ends by itself when the process PARENT is no longer its parent, so a benchmark that is killed
+leaves no hogs.
 """
 
 import os
@@ -18,14 +18,14 @@ from pathlib import Path
 ROUNDS = 100_000
 CHUNK_BYTES = 1 << 20
 CHUNKS = 64
-"""A writer begins its file again after so many, so that no disk fills up."""
+"""The number of chunks after which a writer overwrites its file, so that no disk fills up."""
 FORKS = 8
-"""Processes of a storm at the same time."""
+"""The number of processes of a storm at the same time."""
 
 
 @contextmanager
 def hogs(folder: Path, *, busy: int, writers: int, forks: int) -> Generator[None]:
-    """Run so many hogs of each kind while the body does; writers write into *folder*."""
+    """Run the given numbers of hogs while the body runs; writers write into *folder*."""
     parent = str(os.getpid())
     kinds = [
         *([("busy", parent)] * busy),
@@ -41,7 +41,7 @@ def hogs(folder: Path, *, busy: int, writers: int, forks: int) -> Generator[None
 
 
 def compute() -> Iterator[None]:
-    """Compute; a step is some milliseconds of a processor."""
+    """Compute; a step takes some milliseconds of processor time."""
     while True:
         for _ in range(ROUNDS):
             pass
@@ -49,11 +49,11 @@ def compute() -> Iterator[None]:
 
 
 def write(folder: Path) -> Iterator[None]:
-    """Write a file again and again; a step is a megabyte and a sync."""
+    """Write a file repeatedly; a step is a megabyte and a sync."""
     path = folder / f"hog-{os.getpid()}"
     chunk = os.urandom(CHUNK_BYTES)
     with path.open("wb", buffering=0) as file:
-        path.unlink()  # The open file keeps its blocks, and they are free after any end.
+        path.unlink()  # The open file keeps its blocks; they are freed however this process ends.
         while True:
             for number in range(CHUNKS):
                 os.pwrite(file.fileno(), chunk, number * CHUNK_BYTES)
@@ -78,7 +78,7 @@ def _child() -> int:
 
 
 def main(kind: str, parent: str, *rest: str) -> None:
-    """Be a hog until the parent is gone."""
+    """Run a hog of the kind until the parent has ended."""
     kinds: dict[str, Callable[[], Iterator[None]]] = {
         "busy": compute,
         "write": lambda: write(Path(*rest)),

@@ -1,4 +1,4 @@
-"""What a figure was measured on, and how busy that was."""
+"""The machine on which figures are measured, and how busy it was."""
 
 import os
 import platform
@@ -19,12 +19,13 @@ LOOKED_S = 0.5
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine, and what runs on it.
+    """A machine, and the versions of the software on it.
 
     Attributes:
-        filesystem: Of the folder that everything is written to: on ``tmpfs`` a sync costs nothing,
-            and figures mean little.
-        sync_ms: An append of 512 bytes and fdatasync, alone: at the median and the 99th percentile.
+        filesystem: The type of the file system that everything is written to: on ``tmpfs``, a sync
+            costs nothing, and figures mean little.
+        sync_ms: The time of an append of 512 bytes and fdatasync, without other load: the median
+            and the 99th percentile.
     """
 
     processor: str
@@ -40,7 +41,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look(folder: Path) -> Machine:
-    """Return this machine, with the disk that *folder* is on."""
+    """Return a description of this machine, and of the disk that *folder* is on."""
     memory = re.search(r"MemTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return Machine(
@@ -58,9 +59,9 @@ def look(folder: Path) -> Machine:
 
 
 def busy() -> float:
-    """Return which share of the processors others use, as seen for half a second.
+    """Return the share of the processors that other programs use, measured for half a second.
 
-    Not the load of the last minute: of that a scenario before this one was most.
+    The load average of the last minute would mostly be that of the scenario before.
     """
     before = _ticks()
     time.sleep(LOOKED_S)
@@ -69,7 +70,7 @@ def busy() -> float:
 
 
 def _ticks() -> tuple[int, int]:
-    """Return for how many ticks processors were used (or taken away by the host), and idle."""
+    """Return the ticks in which processors were used (or taken away by the host), and idle."""
     user, nice, system, idle, waiting, *others = map(
         int, Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
     )
@@ -77,7 +78,7 @@ def _ticks() -> tuple[int, int]:
 
 
 def _said(*argv: str) -> str:
-    """Return what a program prints; empty where there is none, or it fails."""
+    """Return the output of a program; empty if the program is not installed."""
     if shutil.which(argv[0]) is None:
         return ""
     return subprocess.run(argv, check=False, capture_output=True, text=True).stdout.strip()

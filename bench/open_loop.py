@@ -1,8 +1,9 @@
-"""Load that does not wait: each request is sent when it is due, whatever became of those before.
+"""Load that does not wait: each request is sent when it is due, even if earlier ones still run.
 
-A closed loop sends the next request when the last is answered; while the system stands still it
-asks nothing, and one slow answer stands for the many that would have been slow ("coordinated
-omission", Gil Tene). Here a stall of a second at 100 requests a second is 100 late samples.
+A closed loop sends the next request when the last one is answered. While the system stalls, such a
+loop sends no requests, and one slow response stands for the many that would have been slow
+("coordinated omission", Gil Tene). Here, a stall of a second at 100 requests per second gives 100
+late samples.
 """
 
 import asyncio
@@ -17,14 +18,14 @@ SPUN_S = 0.0015
 
 
 async def open_loop(send: Callable[[Instant], Awaitable[T]], *, rate: float, count: int) -> list[T]:
-    """Send *count* requests, *rate* a second and evenly spread; return the results in order.
+    """Send *count* requests, evenly spread; return the results in order.
 
     Args:
-        send: Gets the instant at which it was due, from which its latency counts. It may be called
-            later if this process did not get a processor: on a shared machine the two causes cannot
-            be distinguished.
-        rate: Requests a second.
-        count: Number of requests.
+        send: Sends a request. It gets the instant at which the request is due, from which the
+            latency counts. It may be called later if this process gets no processor; on a shared
+            machine, such a delay cannot be distinguished from one of the measured system.
+        rate: The number of requests per second.
+        count: The number of requests.
     """
     loop = asyncio.get_running_loop()
     began, began_at = loop.time(), time.time_ns() // 1_000
@@ -38,9 +39,10 @@ async def open_loop(send: Callable[[Instant], Awaitable[T]], *, rate: float, cou
 
 
 async def _until(loop: asyncio.AbstractEventLoop, due: float) -> None:
-    """Return at *due*: a loop's timers have a resolution of milliseconds, so the last one is spun.
+    """Return at *due*; the last millisecond is spent in a busy loop.
 
-    Otherwise their rounding would count as latency of the measured system.
+    The timers of a loop have a resolution of milliseconds, and their rounding would otherwise count
+    as latency of the measured system.
     """
     await asyncio.sleep(max(0.0, due - SPUN_S - loop.time()))
     while loop.time() < due:  # noqa: ASYNC110 - what is waited for is the time

@@ -1,11 +1,11 @@
-"""Does an overloaded machine look like a lost one? ``python -m bench.overload``.
+"""Test whether an overloaded machine is taken for a lost one: ``python -m bench.overload``.
 
     python -m bench.overload                            two minutes beside four busy loops
     python -m bench.overload --writers 2 --forks 2      with disk writers and fork storms
     python -m bench.overload --early                    the hogs run before the nodes start
 
-Three real nodes and an etcd run scheduled jobs while hogs take the machine away from them. No
-process is stopped and no link is cut, so a session that ends and a takeover have no cause but the
+Three real nodes and an etcd run scheduled jobs while hogs (`bench.hogs`) overload the machine. No
+process is stopped and no link is cut, so any end of a session and any takeover is caused by the
 load. All changes are read from etcd's own history, which lists each of them. The exit status is 1
 if there was a takeover, if a session ended, or if a fire was missed.
 """
@@ -52,10 +52,10 @@ NODES = 3
 NAMESPACE = "overload"
 COMMAND: Mapping[str, Json] = {"command": ["/bin/true"]}
 SPREAD = 1.5
-"""Primaries are spread while no node has more than so many times its share."""
+"""Primaries count as spread while no node has more than this multiple of its share."""
 LATE_MS = 1_000
 PATIENCE_S = 60.0
-"""For a request on a machine that is busy."""
+"""The timeout of a request on an overloaded machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Step:
     """A change of etcd's keys.
 
     Attributes:
-        at_s: Seconds from the start of the nodes to its arrival here.
+        at_s: The time from the start of the recording to the arrival of the change, in seconds.
         news: The new values.
     """
 
@@ -73,17 +73,18 @@ class Step:
 
 @dataclass(kw_only=True)
 class Judgement:
-    """What happened to sessions and shards.
+    """The changes of sessions and shards during a run.
 
     Attributes:
-        sessions_lost: Sessions that ended.
-        sessions_restarted: Sessions that a node began after its first.
-        takeovers: Shards that got another primary after the session of the one before had ended.
-        restarts: Shards whose primary continued in another session.
-        handovers: Shards that a living primary handed over.
-        removals: Copies that no longer counted, beside those that were replaced.
-        spread_s: When primaries were spread for the first time; None if they never were.
-        uneven_s: For how long they were not spread after that.
+        sessions_lost: The number of sessions that ended.
+        sessions_restarted: The number of sessions that nodes began after their first.
+        takeovers: The number of changes of a primary after the session of the old one had ended.
+        restarts: The number of times that a primary continued in another session.
+        handovers: The number of changes of a primary whose session had not ended.
+        removals: The number by which counting copies decreased.
+        spread_s: The time in seconds at which primaries were spread for the first time; None if
+            they never were.
+        uneven_s: The time in seconds for which they were not spread after that.
     """
 
     sessions_lost: int = 0
@@ -101,8 +102,9 @@ class Judge:
     """Follows the changes of a cluster in which no node stops or is stopped.
 
     Args:
-        shards: Their number.
-        nodes: Their number.
+        shards: The number of shards.
+        nodes: The number of nodes.
+        found: The changes so far.
     """
 
     shards: int
@@ -170,14 +172,14 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a run found.
+    """The result of a run.
 
     Attributes:
-        judgement: Of sessions and shards.
-        expected: Number of fire times.
-        lateness_ms: Latenesses of the starts, ascending.
-        unstarted: Fire times without a start by their outcome in the ledger; "missed" is also the
-            outcome of those that the ledger does not have.
+        judgement: The changes of sessions and shards.
+        expected: The number of fire times.
+        lateness_ms: The lateness of each start, in ascending order.
+        unstarted: The numbers of fire times without a start, by their outcome in the ledger; fire
+            times that the ledger does not have count as "missed".
     """
 
     judgement: Judgement
@@ -186,7 +188,7 @@ class Report:
     unstarted: Mapping[str, int]
 
     def faults(self) -> list[str]:
-        """Return why the run failed; nothing if it did not."""
+        """Return the reasons why the run failed; empty if it did not."""
         counts = {
             "sessions ended": self.judgement.sessions_lost,
             "takeovers": self.judgement.takeovers,
@@ -195,7 +197,7 @@ class Report:
         return [f"{count} {name}" for name, count in counts.items() if count]
 
     def lines(self, fires: Fires) -> list[str]:
-        """Return the figures for people."""
+        """Return the figures as lines of text."""
         found, late = self.judgement, sum(each > LATE_MS for each in self.lateness_ms)
         spread = (
             "never" if found.spread_s is None else f"{figure(found.spread_s)} s after the start"
@@ -232,11 +234,11 @@ class Recorder:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since it was made."""
+        """The time since the construction, in seconds."""
         return time.perf_counter() - self._began_s
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow the changes until cancelled."""
         try:
             async with aclosing(self._etcd.watch(0)) as news:
                 async for each in news:
@@ -251,7 +253,7 @@ class Recorder:
 
 async def measure(folder: Path, chosen: argparse.Namespace) -> tuple[Report, Fires]:
     """Run a cluster with its load beside the hogs, and judge it."""
-    # As `rota dev` starts them.
+    # The settings are those of `rota dev`.
     cluster = LocalCluster(
         folder, NODES, port=0, slots=None, log_level="info", session_ttl=SESSION_TTL
     )
@@ -299,7 +301,7 @@ async def _start(cluster: LocalCluster, apart_s: float) -> None:
 
 
 async def _create(load: FireLoad) -> None:
-    """Create the jobs; while shards move, nodes refuse some of them for a moment."""
+    """Create the jobs; try again while nodes refuse some, because shards are moving."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -309,7 +311,7 @@ async def _create(load: FireLoad) -> None:
 
 
 async def _outcomes(client: AsyncClient, window: Window, fires: Fires) -> Counter[str]:
-    """Return the recorded outcomes of the fire times that began nothing."""
+    """Return the recorded outcomes of the fire times that started no execution."""
     by_job: dict[str, set[Instant]] = {}
     for job, fire_at in fires.missed:
         by_job.setdefault(job, set()).add(fire_at)
@@ -331,7 +333,7 @@ async def _outcomes(client: AsyncClient, window: Window, fires: Fires) -> Counte
 
 
 def main() -> None:
-    """Measure, print what was found, and exit with 1 if the load had the effect of a fault."""
+    """Measure, print the result, and exit with 1 if the load had the effect of a fault."""
     end_on_term()
     chosen = _arguments()
     with tempfile.TemporaryDirectory(prefix="rota-overload-", dir=chosen.folder) as name:
@@ -346,7 +348,7 @@ def main() -> None:
         report, fires = asyncio.run(measure(folder, chosen))
         print("\n".join(report.lines(fires)))
     if faults := report.faults():
-        raise SystemExit(f"without a fault: {'; '.join(faults)}")
+        raise SystemExit(f"the load alone had the effects of a fault: {'; '.join(faults)}")
 
 
 def _arguments() -> argparse.Namespace:
@@ -359,9 +361,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--writers", type=int, default=0, help="processes that write and sync")
     parser.add_argument("--forks", type=int, default=0, help="processes that start processes")
     parser.add_argument("--early", action="store_true", help="hogs run before the nodes start")
-    parser.add_argument("--apart", type=float, default=0.0, help="seconds between their starts")
-    parser.add_argument("--shards", type=int, default=256, help="of the cluster; default: 256")
-    parser.add_argument("--folder", type=Path, help="on which disk; default: that of /tmp")
+    parser.add_argument("--apart", type=float, default=0.0, help="seconds between starts of nodes")
+    parser.add_argument("--shards", type=int, default=256, help="shards; default: 256")
+    parser.add_argument("--folder", type=Path, help="folder for the nodes' data; default: /tmp")
     return parser.parse_args()
 
 

@@ -1,17 +1,17 @@
-"""Two kinds of plot, as SVG that any browser and GitHub show: distributions, and timelines."""
+"""Two kinds of plots, as SVG that browsers and GitHub display: distributions and timelines."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
 
 Line = Sequence[tuple[float, float]]
-"""Points, from left to right."""
+"""The points of a line, from left to right."""
 
 WIDTH, HEIGHT = 720, 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 150, 16, 44
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#475569")
 LEAST_MS = 0.05
-"""Begin of a logarithmic axis of milliseconds; smaller values are not distinguished."""
+"""The start of a logarithmic axis, in milliseconds; smaller values are not distinguished."""
 SHARES = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999)
 SHARE_MAX = SHARES[-1]
 TICKS_MAX = 8
@@ -20,7 +20,8 @@ TICKS_MAX = 8
 def distribution(lines: Mapping[str, Line]) -> str:
     """Return a plot of percentiles: shares from left to right, milliseconds upwards.
 
-    Each nine is as wide as the one before, so that the tail is seen; milliseconds are logarithmic.
+    The intervals 0 to 90 %, 90 to 99 %, 99 to 99.9 % and so on have the same width, so that the
+    tail is visible; the axis of milliseconds is logarithmic.
     """
 
     def place(share: float) -> float:
@@ -49,7 +50,7 @@ def _plot(
     title: str,
     marks: Mapping[str, float],
 ) -> str:
-    """Return the plot; *place* says where a point is between left, 0, and right, 1."""
+    """Return the plot; *place* returns the horizontal place of a point, from 0 (left) to 1."""
     values = [max(ms, LEAST_MS) for line in lines.values() for _, ms in line] or [1.0]
     low, high = floor(log10(min(values))), ceil(log10(max(values) * 1.01))
 

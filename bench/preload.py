@@ -25,7 +25,7 @@ from rota.storage.shards import ShardFile
 from rota.storage.store import Batch, Family, Store, StoreStalled
 
 APART = 100 * MILLISECOND
-"""Between the executions of a job: ten million of fifty jobs began within six hours."""
+"""The time between the executions of a job: ten million of fifty jobs cover about six hours."""
 BATCH = 1_000
 STALL_S = 0.05
 STALLS_MAX = 2_000
@@ -33,7 +33,7 @@ STALLS_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """An execution that was run, its tasks, and the shard that they are in."""
+    """An execution that ran, its tasks, and the shard that they are in."""
 
     file: ShardFile
     execution: Execution
@@ -41,21 +41,24 @@ class _Model:
 
 
 def preload(folder: Path, jobs: Collection[str], numbers: range) -> None:
-    """Put finished executions into a node's data directory.
+    """Store finished executions in a node's data directory.
 
     Args:
-        folder: That of a node that does not run.
-        jobs: Full names of those whose executions they are; each has finished one or more.
-        numbers: How many, and which: those of the same number are the same execution.
+        folder: The data directory of a node that does not run.
+        jobs: The full names of the jobs; each has at least one finished execution.
+        numbers: The numbers of the executions to store; the same number always gives the same
+            execution.
 
     Raises:
         StoreLocked: The node runs.
-        StoreStalled: The disk does not keep up for minutes.
+        StoreStalled: The disk has been too slow for minutes.
     """
     store = RocksStore(folder / "db")
     try:
         models = list(_models(store, jobs))
-        assert len(models) == len(jobs), f"{len(models)} of {len(jobs)} jobs have finished one"
+        assert len(models) == len(jobs), (
+            f"{len(models)} of {len(jobs)} jobs have a finished execution"
+        )
         copies = _copies(models, numbers)
         while some := list(islice(copies, BATCH)):
             batch = store.batch()
@@ -67,7 +70,7 @@ def preload(folder: Path, jobs: Collection[str], numbers: range) -> None:
 
 
 def _models(store: Store, jobs: Collection[str]) -> Iterator[_Model]:
-    """Yield the newest execution of each job, for what was put before is older."""
+    """Yield the newest execution of each job: those that were stored here before are older."""
     newest: dict[JobId, tuple[ShardId, Execution]] = {}
     for key, value in store.scan(Family.HIST, b"", b"\xff\xff"):
         if key[2] == Table.PAST_EXECUTION:
@@ -88,7 +91,7 @@ def _copies(models: Sequence[_Model], numbers: range) -> Iterator[tuple[ShardFil
 
 
 def _copy(model: _Model, earlier: Duration) -> PutRows:
-    """Return the rows of an execution like the model, but *earlier*; its tasks keep their times."""
+    """Return the rows of a copy of the model, moved by *earlier*; its tasks keep their times."""
     old = model.execution
     begun = Instant(instant_of(old.id) - earlier)
     id_ = ExecutionId(f"{job_of(old.id)}-{begun:014x}{old.id[31:]}")
@@ -119,7 +122,7 @@ def _write(store: Store, batch: Batch) -> None:
         try:
             store.write(batch)
         except StoreStalled:
-            time.sleep(STALL_S)  # Tables are merged; a node would have to wait likewise.
+            time.sleep(STALL_S)  # The store merges tables; a node would have to wait, too.
         else:
             return
     store.write(batch)

@@ -1,4 +1,4 @@
-"""Processes: what they have used, as Linux counts it in ``/proc``, and how this one ends."""
+"""Processes: the resources that they have used, from ``/proc``, and the end of this one."""
 
 import os
 import re
@@ -11,17 +11,17 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def end_on_term() -> None:
-    """Have a TERM end this process as an exception does: what it has started is stopped too."""
+    """Let a TERM end this process with an exception, so that it stops what it has started."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time that a process has used, in seconds; 0 of one that is gone."""
+    """Return the processor time that a process has used, in seconds; 0 if it does not exist."""
     return sum(_times_s(pid)[:2])
 
 
 def cpu_of_ended_children_s(pid: int) -> float:
-    """Return what the children that it has waited for had used, in seconds."""
+    """Return the processor time of the children that a process has reaped, in seconds."""
     return sum(_times_s(pid)[2:])
 
 
@@ -31,19 +31,19 @@ def _times_s(pid: int) -> list[float]:
 
 
 def rss_mib(pid: int) -> float:
-    """Return its resident memory in MiB; 0 of one that is gone."""
+    """Return the resident memory of a process, in MiB; 0 if it does not exist."""
     found = re.search(r"VmRSS:\s+(\d+) kB", _read(pid, "status"))
     return int(found[1]) / 1_024 if found else 0.0
 
 
 def written_bytes(pid: int) -> int:
-    """Return how many bytes it has had written to disks; 0 of one that is gone."""
+    """Return the number of bytes that a process has written to disks; 0 if it does not exist."""
     found = re.search(r"^write_bytes: (\d+)", _read(pid, "io"), re.MULTILINE)
     return int(found[1]) if found else 0
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """Yield its children, and theirs, as they are now."""
+    """Yield the children of a process and their descendants, as they are now."""
     for child in map(int, _read(pid, f"task/{pid}/children").split()):
         yield child
         yield from descendants(child)

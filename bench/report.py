@@ -1,4 +1,4 @@
-"""The report: a page of Markdown with the figures, plots beside it, and what they were taken on."""
+"""The report: a page of Markdown with the figures, the machine and the method, and its plots."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,9 +11,9 @@ from bench.runner import Row
 from bench.scenarios import SCENARIOS
 
 RESULTS = Path(__file__).parent / "results"
-"""Default folder of reports, which git ignores; it tracks the summaries by date."""
+"""The default folder of reports, which git ignores; git tracks only the summaries by date."""
 BUSY = 0.1
-"""Share of the processors used by others above which a figure is marked."""
+"""The share of the processors used by others above which figures are unreliable."""
 Group = Sequence[Row]
 """The rounds of one scenario on one number of nodes."""
 
@@ -22,7 +22,7 @@ def heading(machine: Machine) -> str:
     """Return a description of the machine, in a few sentences."""
     p50, p99 = machine.sync_ms
     etcd = f", etcd {machine.etcd}" if machine.etcd else ""
-    warning = "" if machine.filesystem != "tmpfs" else " It is memory: a sync costs nothing here!"
+    warning = "" if machine.filesystem != "tmpfs" else " This is memory: a sync costs nothing here!"
     return (
         f"rota {machine.rota} ({machine.commit or 'no commit'}), Python {machine.python}{etcd}, "
         f"Linux {machine.kernel}, {machine.processor}, {machine.cores} cores shared by nodes, etcd "
@@ -32,7 +32,7 @@ def heading(machine: Machine) -> str:
 
 
 def line(row: Row) -> str:
-    """Return a progress line of a run."""
+    """Return a line about a finished scenario."""
     figures = dict(row.figures)
     if row.costs is not None:
         figures |= {f"{kind}_cpu_ms": ms for kind, ms in row.costs.cpu_ms.items() if ms >= 0.001}
@@ -41,18 +41,18 @@ def line(row: Row) -> str:
 
 
 def figure(value: float) -> str:
-    """Return a figure to three digits, and whole numbers whole."""
+    """Return a figure with three significant digits; whole numbers have all digits."""
     if value == int(value) or abs(value) >= 1_000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
 def write_report(machine: Machine, rows: Sequence[Row], folder: Path) -> Path:
-    """Write ``report.md`` and its plots into *folder*; return where it is."""
+    """Write ``report.md`` and its plots into *folder*; return the path of the report."""
     groups: defaultdict[str, defaultdict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         groups[row.scenario][row.nodes].append(row)
-    parts = ["# What rota does on this machine", heading(machine), *_method(rows)]
+    parts = ["# Performance of rota on this machine", heading(machine), *_method(rows)]
     for name, by_size in groups.items():
         parts += [f"## {name}", SCENARIOS[name].about]
         parts += [f"```\nmake bench SCENARIO={name} NODES={','.join(map(str, by_size))}\n```"]
@@ -67,13 +67,13 @@ def _method(rows: Iterable[Row]) -> list[str]:
     durability = {row.nodes: row.durability for row in rows}
     return [
         "Every scenario ran on fresh nodes with default settings, after a warm-up that is not "
-        "counted. A write is answered when it is: "
+        "counted. A write is answered when it is durable: "
         + "; ".join(f"{_nodes(size)}: {how}" for size, how in sorted(durability.items()))
-        + ". Latencies count from when a request was to be sent, lateness from the fire time; "
-        "percentiles are exact. CPU is of all processes of a kind together, for each execution. "
-        f"`busy`: the share of the processors that others used before; above {BUSY:g} the figures "
-        "are those of a machine that did something else too. Several rounds: median (least to "
-        "most)."
+        + ". Latencies count from the time at which a request was due, lateness from the fire "
+        "time; percentiles are exact. CPU is the processor time per execution, of all processes of "
+        "a kind together. `busy` is the share of the processors that other programs used before; "
+        f"above {BUSY:g}, the figures are unreliable, because the machine did other work. For "
+        "several rounds: median (minimum to maximum)."
     ]
 
 
@@ -102,7 +102,7 @@ def _facts(rows: Group) -> dict[str, str]:
         figures |= {f"MiB, {kind}": mib for kind, mib in row.memory_mib.items()}
         figures |= {"busy": row.busy}
         if row.part > 1:
-            figures |= {"a part of the usual size: 1 in": row.part}
+            figures |= {"usual size divided by": row.part}
         for name, value in figures.items():
             values[name].append(value)
     return {name: _range(found) for name, found in values.items()}
@@ -116,7 +116,7 @@ def _range(found: Sequence[float]) -> str:
 
 
 def _plots(name: str, groups: Iterable[Group], folder: Path) -> list[Path]:
-    """Write the plots that a scenario has; of several rounds, of the last."""
+    """Write the plots of a scenario, from the last round; return their paths."""
     last = {_nodes(rows[-1].nodes): rows[-1] for rows in groups}
     curves = {title: row.curve for title, row in last.items() if row.curve}
     times = {title: row.timeline for title, row in last.items() if row.timeline}

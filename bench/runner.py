@@ -1,4 +1,4 @@
-"""Runs scenarios, each on a fresh cluster, and returns what is kept of them."""
+"""Runs scenarios, each on a fresh cluster, and returns their rows for the results."""
 
 import shutil
 import time
@@ -19,32 +19,32 @@ from rota.client.slo.percentiles import percentile
 from rota.core.timing.instants import format_instant
 
 CURVE = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1.0)
-"""The shares at which a distribution is kept."""
+"""The shares at which the values of a distribution are kept."""
 BINS = 400
-"""A timeline is kept as the worst of each so many parts of it."""
+"""The number of parts of a timeline; the worst value of each part is kept."""
 WARM_UP = 2_000
 REQUEST_S = 60.0
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a scenario: a line of JSON.
+    """The kept results of a scenario: a line of JSON.
 
     Attributes:
-        scenario: Its name.
-        nodes: How many the cluster had.
-        at: When it ended.
-        took_s: How long it took, with everything.
-        busy: The share of the processors that others used right before it: above 0.1 or so, its
-            figures are those of a machine that did something else too.
-        part: What share of the scenario's usual size was done: one in so many.
-        figures: By name, with units; those of samples are ``count``, ``p50_ms``, ``p99_ms``,
-            ``p999_ms`` and ``max_ms``.
-        curve: Shares, and the milliseconds that this share of the samples does not exceed.
-        timeline: Seconds, and the worst milliseconds around then.
-        marks: Seconds by what happened then.
-        costs: See there.
-        memory_mib: Of the largest process of each kind, at the end.
-        durability: What it took before a write was answered.
+        scenario: The name of the scenario.
+        nodes: The number of nodes of the cluster.
+        at: The time at which the scenario ended.
+        took_s: The time that it took in all, in seconds.
+        busy: The share of the processors that others used right before it: above about 0.1, the
+            figures are unreliable, because the machine did other work.
+        part: The divisor of the scenario's usual size.
+        figures: The figures by name, with units; those of samples are ``count``, ``p50_ms``,
+            ``p99_ms``, ``p999_ms`` and ``max_ms``.
+        curve: Shares, each with the milliseconds that this share of the samples does not exceed.
+        timeline: Times in seconds, each with the worst milliseconds around it.
+        marks: The times of events, in seconds, by name.
+        costs: The costs of the executions, if they were measured.
+        memory_mib: The resident memory of the largest process of each kind, at the end.
+        durability: The condition under which a write was answered, in words.
     """
 
     scenario: str
@@ -105,7 +105,7 @@ async def _run_on(scenario: Scenario, fleet: Fleet, sizes: Sizes) -> Outcome:
 
 
 def spread(samples_ms: Iterable[float]) -> dict[str, float]:
-    """Return how many samples there are, and those percentiles that at least one is beyond."""
+    """Return the number of samples, and each percentile that at least one sample exceeds."""
     ordered = sorted(samples_ms)
     if not ordered:
         return {}
@@ -123,7 +123,7 @@ def _curve(samples_ms: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def worst(timeline: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the worst of each of `BINS` equal parts of a timeline; none of empty parts."""
+    """Return the worst value of each of `BINS` equal parts of a timeline; skip empty parts."""
     if not timeline:
         return []
     width = max(at for at, _ in timeline) / BINS or 1.0

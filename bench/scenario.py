@@ -1,4 +1,4 @@
-"""What a scenario is: a name, what it measures, and a function that does it on a `Stage`."""
+"""Scenarios: a name, a description, and a function that measures something on a `Stage`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,15 +15,17 @@ SETTLED_S = 60.0
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scenario found.
+    """The results of a scenario.
 
     Attributes:
-        figures: By name, with the unit at its end; a report shows them in this order.
-        samples_ms: Every latency or lateness, if that is what it is about; percentiles of them
-            come into the report by themselves.
-        timeline: Of the same, if time matters: seconds since the scenario's beginning, and ms.
-        marks: What happened when on the timeline: seconds by name.
-        costs: What its executions cost, if counting them makes sense.
+        figures: The figures by name, with the unit at the end of the name; a report shows them in
+            this order.
+        samples_ms: All latencies or latenesses, if the scenario measures them; their percentiles
+            are added to the report.
+        timeline: The same samples over time, if time matters: seconds since the beginning of the
+            measurement, and milliseconds.
+        marks: The times of events on the timeline, in seconds, by name.
+        costs: The costs of the executions, if they are measured.
     """
 
     figures: dict[str, float] = {}
@@ -35,12 +37,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """How much of everything.
+    """The sizes of scenarios.
 
     Attributes:
-        part: One in so many of what a scenario usually does.
-        history: Up to how many finished executions are preloaded.
-        jobs: How many jobs are scheduled where it is about their number.
+        part: The divisor of the usual number of executions of a scenario.
+        history: The largest number of finished executions that are preloaded.
+        jobs: The number of jobs in the scenario that measures many jobs.
     """
 
     part: int = 1
@@ -48,19 +50,19 @@ class Sizes:
     jobs: int = 1_000_000
 
     def some(self, count: int) -> int:
-        """Return the share of *count* that is to be done, at least 10."""
+        """Return *count* divided by *part*, but at least 10, or *count* if that is less."""
         return max(min(count, 10), count // self.part)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Where a scenario runs: a cluster of its own, that has been warmed up.
+    """The cluster of one scenario, after a warm-up.
 
     Attributes:
-        api: For load.
-        client: For what is asked seldom.
-        fleet: For killing.
-        sizes: For how much.
+        api: The calls for load.
+        client: The client for occasional requests.
+        fleet: The nodes, which a scenario may kill.
+        sizes: The sizes of the scenario.
     """
 
     api: Api
@@ -69,19 +71,19 @@ class Stage:
     sizes: Sizes
 
     async def costed(self, load: Awaitable[int]) -> Costs:
-        """Wait for a load, which returns how many executions it was; return what they cost."""
+        """Await *load*, which returns its number of executions; return their costs."""
         meter = await Meter.begin(self.fleet, self.api)
         return await meter.read(self.api, await load)
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One thing to measure.
+    """A measurement.
 
     Attributes:
-        name: As it is asked for: ``make bench SCENARIO=name``.
-        about: What is measured and how, in a sentence or two, for the report.
-        run: Does it.
+        name: The name of the scenario, as in ``make bench SCENARIO=name``.
+        about: A description of the measurement in a sentence or two, for the report.
+        run: The function that measures.
     """
 
     name: str
@@ -90,7 +92,7 @@ class Scenario:
 
 
 async def settled(client: AsyncClient) -> None:
-    """Wait until every shard is where the ring wants it: just founded, they still move."""
+    """Wait until every shard is on the nodes that the ring assigns; in a new cluster, some move."""
     async with asyncio.timeout(SETTLED_S):
         while (await client.cluster()).moves:  # noqa: ASYNC110 - asked over HTTP
             await asyncio.sleep(0.1)

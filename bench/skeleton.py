@@ -1,13 +1,14 @@
-"""A bare replicated journal: the least work for a record on three disks.
+"""A bare replicated journal: the least possible work to store a record on three disks.
 
-A primary takes records of 512 bytes over a connection, appends them to its journal, and passes them
-on to two backups, which append them to theirs. Each syncs in a thread of its own, everything
-written meanwhile with the next sync (group commit), and reports its count. Records on all three are
-committed, which is reported to the client. There is no recovery, no check, no shard, no decision:
-it is a lower bound for rota, and the divisor of `bench.smoke`.
+A primary receives records of 512 bytes over a connection, appends them to its journal, and sends
+them to two backups, which append them to their journals. Each process syncs in a separate thread;
+records written during a sync are covered by the next one (group commit). Each reports the number of
+its durable records. Records that are durable on all three are committed, which is reported to the
+client. There are no recovery, no checks, no shards and no decisions: the skeleton is a lower bound
+for rota, and the divisor of `bench.smoke`.
 
-Everything on a connection is a stream of records one way, and of counts the other: how many records
-from its beginning are durable, eight bytes each.
+A connection has a stream of records in one direction, and in the other a stream of counts: the
+number of records, from the first, that are durable, in eight bytes.
 """
 
 import argparse
@@ -32,11 +33,11 @@ COUNT = struct.Struct("!Q")
 STOP_S = 10.0
 ROOT = Path(__file__).parents[1]
 OnCount = Callable[[int], None]
-"""Called with the number of durable, or committed, records."""
+"""A function that is called with the number of durable, or committed, records."""
 
 
 class Journal:
-    """A file, and a thread that syncs it whenever there is something to sync."""
+    """A file, and a thread that syncs it whenever records were written."""
 
     def __init__(self, path: Path, durable: OnCount) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
@@ -47,21 +48,21 @@ class Journal:
         threading.Thread(target=self._sync_for_ever, daemon=True).start()
 
     def append(self, records: bytes) -> None:
-        """Write whole records; they will be durable."""
+        """Write whole records, which are synced soon."""
         os.write(self._file, records)
         self._written += len(records) // RECORD_BYTES
         self._is_dirty.set()
 
     def _sync_for_ever(self) -> None:
         while self._is_dirty.wait():
-            self._is_dirty.clear()  # First: what is written from here on asks for another sync.
+            self._is_dirty.clear()  # First: records written from here on need another sync.
             written = self._written
             os.fdatasync(self._file)
             self._loop.call_soon_threadsafe(self._durable, written)
 
 
 class Records(asyncio.Protocol):
-    """A connection on which records come in, and counts go out."""
+    """A connection that receives records and sends counts."""
 
     def __init__(self, received: Callable[[bytes], None]) -> None:
         self._received = received
@@ -69,12 +70,12 @@ class Records(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where counts go."""
-        # uvloop's transports are asyncio's in all but name.
+        """Keep the transport, to which counts are sent (called by asyncio)."""
+        # uvloop's transports have the interface of asyncio's, but not its class.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what is whole."""
+        """Pass on whole records (called by asyncio)."""
         data = self._rest + data
         whole = len(data) - len(data) % RECORD_BYTES
         self._rest = data[whole:]
@@ -88,14 +89,14 @@ class Records(asyncio.Protocol):
 
 
 class Counts(asyncio.Protocol):
-    """The other end: sends records and receives counts, of which the last one matters."""
+    """The other end of a connection, which receives counts; only the last count matters."""
 
     def __init__(self, on_count: OnCount) -> None:
         self._on_count = on_count
         self._rest = b""
 
     def data_received(self, data: bytes) -> None:
-        """Report the last complete count."""
+        """Report the last complete count (called by asyncio)."""
         data = self._rest + data
         whole = len(data) - len(data) % COUNT.size
         self._rest = data[whole:]
@@ -104,7 +105,7 @@ class Counts(asyncio.Protocol):
 
 
 async def be_backup(path: Path) -> None:
-    """Append and sync what comes in, and tell."""
+    """Run a backup: append and sync received records, and report their count."""
     connection: Records | None = None
 
     def durable(count: int) -> None:
@@ -117,7 +118,7 @@ async def be_backup(path: Path) -> None:
 
 
 async def be_primary(path: Path, backups: list[int]) -> None:
-    """Append, sync and pass on what comes in, and tell what all three have."""
+    """Run a primary: append, sync and forward received records, and report the committed count."""
     places = [0] * (1 + len(backups))
     committed = 0
     peers: list[asyncio.Transport] = []
@@ -156,11 +157,11 @@ async def _serve(connection: Records) -> None:
 
 
 class Skeleton:
-    """Primary and backups as processes, while the body of its ``with`` runs.
+    """A primary and backups, which run as processes during the body of its ``with`` statement.
 
     Args:
-        folder: Where their journals are.
-        copies: How many there are of each record.
+        folder: The folder of their journals.
+        copies: The number of copies of each record.
     """
 
     def __init__(self, folder: Path, copies: int = 3) -> None:
@@ -200,15 +201,15 @@ class Skeleton:
 
     @property
     def pids(self) -> list[int]:
-        """The backups' processes, and then the primary's."""
+        """The numbers of the backups' processes, and then of the primary's."""
         return [process.pid for process in self._processes]
 
     def cpu_s(self) -> float:
-        """Return the processor time that all of them have used."""
+        """Return the processor time that all processes have used, in seconds."""
         return sum(map(cpu_s, self.pids))
 
     async def client(self) -> "Client":
-        """Return the only connection there may be."""
+        """Return a client with a connection to the primary; there may be only one."""
         loop = asyncio.get_running_loop()
         client = Client()
         transport, _ = await loop.create_connection(lambda: client.counts, "127.0.0.1", self._port)
@@ -217,7 +218,7 @@ class Skeleton:
 
 
 class Client:
-    """Sends records, and waits for them to be committed."""
+    """Sends records, and waits until they are committed."""
 
     def __init__(self) -> None:
         self.counts = Counts(self._counted)
@@ -227,7 +228,7 @@ class Client:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     async def commit(self, count: int) -> None:
-        """Send so many records together, and wait for all of them."""
+        """Send *count* records together, and wait until all are committed."""
         assert self.transport is not None, "it is connected"
         self._sent += count
         self.transport.write(bytes(RECORD_BYTES * count))
@@ -242,7 +243,7 @@ class Client:
 
 
 def main() -> None:
-    """Be a backup, or with the ports of backups the primary."""
+    """Run a backup; or the primary, if the journal is named so, with the ports of the backups."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("journal", type=Path)
     parser.add_argument("backups", type=int, nargs="*")

@@ -1,12 +1,12 @@
-"""Has rota become slower? A minute, ratios only: ``make bench-smoke``.
+"""Test whether rota has become slower, in a minute and by ratios only: ``make bench-smoke``.
 
     python -m bench.smoke              measure, compare, exit with 1 if a ratio is above its bound
     python -m bench.smoke --rounds 10  longer, for setting bounds
 
-rota on three nodes and `bench.skeleton` with three copies run in turns, so that whatever else the
-machine does hits both. What is compared is what rota takes divided by what the skeleton takes, each
-the median of its rounds. Processor time is compared where it can be, for a busy machine changes it
-less than it does latency; and bounds leave room for half as much again, or twice.
+rota on three nodes and `bench.skeleton` with three copies run in turns, so that other work of the
+machine affects both. The figure of rota is divided by that of the skeleton, each the median of its
+rounds. Processor time is compared where possible, because a busy machine affects it less than it
+affects latency. The bounds are 1.5 times the measured ratio, or twice for latency.
 """
 
 import argparse
@@ -36,18 +36,18 @@ NODES = 3
 ROUNDS = 4
 BULK, POSTS, RECORDS, STARTS = 2_000, 300, 20_000, 100
 GROUP = 128
-"""Records that the skeleton is given at once, as a batch of rota's."""
+"""The number of records sent to the skeleton together, like a batch of rota."""
 START_RATE = 50.0
 
 
 @dataclass(frozen=True)
 class Bound:
-    """How much more than the skeleton rota may take.
+    """The largest allowed ratio of rota's figure to that of the skeleton.
 
     Attributes:
-        name: Of the ratio.
-        most: The ratio above which it has become slower.
-        why: Where that comes from.
+        name: The name of the ratio.
+        most: The ratio above which rota has become slower.
+        why: The measurements from which the bound was set.
     """
 
     name: str
@@ -59,28 +59,28 @@ BOUNDS = (
     Bound(
         "bulk: CPU of an execution",
         100.0,
-        "67 in ten rounds, 57 in four of another day; half as much again",
+        "67 in ten rounds, 57 in four on another day; 1.5 times the first",
     ),
     Bound(
         "posts: CPU of an execution",
         350.0,
-        "233 and 208 in the same; half as much again",
+        "233 and 208 in the same rounds; 1.5 times the first",
     ),
     Bound(
         "start: latency",
         5.0,
-        "2.45 and 2.36 in the same; twice that, for disks differ",
+        "2.45 and 2.36 in the same rounds; twice that, because disks differ",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The same measured of both.
+    """The same quantity of both systems.
 
     Attributes:
-        rota: In ms.
-        skeleton: In ms.
+        rota: The figure of rota, in ms.
+        skeleton: The figure of the skeleton, in ms.
     """
 
     rota: float
@@ -88,14 +88,14 @@ class Pair:
 
 
 class Bench:
-    """Both systems, warm."""
+    """Both systems."""
 
     def __init__(self, fleet: Fleet, api: Api, jobs: Sequence[str], bare: Skeleton, client: Client):
         self._fleet, self._api, self._jobs = fleet, api, jobs
         self._bare, self._client = bare, client
 
     async def round(self) -> list[Pair]:
-        """Measure what `BOUNDS` are about, in their order."""
+        """Measure the pairs for `BOUNDS`, in their order."""
         floor_cpu_ms = await self._skeleton_cpu_ms()
         return [
             Pair(await self._rota_cpu_ms(bulk, BULK), floor_cpu_ms),
@@ -130,7 +130,7 @@ async def _p50_ms(send: Callable[[Instant], Awaitable[float]]) -> float:
 
 
 async def measure(folder: Path, rounds: int) -> list[list[Pair]]:
-    """Return the pairs of each round; before them is one that is not counted."""
+    """Return the pairs of each round, after a warm-up round that is not counted."""
     async with AsyncExitStack() as undo:
         fleet = undo.enter_context(Fleet(folder / "rota", NODES))
         bare = undo.enter_context(Skeleton(folder / "skeleton", NODES))
@@ -145,7 +145,7 @@ async def measure(folder: Path, rounds: int) -> list[list[Pair]]:
 
 
 def ratio(pairs: Sequence[Pair]) -> float:
-    """Return what rota takes in times of what the skeleton takes, each at its median."""
+    """Return the median of rota divided by the median of the skeleton."""
     return median(each.rota for each in pairs) / median(each.skeleton for each in pairs)
 
 
@@ -153,8 +153,8 @@ def regressed(measured: Sequence[Sequence[Pair]], bounds: Sequence[Bound] = BOUN
     """Print every ratio, and return the names of those above their bound.
 
     Args:
-        measured: Pairs in the order of *bounds*, for each round.
-        bounds: What they are held against.
+        measured: For each round, the pairs in the order of *bounds*.
+        bounds: The bounds of the ratios.
     """
     found: list[str] = []
     for bound, pairs in zip(bounds, zip(*measured, strict=True), strict=True):
@@ -179,7 +179,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         found = regressed(asyncio.run(measure(Path(folder), rounds)))
     if found:
-        raise SystemExit(f"slower than it may be: {'; '.join(found)}")
+        raise SystemExit(f"rota is slower than the bounds allow: {'; '.join(found)}")
 
 
 if __name__ == "__main__":

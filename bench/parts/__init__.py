@@ -1,1 +1,1 @@
-"""Parts of a node, each alone: what an executor, replication, the ring, HTTP or etcd takes."""
+"""Benchmarks of single parts of a node: an executor, replication, the ring, HTTP, etcd."""

@@ -1,6 +1,6 @@
-"""What coordination through a real etcd costs: swaps, renewals, the list of everything.
+"""Benchmark of coordination through a real etcd: swaps, renewals, and the list of configurations.
 
-Needs ``etcd`` on the PATH; it is started here with its files in a temporary folder, which should be
+It needs ``etcd`` on the PATH, and starts it with its files in a temporary folder, which should be
 on a real disk: etcd syncs every change. ``.venv/bin/python -m bench.parts.etcd``
 """
 
@@ -27,7 +27,7 @@ SHARDS = 512
 
 
 def fresh(expected: Configuration | None, session: Session) -> Configuration:
-    """Return a configuration of the size that a cluster's have."""
+    """Return the next configuration of a shard, of the size that is usual in a cluster."""
     return Configuration(
         epoch=Epoch(expected.epoch + 1 if expected else 1),
         primary=NODES[0],
@@ -58,7 +58,7 @@ async def swap_all(coordinator: EtcdCoordinator, session: Session) -> None:
 
 
 async def timed(what: str, count: int, call: Callable[[], Awaitable[object]]) -> None:
-    """Print how long *call* takes, one after the other."""
+    """Print the times that *count* calls take, one after the other."""
     took_ms: list[float] = []
     for _ in range(count):
         began = time.perf_counter()
@@ -69,7 +69,7 @@ async def timed(what: str, count: int, call: Callable[[], Awaitable[object]]) ->
 
 
 async def measure(endpoints: tuple[str, ...]) -> None:
-    """Measure one cluster."""
+    """Measure an etcd cluster."""
     coordinator = EtcdCoordinator(
         GatewayOptions(endpoints=endpoints), cluster="bench", entropy=SystemEntropy()
     )
@@ -82,9 +82,9 @@ async def measure(endpoints: tuple[str, ...]) -> None:
 
 
 def main() -> None:
-    """Measure etcd with one member and with three."""
+    """Measure an etcd of one member, and one of three."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--folder", help="Where etcd's files go.")
+    arguments.add_argument("--folder", help="folder for etcd's files")
     given = arguments.parse_args()
     for size in (1, 3):
         with tempfile.TemporaryDirectory(dir=given.folder) as folder:

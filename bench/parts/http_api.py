@@ -1,8 +1,9 @@
-"""What the API costs: requests a second by kind, and the CPU of its layer. ``make bench-parts``.
+"""Benchmark of the API: requests per second by kind, and CPU of its layer. ``make bench-parts``.
 
-A real ``rotad`` on disk with fsync is driven over HTTP by this process on the same machine: 32
-connections for single requests, 4 for batches. The CPU of the HTTP layer is measured here, without
-a node: decoding a batch of jobs, making their definitions, encoding the answer; not deciding.
+This process sends requests over HTTP to a real ``rotad``, which syncs to a disk, on the same
+machine: with 32 connections for single requests, 4 for batches. The CPU of the HTTP layer is
+measured in this process, without a node: decoding a batch of jobs, making their definitions and
+encoding the response, but not deciding.
 """
 
 import argparse
@@ -36,8 +37,11 @@ class Scenario:
     """One kind of request.
 
     Attributes:
-        each: What one request does: jobs or executions made, or shown.
-        connections: How many ask at the same time.
+        name: The name of the kind.
+        ask: Makes one request; its second argument is the number of the request.
+        requests: The number of requests.
+        each: The number of jobs or executions that one request creates or lists.
+        connections: The number of connections that make requests at the same time.
     """
 
     name: str
@@ -48,7 +52,7 @@ class Scenario:
 
 
 def job(number: int) -> dict[str, Json]:
-    """Return a job that is like no other, with a schedule out of 1,440."""
+    """Return a job with a unique name, and one of 1,440 schedules."""
     return {
         "name": f"job-{number}",
         "schedule": f"{number % 60} {number // 60 % 24} * * *",
@@ -61,13 +65,13 @@ def job(number: int) -> dict[str, Json]:
 
 
 def jobs(batch: int) -> dict[str, Json]:
-    """Return the body that creates `BATCH` jobs of its own."""
+    """Return the body of a request that creates `BATCH` jobs; each *batch* has other names."""
     first = 1_000_000 + BATCH * batch
     return {"items": [job(first + number) for number in range(BATCH)]}
 
 
 def scenarios(share: int) -> list[Scenario]:
-    """Return what is measured, of each kind one request in *share*."""
+    """Return the scenarios, with their numbers of requests divided by *share*."""
     triggers = {"items": [{"job": "noop"}] * BATCH}
     return [
         Scenario("create", lambda api, n: api.post("/jobs", job(n)), 4_000 // share),
@@ -102,7 +106,7 @@ async def run(share: int, folder: Path) -> list[dict[str, Json]]:
 
 
 async def measure(api: Api, fleet: Fleet, scenario: Scenario) -> dict[str, Json]:
-    """Make the requests of a scenario, each connection one after the other."""
+    """Make the requests of a scenario, one after the other on each connection."""
     numbers = iter(range(scenario.requests))
 
     async def connection() -> None:
@@ -126,7 +130,7 @@ def _node_cpu_s(fleet: Fleet) -> float:
 
 
 def layer_ms(numbers: "count[int]") -> float:
-    """Return the CPU that the HTTP layer takes for one job of a batch, in milliseconds."""
+    """Return the CPU time that the HTTP layer takes for one job of a batch, in milliseconds."""
     bodies = [msgspec.json.encode(jobs(next(numbers))) for _ in range(ROUNDS)]
     began = time.process_time()
     for body in bodies:
@@ -140,7 +144,7 @@ def layer_ms(numbers: "count[int]") -> float:
 
 
 def layer() -> dict[str, Json]:
-    """Measure the HTTP layer with schedules that it sees for the first time, then again."""
+    """Measure the HTTP layer with schedules that are new to it, then with the same schedules."""
     numbers = count()
     first, again = layer_ms(numbers), layer_ms(numbers)
     return {
@@ -151,7 +155,7 @@ def layer() -> dict[str, Json]:
 
 
 def main() -> None:
-    """Run and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     chosen = parser.parse_args()

@@ -1,16 +1,16 @@
-"""What the Python executor does alone: calls of warm functions a second, and their cost.
+"""Benchmark of the Python executor alone: calls of warm functions per second, and their cost.
 
     .venv/bin/python -m bench.parts.python_tasks
 
-No node, no disk: orders are handed to the executor, 64 at a time as a node with its default slots
-does, and its endings are counted. The executor is on the stdlib loop, as in the warden; it and
-its workers ought to have the machine for themselves.
+There is no node and no disk: orders are passed to the executor, 64 at a time, as by a node with its
+default slots, and its endings are counted. The executor is on the loop of the standard library, as
+in the warden. No other load should run on the machine.
 
     nothing   returns None
     result    takes and returns a JSON object of 100 fields
     prints    writes a line
     async     a coroutine function that awaits nothing
-    sleeps    sleeps 50 ms: how far blocking functions are from starving each other
+    sleeps    sleeps 50 ms: shows how little blocking functions delay each other
 """
 
 import argparse
@@ -57,8 +57,10 @@ class Scenario:
     """One kind of function.
 
     Attributes:
-        count: How many calls are measured.
-        argument: What each is given, if anything.
+        name: The name of the scenario.
+        function: The name of the function.
+        count: The number of calls that are measured.
+        argument: The argument of each call; None for no argument.
     """
 
     name: str
@@ -77,7 +79,7 @@ SCENARIOS = (
 
 
 class Load:
-    """Keeps so many attempts launched until enough have ended."""
+    """Keeps `AT_ONCE` attempts running until *count* attempts have ended."""
 
     def __init__(self, work: Work, count: int) -> None:
         self.executor: PythonExecutor | None = None
@@ -87,13 +89,13 @@ class Load:
         self._done = asyncio.Event()
 
     async def run(self) -> None:
-        """Launch all, and wait for all ends."""
+        """Launch all attempts, and wait for their ends."""
         for _ in range(min(AT_ONCE, self._left_to_launch)):
             self._launch()
         await self._done.wait()
 
     def ended(self, key: AttemptKey, ending: Ending) -> None:
-        """Count, and launch the next."""
+        """Count the end of an attempt, and launch the next one."""
         assert ending.outcome is Outcome.SUCCEEDED, (key, ending)
         self._left_to_end -= 1
         if self._left_to_launch:
@@ -115,7 +117,7 @@ class Load:
 
 
 async def measure(scenario: Scenario, share: int, folder: Path) -> str:
-    """Return a line of figures, after a warm-up."""
+    """Measure after a warm-up, and return a line of figures."""
     arguments = [] if scenario.argument is None else [scenario.argument]
     work = Work(
         executor="python",
@@ -161,7 +163,7 @@ def _cpu_s() -> float:
 def main() -> None:
     """Measure, and print a line for each scenario."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--share", type=int, default=1, help="measure one call in so many")
+    parser.add_argument("--share", type=int, default=1, help="divisor of the numbers of calls")
     share = parser.parse_args().share
     print(f"python executor alone, {os.cpu_count()} cores, {AT_ONCE} attempts at a time")
     for scenario in SCENARIOS:

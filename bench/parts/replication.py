@@ -1,10 +1,10 @@
-"""Entries per second through three replicas in one process, with no disk and no network.
+"""Benchmark of replication: entries per second of three replicas, without disk and network.
 
-    python -m bench.parts.replication            one entry per message, and 32
+    python -m bench.parts.replication            one entry per message, then 32
 
-What it costs one core to decide all that is decided for an entry, at the primary and both backups:
-append, send, check the chain, answer, count, commit. Messages are handed over as they are, and
-count as durable at once. A primary alone does less than half of it.
+It measures the CPU of one core for all steps of an entry at the primary and both backups: append,
+send, check the chain, respond, count, commit. Messages are passed in one process without encoding,
+and writes count as durable at once. A primary alone does less than half of this work.
 """
 
 import argparse
@@ -30,16 +30,16 @@ NOW = Instant(HOUR)
 
 
 class Nothing:
-    """A store that is never asked: what is in flight is in memory."""
+    """A store that is never read: all entries in flight are in memory."""
 
     applied = Index(0)
 
     def entry(self, index: Index) -> bytes:
-        """Return nothing."""
+        """Fail: no entry is read."""
         raise AssertionError(index)
 
     def rows(self, after: bytes | None, size_max: int) -> Rows:
-        """Return nothing."""
+        """Fail: no rows are read."""
         raise AssertionError((after, size_max))
 
 
@@ -55,12 +55,13 @@ def main() -> None:
         took = process_time() - began
         rate = options.entries / took
         print(
-            f"{batch:2} entries a message: {rate:8,.0f} entries/s, {1e6 / rate:5.1f} us of CPU each"
+            f"{batch:2} entries per message: {rate:8,.0f} entries/s, "
+            f"{1e6 / rate:5.1f} us of CPU each"
         )
 
 
 def make_replicas() -> dict[NodeId, Replica]:
-    """Return three replicas that count, the first of them primary and active."""
+    """Return three replicas that count; the first is the active primary."""
     configuration = Configuration(
         epoch=Epoch(1),
         primary=NAMES[0],
@@ -95,7 +96,7 @@ def make_replicas() -> dict[NodeId, Replica]:
 
 
 def replicate(replicas: dict[NodeId, Replica], count: int, batch: int) -> None:
-    """Commit *count* entries, *batch* to a message, as many at once as the window admits."""
+    """Commit *count* entries, *batch* per message, half of the window at a time."""
     primary = replicas[NAMES[0]]
     at = NOW
     goal = primary.copy.committed + count
@@ -113,7 +114,7 @@ MAIL: list[tuple[NodeId, NodeId, Message]] = []
 
 
 def turn(replicas: dict[NodeId, Replica], name: NodeId) -> None:
-    """Do what a replica wants done: everything is durable at once."""
+    """Carry out the writes and sends of a replica; its writes are durable at once."""
     ready = replicas[name].take_ready()
     MAIL.extend((name, receiver, message) for receiver, message in ready.sends)
     if ready.writes:
@@ -123,7 +124,7 @@ def turn(replicas: dict[NodeId, Replica], name: NodeId) -> None:
 
 
 def settle(replicas: dict[NodeId, Replica]) -> None:
-    """Deliver everything, to the end."""
+    """Deliver messages until there are none."""
     for name in replicas:
         turn(replicas, name)
     while MAIL:

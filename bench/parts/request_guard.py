@@ -22,7 +22,7 @@ CHANGE = {**USUAL, "Content-Length": "17", "Content-Type": "application/json"}
 
 
 def best_us(method: str, headers: dict[str, str]) -> float:
-    """Return the microseconds that a request takes, in the best of `RUNS` runs."""
+    """Return the microseconds that the check of a request takes, in the best of `RUNS` runs."""
     guard, given = Guard(()), CIMultiDictProxy(CIMultiDict(headers))
     has_body = "Content-Length" in headers
 
@@ -34,7 +34,7 @@ def best_us(method: str, headers: dict[str, str]) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     print(f"the guard of requests alone, best of {RUNS} runs")
     show(
         {"scenario": f"{method} of rota's client", "us": round(best_us(method, headers), 2)}

@@ -1,7 +1,7 @@
-"""How evenly the ring places shards, what a change moves, and how long placing takes.
+"""Benchmark of the ring: how evenly it places shards, how much changes move, and its speed.
 
-Loads and movement follow from the membership alone: they are the same on every machine. Each
-figure of movement is the mean, and the worst, of ten single changes. Run it with
+Loads and movement follow from the membership alone, so they are the same on every machine. The
+figures of movement are the mean and the worst of ten single changes. Run it with
 ``.venv/bin/python -m bench.parts.ring``.
 """
 
@@ -39,8 +39,8 @@ def nodes(count: int, zone_count: int, first: int = 1) -> list[Member]:
 
 def main() -> None:
     """Print one line for each case."""
-    print(f"{COPIES} copies of each shard; loads in parts of the fair share; movement in times of")
-    print("the least: mean and worst of ten newcomers, and of ten (or all) leavers\n")
+    print(f"{COPIES} copies of each shard; loads relative to the fair share; movement relative to")
+    print("the least possible: mean and worst of ten additions, and of ten (or all) removals\n")
     print("shards nodes zones   max  min  primary max  min   add mean worst   remove mean worst")
     for shard_count, node_count, zone_count in CASES:
         print_case(shard_count, node_count, zone_count)
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def print_case(shard_count: int, node_count: int, zone_count: int) -> None:
-    """Print how even an assignment is, and what changes of it move."""
+    """Print how even an assignment is, and how much additions and removals of nodes move."""
     members = nodes(node_count, zone_count)
     before = assign(members, shard_count, COPIES)
     added = [
@@ -73,7 +73,7 @@ def print_case(shard_count: int, node_count: int, zone_count: int) -> None:
 
 
 def parts_of_shares(assignment: Assignment) -> tuple[list[float], list[float]]:
-    """Return each node's load of copies, and of primaries, as a part of its share."""
+    """Return each node's load of copies, and of primaries, divided by its share."""
     loads, primary_loads = assignment.loads(), assignment.primary_loads()
     return (
         [loads[node] / share for node, share in assignment.shares.items()],

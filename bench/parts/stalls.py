@@ -1,9 +1,9 @@
 """The worst stall of a node's loop while its tasks are started: ``python -m bench.parts.stalls``.
 
-A real node with 2 GiB of resident memory, where a fork of its process would take a second, gets a
-probe on its loop that asks to be called every millisecond; how late it is called is the stall. It
-is given twice: by the clock, which counts what else the machine does, and by the processor time
-that the loop's thread has used since, which does not.
+A real node has 2 GiB of resident memory, so that a fork of its process would take a second. A probe
+on its loop sleeps for a millisecond repeatedly; the delay of its wake-up is the stall. The stall is
+reported twice: by the clock, which includes other work of the machine, and by the processor time
+that the loop's thread has used in between, which does not.
 """
 
 import argparse
@@ -41,7 +41,12 @@ LOADS: dict[str, Json] = {
 
 
 class Probe:
-    """How late the loop has called it, in milliseconds."""
+    """A probe of the loop's delays.
+
+    Attributes:
+        late_ms: The delay of each wake-up, in milliseconds.
+        worked_ms: The processor time of the loop's thread in each sleep, in milliseconds.
+    """
 
     def __init__(self) -> None:
         self.late_ms: list[float] = []
@@ -60,7 +65,7 @@ class Probe:
             self.worked_ms.append((time.thread_time() - began_cpu) * 1e3)
 
     def show(self, path: Path) -> None:
-        """Write what was found."""
+        """Write the figures to the file *path*."""
         late, worked = sorted(self.late_ms), sorted(self.worked_ms)
         place = int(len(late) * 0.999)
         figures = {
@@ -96,7 +101,7 @@ async def be_node(data_dir: Path, figures: Path) -> None:
 
 
 class _ProbedNode:
-    """A process that is a node and a probe, while the body of its ``with`` runs."""
+    """A process of a node with a probe, which runs during the body of its ``with`` statement."""
 
     def __init__(self, folder: Path, figures: Path) -> None:
         self._log_path = folder / "log"
@@ -117,7 +122,7 @@ class _ProbedNode:
         self.process.wait(STOP_S)
 
     async def url(self) -> str:
-        """Wait until it listens; return where."""
+        """Wait until the node listens, and return its URL."""
         async with asyncio.timeout(START_S):
             while True:
                 found = re.search(r'"listen": "([^"]+)"', self._log_path.read_text())
@@ -127,7 +132,7 @@ class _ProbedNode:
 
 
 async def measure(count: int, folder: Path) -> list[dict[str, Json]]:
-    """Put every load on a node, one after the other."""
+    """Run every load on a node, one after the other, and return the figures."""
     figures = folder / "figures"
     rows: list[dict[str, Json]] = []
     with _ProbedNode(folder, figures) as node:
@@ -152,7 +157,7 @@ async def measure(count: int, folder: Path) -> list[dict[str, Json]]:
 
 
 def main() -> None:
-    """Measure and print; or be the node that is measured."""
+    """Measure, and print the figures; or run the node that is measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--count", type=int, default=2_000, help="executions of each load")
     parser.add_argument("--node", type=Path, help=argparse.SUPPRESS)

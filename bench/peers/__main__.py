@@ -1,14 +1,14 @@
 """``python -m bench.peers``: rota and other schedulers, in turns.
 
-    python -m bench.peers                        all
-    python -m bench.peers celery taskiq          rota and those two
-    python -m bench.peers --rounds 1 --part 10   does it work?
-    python -m bench.peers --only chain restart   those two scenarios, of all
+    python -m bench.peers                        all systems
+    python -m bench.peers celery taskiq          rota and two other systems
+    python -m bench.peers --rounds 1 --part 10   a tenth of everything, to check that it works
+    python -m bench.peers --only chain restart   two scenarios on all systems
 
-Redis and PostgreSQL have to be installed, and npm for Restate; each system's packages are installed
-by themselves into ``build/bench-peers``. What was seen goes to ``bench/results/peers.jsonl`` and
-``peers.md``; a system that is not to be had is skipped, said there with how to get it, and ends the
-run with 1.
+Redis and PostgreSQL must be installed, and npm for Restate; the packages of each system are
+installed automatically into ``build/bench-peers``. The results are written to
+``bench/results/peers.jsonl`` and ``peers.md``. A system that cannot be installed is skipped; the
+report has the reason, and the exit status is 1.
 """
 
 import argparse
@@ -43,7 +43,7 @@ LOG_LINES = 20
 
 
 def main() -> None:
-    """Let systems take turns, and write what was seen."""
+    """Let systems take turns, and write the results."""
     end_on_term()
     chosen = _arguments()
     counts = {
@@ -77,7 +77,7 @@ def main() -> None:
     path = write_comparison(machine, seen, versions, chosen.results, troubles=troubles)
     print(f"{path} has the ratios")
     if troubles:
-        raise SystemExit(f"not measured, or not wholly: {', '.join(sorted(troubles))}")
+        raise SystemExit(f"not measured, or only in part: {', '.join(sorted(troubles))}")
 
 
 def _turn(name: str, counts: dict[str, int], number: int, folder: Path) -> Iterator[Seen]:
@@ -87,7 +87,7 @@ def _turn(name: str, counts: dict[str, int], number: int, folder: Path) -> Itera
 
 
 def _ends_of_logs(folder: Path) -> str:
-    """Return the last of what a system's programs wrote: its folder goes with the run."""
+    """Return the last lines of a system's logs, whose folder is removed after the run."""
     lines: list[str] = []
     for path in sorted(folder.glob("*.log")):
         text = path.read_text(errors="replace")
@@ -109,19 +109,22 @@ def _line(seen: Seen) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers")
     parser.add_argument(
-        "systems", nargs="*", metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)}; or all"
+        "systems",
+        nargs="*",
+        metavar="SYSTEM",
+        help=f"some of {', '.join(SYSTEMS)}; default: all",
     )
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each; default: 3")
-    parser.add_argument("--part", type=int, default=1, help="one in so many of everything")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each system; default: 3")
+    parser.add_argument("--part", type=int, default=1, help="divisor of all numbers of runs")
     parser.add_argument("--results", type=Path, default=RESULTS, help="default: bench/results")
     parser.add_argument(
         "--only", nargs="+", choices=COUNTS, default=[*COUNTS], metavar="SCENARIO",
-        help=f"of {', '.join(COUNTS)}; default: all",
+        help=f"some of {', '.join(COUNTS)}; default: all",
     )  # fmt: skip
     chosen = parser.parse_args()
     unknown = [each for each in chosen.systems if each not in SYSTEMS]
     if unknown:
-        parser.error(f"there is no system {unknown[0]}; there are {', '.join(SYSTEMS)}")
+        parser.error(f"there is no system {unknown[0]}; the systems are {', '.join(SYSTEMS)}")
     chosen.systems = chosen.systems or [*SYSTEMS]
     return chosen
 

@@ -34,15 +34,16 @@ ROTA = {
     "rota-3": "three nodes and etcd, defaults. Durable: on three disks, synced before the answer",
 }
 _METHOD = (
-    "All systems ran the same Python function, which writes a line to a file, or the same line of "
-    "a shell, a process for each, and took turns in each round. What is killed and started again "
-    "is all of a system but etcd; the start of the one that asks is in it. Each cell: the median "
-    "of the rounds; in parentheses the ratio to rota on three nodes "
-    f"(`{REFERENCE}`) in the same round, least to most. CPU is of all processes, Redis, "
-    "PostgreSQL and etcd too, but not of the one that asks, which for APScheduler does all else."
+    "All systems ran the same Python function, which writes a line to a file, or the same shell "
+    "command, in a process for each run, and took turns in each round. For the restart, all "
+    "processes of a system except etcd are killed and started again; the time includes the start "
+    "of the process that makes the requests. Each cell has the median of the rounds, and in "
+    f"parentheses the ratio to rota on three nodes (`{REFERENCE}`) in the same round, minimum to "
+    "maximum. CPU is that of all processes, including Redis, PostgreSQL and etcd, but without the "
+    "process that makes the requests, which for APScheduler does all other work."
 )
 Values = Mapping[str, Mapping[int, float]]
-"""By system and round."""
+"""Figures by system and round."""
 
 
 def _at(seen: Seen, share: float) -> float:
@@ -50,12 +51,12 @@ def _at(seen: Seen, share: float) -> float:
 
 
 def about(system: System, version: str) -> str:
-    """Return how a system was configured, what its durability is, and what it was spared."""
+    """Return a system's configuration, its durability, and the loads that were reduced for it."""
     counts = [f"{count} of `{scenario}`" for scenario, count in system.at_most.items()]
     fewer = [f"at most {', '.join(counts)}"] if counts else []
     if system.starts_per_s != STARTS_PER_S:
-        fewer += [f"asked for {system.starts_per_s:g} a second in `start`, not {STARTS_PER_S:g}"]
-    spared = f". More would only have queued: {'; '.join(fewer)}" if fewer else ""
+        fewer += [f"{system.starts_per_s:g} requests per second in `start`, not {STARTS_PER_S:g}"]
+    spared = f". Reduced, as more would only have queued: {'; '.join(fewer)}" if fewer else ""
     return f"{version}; {system.configuration}. Durable: {system.durability}{spared}"
 
 
@@ -67,17 +68,17 @@ def write_comparison(
     *,
     troubles: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write ``peers.md`` into *folder*; return where it is.
+    """Write ``peers.md`` into *folder*; return its path.
 
     Args:
-        machine: What it was seen on.
-        seen: All rounds of all systems.
-        versions: Of the systems beside rota, what is installed of each.
-        folder: Where it goes.
-        troubles: Of systems that were asked for, why they were not measured, or not wholly.
+        machine: The machine of the run.
+        seen: The results of all rounds of all systems.
+        versions: The installed versions of each system other than rota.
+        folder: The folder of the report.
+        troubles: For requested systems that were not measured, or only in part, the reason.
     """
     parts = [
-        "# rota beside others",
+        "# rota and other schedulers",
         heading(machine),
         _METHOD,
     ]
@@ -88,7 +89,7 @@ def write_comparison(
         rows += [f"| {title} | {' | '.join(_cell(values, name) for name in names)} |"]
     cpu = _values(seen, "throughput", lambda each: each.cpu_ms)
     rows += [f"| CPU ms of one | {' | '.join(_cell(cpu, name) for name in names)} |"]
-    parts += ["\n".join(rows), "What was configured, and what is left after a loss of power:"]
+    parts += ["\n".join(rows), "The configurations, and the data after a loss of power:"]
     lines = [f"- `{name}`: {text}." for name, text in ROTA.items()]
     for name, version in versions.items():
         lines += [f"- `{name}`: {about(SYSTEMS[name], version)}."]
@@ -108,7 +109,7 @@ def _values(seen: Sequence[Seen], scenario: str, read: Read) -> Values:
 
 
 def _cell(values: Values, name: str) -> str:
-    """Return a system's figure and its ratios to the reference; ``-`` where it has none."""
+    """Return a system's figure and its ratios to the reference; ``-`` if there is no figure."""
     mine, theirs = values.get(name, {}), values.get(REFERENCE, {})
     if not any(mine.values()):
         return "-"

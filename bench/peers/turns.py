@@ -1,9 +1,9 @@
-"""One system's turn: started, driven through the scenarios, ended.
+"""The turn of one system: it is started, run through the scenarios, and ended.
 
-For the scenario `restart` all processes of a system are killed, and started again on their data:
-the server, and workers as soon as it takes requests. Of rota those are the nodes, and their wardens
-too, which with Python workers would outlive them; etcd, which its nodes share, stays. What is
-measured has all of that in it, and the start of the driver.
+For the scenario `restart`, all processes of a system are killed, and started again with their data:
+first the server, then the workers, as soon as the server accepts requests. Of rota, the nodes and
+their wardens are killed, as the wardens would otherwise survive with Python workers; etcd, which
+the nodes share, is not. The measured time includes all of this, and the start of the driver.
 """
 
 import os
@@ -30,17 +30,17 @@ WARM_UP = 200
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a system did in a scenario.
+    """The result of a system in a scenario.
 
     Attributes:
-        system: ``rota-1`` and ``rota-3`` are rota on so many nodes.
-        scenario: Of `bench.peers.apps.drive`.
-        round: Which.
-        per_s: Of ``throughput`` and ``processes``.
-        ms: Of the others: every latency, lateness or hop.
-        cpu_ms: Of all its processes, servers too, for each thing that was run; not the driver's,
-            which is the asking side, and of APScheduler everything but PostgreSQL. 0 of
-            ``restart``, through which no process lasts.
+        system: The name of the system; ``rota-1`` and ``rota-3`` are rota on one and three nodes.
+        scenario: The scenario, one of those in `bench.peers.apps.drive`.
+        round: The number of the round.
+        per_s: The rate in ``throughput`` and ``processes``.
+        ms: In the other scenarios, every latency, lateness or time between starts.
+        cpu_ms: The processor time per run of all its processes, including servers, but not of the
+            driver, which makes the requests, and which for APScheduler does everything but
+            PostgreSQL's part. 0 in ``restart``, which no process survives.
     """
 
     system: str
@@ -52,7 +52,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rota_turn(size: int, counts: Mapping[str, int], number: int, folder: Path) -> Iterator[Seen]:
-    """Yield what rota does on *size* nodes."""
+    """Yield the results of rota on *size* nodes."""
     folder.mkdir(parents=True)
     with Fleet(folder / "nodes", size) as fleet:
         environment = _environment(folder) | {"BENCH_URLS": ",".join(fleet.urls)}
@@ -65,7 +65,7 @@ def rota_turn(size: int, counts: Mapping[str, int], number: int, folder: Path) -
 
 
 def turn(system: System, counts: Mapping[str, int], number: int, folder: Path) -> Iterator[Seen]:
-    """Yield what another system does."""
+    """Yield the results of another system."""
     folder.mkdir(parents=True)
     programs = programs_of(system)
     with ExitStack() as undo:
@@ -101,23 +101,24 @@ def _pids_of(fleet: Fleet) -> list[int]:
 
 
 def _start_nodes_again(fleet: Fleet) -> float:
-    """Kill all nodes and wardens and start them at once; return when they were killed.
+    """Kill all nodes and wardens and start them at once; return the time of the kill.
 
     Raises:
-        TimeoutError, NodeNotStarted: They do not end; another program has taken a port.
+        TimeoutError: A process does not end.
+        NodeNotStarted: Another program has taken the port of a node.
     """
     killed_at = time.time()
     kill(pid for kind, pid in fleet.processes() if kind != "etcd")
-    fleet.kill(fleet.nodes)  # Waits for them, as who has started them has to.
+    fleet.kill(fleet.nodes)  # Reaps the nodes, which this process has started.
     fleet.launch(fleet.nodes)
     return killed_at
 
 
 def _start_again(served: Served, workers: Sequence[Running]) -> float:
-    """Kill server and workers and start them at once; return when they were killed.
+    """Kill server and workers and start them at once; return the time of the kill.
 
     Raises:
-        TimeoutError: They do not end, or the server takes no requests.
+        TimeoutError: A process does not end, or the server does not accept requests.
     """
     killed_at = time.time()
     kill(each.pid for each in (served.program, *workers))
@@ -142,12 +143,12 @@ def _run_each(
 
 
 def command(argv: Sequence[str], programs: Path, variables: Mapping[str, str]) -> list[str]:
-    """Return what to run: of the system's programs, with variables filled in."""
+    """Return the command with the path of the system's program, and with variables filled in."""
     return [str(programs / argv[0]), *(each.format_map(variables) for each in argv[1:])]
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a driver prints; see `bench.peers.apps.drive`."""
+    """The figures that a driver prints; see `bench.peers.apps.drive`."""
 
     run: int
     per_s: float = 0.0
@@ -155,14 +156,14 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Drive:
-    """Runs the driver of a system, and counts what its other processes use meanwhile.
+    """Runs the driver of a system, and measures the processor time of the system's processes.
 
     Args:
-        python: Of the system's environment.
-        app: Its module in `bench.peers.apps`.
-        environment: Of the driver.
-        pids: Returns the system's processes, without those that they have started.
-        start_again: Kills all of them, starts them again, and returns when they were killed, in
+        python: The Python interpreter of the system's environment.
+        app: The system's module in `bench.peers.apps`.
+        environment: The environment variables of the driver.
+        pids: Returns the numbers of the system's processes, without their children.
+        start_again: Kills all processes, starts them again, and returns the time of the kill in
             seconds since 1970.
     """
 
@@ -178,11 +179,11 @@ class _Drive:
         self._pids, self._start_again = pids, start_again
 
     def warm_up(self, count: int = WARM_UP) -> None:
-        """Have all workers started, and what they need loaded: none of that is counted."""
+        """Run some load that is not counted, so that all workers are started."""
         self.seen("", "throughput", count, 0)
 
     def seen(self, system: str, scenario: str, count: int, number: int) -> Seen:
-        """Return what comes of *scenario* with so many runs, in the round *number*.
+        """Return the result of *scenario* with *count* runs, in the round *number*.
 
         Raises:
             CalledProcessError: The driver failed.

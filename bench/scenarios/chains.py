@@ -1,4 +1,4 @@
-"""Tasks one after the other: what lies between the end of one and the start of the next."""
+"""Chains of tasks: the time from the start of one task to the start of the next."""
 
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
@@ -13,7 +13,7 @@ RUNS = 10
 
 
 async def create_chain(stage: Stage, name: str, length: int, sleep_ms: int = 0) -> None:
-    """Create a job of tasks that each need the one before."""
+    """Create a job of *length* tasks, each of which needs the one before."""
     tasks: list[Json] = [
         {"name": f"t{k}", "type": "scripted", "parameters": {"sleepMs": sleep_ms}}
         | ({"needs": [f"t{k - 1}"]} if k else {})
@@ -23,7 +23,7 @@ async def create_chain(stage: Stage, name: str, length: int, sleep_ms: int = 0) 
 
 
 async def hops_ms(stage: Stage, name: str, count: int) -> list[float]:
-    """Run a chain of no-ops *count* times; return all times from a task's start to the next's."""
+    """Run a chain of no-ops *count* times; return all times from one start to the next, in ms."""
     found: list[float] = []
     for _ in range(count):
         made = await stage.api.trigger(name)
@@ -34,7 +34,7 @@ async def hops_ms(stage: Stage, name: str, count: int) -> list[float]:
 
 
 def _starts_ms(execution: ExecutionView) -> list[float]:
-    assert execution.tasks is not None, "it was asked for alone"
+    assert execution.tasks is not None, "a single execution has its tasks"
     starts = [task.attempts[0].started_at for task in execution.tasks.values()]
     return [parse_instant(each) / 1e3 for each in starts]
 
@@ -54,7 +54,7 @@ def _sequential(sleep_ms: int) -> Callable[[Stage], Awaitable[Outcome]]:
 
 
 async def whole_ms(stage: Stage, name: str, count: int) -> list[float]:
-    """Run a job on the idle cluster *count* times; return from each request to its end."""
+    """Run a job on the idle cluster *count* times; return the times from request to end, in ms."""
     found: list[float] = []
     for number in range(count + 1):
         asked_at = now()
@@ -67,17 +67,19 @@ async def whole_ms(stage: Stage, name: str, count: int) -> list[float]:
 SCENARIOS = (
     Scenario(
         "chain-10",
-        "A job of ten no-ops, each needing the one before, run 50 times: from start to start.",
+        "A job of ten no-ops, each of which needs the one before, run 50 times: the time from one "
+        "start to the next.",
         _hops,
     ),
     Scenario(
         "sequential-40",
-        "Forty no-ops one after the other: from the request to the end, ten times.",
+        "Forty no-ops one after the other, ten times: the time from the request to the end.",
         _sequential(0),
     ),
     Scenario(
         "sequential-40-10ms",
-        "Forty tasks of 10 ms one after the other: from the request to the end, ten times.",
+        "Forty tasks of 10 ms one after the other, ten times: the time from the request to the "
+        "end.",
         _sequential(10),
     ),
 )

@@ -1,4 +1,4 @@
-"""What fires and requests see of nodes that are killed."""
+"""The effect of killed nodes on fires and requests."""
 
 import asyncio
 from collections import defaultdict
@@ -17,11 +17,11 @@ from rota.ring.placement import shard_of
 
 NAMESPACE = "fires"
 TAKEOVER = Duration(5 * SECOND)
-"""What counts as during the takeover, when percentiles of the time outside it are taken."""
+"""The time after a kill that counts as the takeover; other percentiles exclude it."""
 SECONDS_MIN = 30
-"""Of a run, so that a node is away and back within it."""
+"""The shortest run, in seconds, so that a node is killed and back within it."""
 AWAY_S = 10.0
-"""How long a killed node stays away; the only one is started again at once."""
+"""The time for which a killed node stays away; a single node is started again at once."""
 ANSWER_S = 60.0
 ASK_AGAIN_S = 0.02
 
@@ -62,7 +62,7 @@ def _through_kill(rate: int, body: Json, seconds: int) -> Callable[[Stage], Awai
 def _seen(
     starts: Sequence[Start], killed_at: Instant, held: Mapping[int, bool]
 ) -> dict[str, float]:
-    """Return how the fires of the shards that were held fared, and those of the others."""
+    """Return the lateness of fires of the killed node's shards, of other shards, and outside."""
     outside: list[float] = []
     theirs: list[float] = []
     others: list[float] = []
@@ -85,13 +85,13 @@ def _seen(
 
 
 async def _shards_of(stage: Stage, node: str) -> dict[int, bool]:
-    """Return of each shard whether *node* is its primary; the only node is of all."""
+    """Return for each shard whether *node* is its primary; a single node is primary of all."""
     shards = (await stage.client.cluster()).shards
     return {each.shard: stage.fleet.size == 1 or each.primary == node for each in shards}
 
 
 async def _unrecorded(stage: Stage, window: Window, missed: Sequence[tuple[str, Instant]]) -> int:
-    """Return how many of *missed* the ledger does not account for, or calls missed itself."""
+    """Return how many of *missed* are absent from the ledger, or recorded there as missed."""
     by_job: defaultdict[str, set[Instant]] = defaultdict(set)
     for job, fire_at in missed:
         by_job[job].add(fire_at)
@@ -129,14 +129,14 @@ async def _all_killed(stage: Stage) -> Outcome:
         assert execution.started_at is not None, execution
         return (parse_instant(execution.started_at) - killed_at) / 1e3
 
-    # The pauses of a client's own tries would be measured too: they double up to 2 s.
+    # The client must not repeat requests itself: its pauses, of up to 2 s, would be measured, too.
     async with AsyncClient(stage.fleet.urls, repeats_max=0) as client:
         found = await asyncio.gather(*map(started_ms, jobs))
     return Outcome(figures={"launched_ms": (launched_at - killed_at) / 1e3}, samples_ms=found)
 
 
 async def _trigger_patiently(client: AsyncClient, job: str) -> str:
-    """Ask for an execution until a node takes it; return its id."""
+    """Request an execution until a node accepts the request; return its id."""
     async with asyncio.timeout(ANSWER_S):
         while True:
             try:
@@ -148,20 +148,21 @@ async def _trigger_patiently(client: AsyncClient, job: str) -> str:
 SCENARIOS = (
     Scenario(
         "kill-one",
-        "200 fires a second of no-ops while one node is killed with `kill -9`, and is back 10 s "
-        "later; the only one at once. `takeover_ms`: the latest start of a fire of its shards.",
+        "200 fires of no-ops per second, while one node is killed with `kill -9` and started again "
+        "10 s later (a single node at once). `takeover_ms`: the latest start of a fire of its "
+        "shards.",
         _through_kill(200, NO_OP, 60),
     ),
     Scenario(
         "kill-one-every-5s",
-        "4,000 no-op jobs, each every 5 s, overlap forbidden, through the same. `missed`: neither "
-        "started nor accounted for in the ledger.",
+        "4,000 no-op jobs, each every 5 s and without overlap, with the same kill. `missed`: fires "
+        "that neither started nor have another outcome in the ledger.",
         _through_kill(800, NO_OP | {"overlap": "skip"}, 60),
     ),
     Scenario(
         "kill-all",
-        "All nodes are killed with `kill -9` and started again at once: from the kill until a "
-        "request for each of 50 jobs has started a no-op.",
+        "All nodes are killed with `kill -9` and started again at once: the time from the kill to "
+        "the start of a no-op that is then requested, for each of 50 jobs.",
         _all_killed,
     ),
 )

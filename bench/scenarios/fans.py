@@ -1,4 +1,4 @@
-"""Many tasks of one execution: begun together, waited for together, or all blocked."""
+"""Many tasks of one execution, which start together and are needed together, or are blocked."""
 
 from collections.abc import Awaitable, Callable
 
@@ -50,18 +50,19 @@ async def _blocked(stage: Stage) -> Outcome:
 SCENARIOS = (
     Scenario(
         "fan-100",
-        "One task, 100 that need it, one that needs them all: request to end, ten times.",
+        "One task, 100 tasks that need it, and one that needs them all, ten times: the time from "
+        "the request to the end.",
         _fan(100, 10),
     ),
     Scenario("fan-1000", "The same with 1,000, three times.", _fan(1_000, 3)),
     Scenario(
         "fan-10000",
-        "The same with 9,998, once: as many tasks as a job may have.",
+        "The same with 9,998, once: the largest number of tasks of a job.",
         _fan(9_998, 1),
     ),
     Scenario(
         "blocked-5000",
-        "The hops of `chain-10` while another execution holds 5,000 blocked tasks.",
+        "The times of `chain-10` while another execution has 5,000 blocked tasks.",
         _blocked,
     ),
 )

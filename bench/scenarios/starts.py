@@ -1,4 +1,4 @@
-"""From asking for an execution to its start, on a cluster that has nothing else to do."""
+"""The time from the request for an execution to its start, on an otherwise idle cluster."""
 
 from bench.api import Json
 from bench.open_loop import open_loop
@@ -7,7 +7,7 @@ from bench.scenarios.throughput import NO_OP, create_jobs
 from rota.core.timing.instants import Instant, parse_instant
 
 RATE = 50.0
-"""A second: nearly idle, and yet 500 samples in 10 s."""
+"""Requests per second: the cluster is nearly idle, but there are 500 samples in 10 s."""
 COUNT = 500
 
 
@@ -28,7 +28,7 @@ async def _start(stage: Stage) -> Outcome:
 SCENARIOS = (
     Scenario(
         "start",
-        "From when a `POST` was to be sent to the start of its no-op; 50 a second, open loop.",
+        "The time from when a `POST` is due to the start of its no-op; 50 per second, open loop.",
         _start,
     ),
 )

@@ -1,4 +1,4 @@
-"""What history and jobs that do nothing cost those that do."""
+"""The cost of a long history, and of many idle jobs, for the jobs that run."""
 
 import asyncio
 import time
@@ -21,11 +21,11 @@ TAKES = 5
 FIRST_HISTORY = 10_000
 QUIET_S = 300.0
 IDLE_CORES = 0.15
-"""Of each node; with its ticks and its answers to this question an idle one uses half of it."""
+"""The processor use below which a node counts as idle, in cores; an idle node uses half of it."""
 
 
 async def _p99_ms(stage: Stage, prefix: str, takes: int = 1) -> float:
-    """Return the median of *takes*: where the disk stands still for a moment, one is bad."""
+    """Return the median p99 of several measurements, as a short stall of the disk spoils one."""
     found = [
         percentile(sorted(await timers(stage, TIMERS, SPREAD_S, f"{prefix}-{take}")), 0.99)
         for take in range(takes)
@@ -34,10 +34,10 @@ async def _p99_ms(stage: Stage, prefix: str, takes: int = 1) -> float:
 
 
 async def _quiet(stage: Stage) -> None:
-    """Wait until the nodes do next to nothing.
+    """Wait until the nodes are nearly idle.
 
-    Tables that a load has just written are merged for a while. That is what loading costs, and not
-    what it costs to have loaded.
+    After a load, the store merges tables for some time. This is a cost of the loading itself, and
+    not of the stored data, which is to be measured.
     """
     async with asyncio.timeout(QUIET_S):
         while True:
@@ -96,7 +96,7 @@ async def _scheduled(stage: Stage) -> Outcome:
 
 
 def _yearly(number: int) -> Json:
-    """Return a job with a schedule out of 1,440 that does not fire while anybody measures."""
+    """Return a job with one of 1,440 schedules, all of which fire only on the first of January."""
     schedule = f"{number % 60} {number // 60 % 24} 1 1 *"
     return {"name": f"yearly-{number}", "schedule": schedule} | NO_OP
 
@@ -104,14 +104,14 @@ def _yearly(number: int) -> Json:
 SCENARIOS = (
     Scenario(
         "history",
-        "The lateness of `timers-1k` on an empty store, and with 10,000, 100,000, … finished "
-        "executions put into it (`HISTORY=10000000` for more); p99, the median of five.",
+        "The lateness of `timers-1k` on an empty store, and with 10,000, 100,000, … stored "
+        "finished executions (`HISTORY=10000000` for more): the median p99 of five measurements.",
         _history,
     ),
     Scenario(
         "jobs-1m",
-        "A million jobs with cron schedules: how fast they are created in batches of 1,000, the "
-        "memory of the largest node, and the lateness of `timers-1k` beside them.",
+        "A million jobs with cron schedules: the rate at which they are created in batches of "
+        "1,000, the memory of the largest node, and the lateness of `timers-1k` beside them.",
         _scheduled,
     ),
 )

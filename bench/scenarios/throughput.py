@@ -1,7 +1,7 @@
-"""How many executions a second, from the first request to the last recorded end.
+"""The rate of executions, from the first request to the last recorded end.
 
-These loads are closed: so many requests are under way at any time. Their rate is what counts; they
-say nothing about latency.
+These loads are closed: the number of requests under way is constant. Only their rate is measured,
+as a closed load does not show latency.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from bench.api import Api, Json
 from bench.scenario import Outcome, Scenario, Stage
 
 JOBS = 50
-"""Over which the load goes, so that many shards have work."""
+"""The number of jobs of a load, so that many shards have work."""
 BATCH = 500
 BATCHES_AT_ONCE = 4
 POSTS_AT_ONCE = 64
@@ -22,7 +22,7 @@ PROCESS: Json = {"command": ["/bin/true"]}
 FUNCTION: Json = {"python": {"function": "operator:add", "args": [1, 2]}}
 
 Load = Callable[[Api, Sequence[str], int], Awaitable[None]]
-"""Submits so many executions of these jobs, and waits for their ends."""
+"""A function that submits a number of executions of jobs, and waits for their ends."""
 
 
 async def bulk(api: Api, jobs: Sequence[str], count: int) -> None:
@@ -53,7 +53,7 @@ async def one_by_one(
 
 
 async def create_jobs(api: Api, body: Json, count: int = JOBS, prefix: str = "job") -> list[str]:
-    """Create jobs that do the same, and return their names."""
+    """Create jobs with the same body, and return their names."""
     names = [f"{prefix}-{number}" for number in range(count)]
     await api.create([{"name": name, **body} for name in names])
     return names
@@ -62,7 +62,7 @@ async def create_jobs(api: Api, body: Json, count: int = JOBS, prefix: str = "jo
 def _throughput(body: Json, load: Load, count: int) -> Callable[[Stage], Awaitable[Outcome]]:
     async def run(stage: Stage) -> Outcome:
         jobs = await create_jobs(stage.api, body)
-        # What a first execution of this kind starts, workers for instance, is not counted.
+        # The first executions of a kind start workers, for example, so they are not counted.
         await load(stage.api, jobs, stage.sizes.some(count) // 10)
 
         async def loaded() -> int:
@@ -78,17 +78,17 @@ def _throughput(body: Json, load: Load, count: int) -> Callable[[Stage], Awaitab
 SCENARIOS = (
     Scenario(
         "bulk",
-        "No-ops, 500 to a request, four requests at a time.",
+        "No-ops, 500 per request, four requests at a time.",
         _throughput(NO_OP, bulk, 40_000),
     ),
     Scenario(
         "posts",
-        "No-ops, one `POST` for each, 64 at a time, to the node that decides, as clients do.",
+        "No-ops, one `POST` each, 64 at a time, sent to the primary, as rota's clients do.",
         _throughput(NO_OP, one_by_one, 8_000),
     ),
     Scenario(
         "posts-any",
-        "The same to any node, as through a load balancer.",
+        "The same, sent to any node, as through a load balancer.",
         _throughput(NO_OP, partial(one_by_one, of_anybody=True), 8_000),
     ),
     Scenario(

@@ -1,4 +1,4 @@
-"""How late fires are: of jobs that come due once, and of schedules, for minutes."""
+"""The lateness of fires: of jobs that fire once, and of repeated schedules, for minutes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,14 +17,14 @@ from rota.wire.documents import ExecutionView
 
 AHEAD_S = 3.0
 CREATED_PER_S = 300
-"""Slower than jobs are created even on a busy machine: the timers are set before they are due."""
+"""A lower bound of the rate of creation, so that all timers are set before they are due."""
 SUSTAINED_RATE = 100_000_000 / 86_400
-"""A hundred million a day."""
+"""Fires per second: a hundred million a day."""
 SUSTAINED_S, SUSTAINED_MIN_S = 600, 10
 
 
 async def timers(stage: Stage, count: int, spread_s: float, prefix: str) -> list[float]:
-    """Let *count* one-shot no-ops come due, evenly over *spread_s*; return their lateness in ms."""
+    """Schedule *count* one-shot no-ops evenly over *spread_s*; return their lateness in ms."""
     began_at = Instant(now() + round((AHEAD_S + count / CREATED_PER_S) * SECOND))
     dues = [Instant(began_at + round(k * spread_s * SECOND / count)) for k in range(count)]
     await stage.api.create(
@@ -34,7 +34,7 @@ async def timers(stage: Stage, count: int, spread_s: float, prefix: str) -> list
             for k, due in enumerate(dues)
         ]
     )
-    assert now() < began_at, "the first timers came due before all of them were set"
+    assert now() < began_at, "the first timers were due before all of them were set"
     await asyncio.sleep((dues[-1] - now()) / SECOND + 0.5)
     found = await _all_started(stage, prefix, count)
     return [each.lateness_ms for each in found if each.lateness_ms is not None]
@@ -76,7 +76,7 @@ async def _sustained(stage: Stage) -> Outcome:
         return window.expected_count
 
     costs = await stage.costed(waited())
-    await load.delete()  # To list 700,000 takes a while, in which they would fire on.
+    await load.delete()  # Otherwise the jobs would still fire while 700,000 executions are listed.
     fires = await load.fires(window)
     return Outcome(
         figures={
@@ -98,22 +98,22 @@ def timeline(starts: Sequence[Start], since: Instant) -> list[tuple[float, float
 SCENARIOS = (
     Scenario(
         "timers-1k",
-        "Lateness of 1,000 one-shot no-ops, 200 a second.",
+        "The lateness of 1,000 one-shot no-ops, 200 per second.",
         _timers(1_000, 5.0),
     ),
     Scenario(
         "timers-10k",
-        "Lateness of 10,000 one-shot no-ops, 1,000 a second.",
+        "The lateness of 10,000 one-shot no-ops, 1,000 per second.",
         _timers(10_000, 10.0),
     ),
     Scenario(
         "timers-at-once",
-        "Lateness of 500 one-shot no-ops that are due in the same microsecond.",
+        "The lateness of 500 one-shot no-ops that are due in the same microsecond.",
         _timers(500, 0.0),
     ),
     Scenario(
         "sustained",
-        "11,574 no-op jobs, each every 10 s: 1,157 fires a second for 10 minutes.",
+        "11,574 no-op jobs, each every 10 s: 1,157 fires per second for 10 minutes.",
         _sustained,
     ),
 )

@@ -1,1 +1,1 @@
-"""One module for each system, with the same four functions; see `rota_app`."""
+"""One module for each system, with the same five functions; see `rota_app`."""

@@ -1,8 +1,8 @@
 # pyright: basic
 # ruff: noqa: D103 - the functions are described in rota_app
-"""Airflow: runs of DAGs, asked for over its HTTP API; `dags` has them, the scheduler runs them.
+"""Airflow: runs of the DAGs in `dags`, requested over its HTTP API.
 
-Nothing of Airflow is imported here: that takes seconds.
+Airflow is not imported here, as the import takes seconds.
 """
 
 import http.client
@@ -43,7 +43,7 @@ def close() -> None:
 def _run(dag: str, path: str, numbers: Sequence[int], **more: str) -> None:
     if "Authorization" not in _headers:
         _headers["Authorization"] = f"Bearer {_call('GET', '/auth/token')['access_token']}"
-    # By default its name is the time it is due, of which there may be but one.
+    # By default, the name of a run is the time at which it is due, and names must be unique.
     asked = {"dag_run_id": str(uuid4()), "logical_date": None, **more}
     conf = {"path": path, "numbers": [*numbers]}
     _call("POST", f"/api/v2/dags/{dag}/dagRuns", asked | {"conf": conf})

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 # ruff: noqa: D103 - the functions are described in rota_app
-"""APScheduler 3 with PostgreSQL: the scheduler is in the process that asks, and runs everything."""
+"""APScheduler 3 with PostgreSQL: the scheduler runs all jobs in the process of the driver."""
 
 import os
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ url = os.environ["BENCH_POSTGRES"].replace("postgresql://", "postgresql+psycopg:
 scheduler = BackgroundScheduler(
     jobstores={"default": SQLAlchemyJobStore(url=url)},
     executors={"default": ThreadPoolExecutor(10)},
-    # None: a job that is late is run all the same; by default it is dropped after a second.
+    # None: a late job is run nevertheless; by default it is dropped after a second.
     job_defaults={"misfire_grace_time": None},
     timezone=UTC,
 )

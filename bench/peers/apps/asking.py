@@ -1,4 +1,4 @@
-"""For drivers whose system is asked with asyncio: many requests at a time, in one loop."""
+"""Concurrent requests in one asyncio loop, for systems whose clients use asyncio."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -10,11 +10,11 @@ Request = Callable[[], Awaitable[object]]
 
 
 class Asking:
-    """An asyncio loop that is there between calls too, as clients want it.
+    """An asyncio loop that is kept between calls, as clients require.
 
     Args:
-        at_once: How many requests are under way; enough that a server that writes many together
-            can, and no more than it bears.
+        at_once: The number of requests under way: enough for a server that groups writes, and no
+            more than it can handle.
     """
 
     def __init__(self, at_once: int) -> None:
@@ -23,19 +23,19 @@ class Asking:
         self._undo = AsyncExitStack()
 
     def enter(self, client: AbstractAsyncContextManager[T]) -> T:
-        """Return a client that is open until this is closed."""
+        """Return a client that stays open until `close`."""
         return self.run(self._undo.enter_async_context(client))
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: what is sent into it, and never is
-        """Return what comes of *work*."""
+    def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: nothing is sent into the coroutine.
+        """Return the result of *work*."""
         return self._runner.run(work)
 
     def run_all(self, requests: Iterable[Request]) -> None:
-        """Make all requests, begun in order."""
+        """Make all requests; they are started in order."""
         self.run(_make_all(iter(requests), self._at_once))
 
     def close(self) -> None:
-        """Close what was entered, and the loop."""
+        """Close the clients and the loop."""
         self.run(self._undo.aclose())
         self._runner.close()
 

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 # ruff: noqa: D103 - the functions are described in rota_app
-"""Celery with Redis: task results are ignored, as its "Optimizing" page advises; else defaults."""
+"""Celery with Redis: results are ignored, as its page "Optimizing" advises; otherwise defaults."""
 
 import os
 from datetime import UTC, datetime

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 # ruff: noqa: D103 - the functions are described in rota_app
-"""Dramatiq with Redis: its defaults; delays and pipelines as its guide shows them."""
+"""Dramatiq with Redis: its defaults, with delays and pipelines as in its guide."""
 
 import os
 import time

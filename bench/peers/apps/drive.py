@@ -1,23 +1,24 @@
-"""Measures one scenario on the system whose app is named, and prints it as JSON.
+"""The driver: measures one scenario on the system whose app is named, and prints it as JSON.
 
     python -m bench.peers.apps.drive celery_app throughput 1000
 
-Run in the system's own environment: it needs the standard library and the app.
+It runs in the system's own environment, and needs only the standard library and the app.
 
-    throughput   so many at once: from the first call to the last start
-    start        50 a second, or what `BENCH_STARTS_PER_S` says, open loop: from when a call was to
-                 be made to the start
-    timers       due over 5 s: from when each was due to its start
-    timers-at-once   due in one instant
-    chain        ten, each after the one before, again and again: from start to start
-    processes    so many at once, each marked by a process of its own: from the first call to the
-                 last mark
-    restart      everything was killed at `BENCH_KILLED_AT`, in seconds since 1970, and is being
-                 started again: from then until the start of each of so many, which are asked for
-                 one after the other, each again and again until it is taken
+    throughput   all at once: from the first call to the last start
+    start        50 per second, or `BENCH_STARTS_PER_S`, open loop: from the time at which a call is
+                 due to the start
+    timers       due over 5 s: from the time at which each is due to its start
+    timers-at-once   the same, all due in one instant
+    chain        ten, each after the one before, repeatedly: from one start to the next
+    processes    all at once, each marked by a process of its own: from the first call to the last
+                 mark
+    restart      all processes were killed at `BENCH_KILLED_AT`, in seconds since 1970, and are
+                 being started again: from then to the start of each; they are requested one after
+                 the other, each repeatedly until the request is accepted
 
-Before all but `restart` there is a warm-up. There, what is counted includes the start of this
-process and its modules, for all systems: in APScheduler's it is the scheduler.
+There is a warm-up before all scenarios but `restart`. For that one, the time includes the start of
+this process and the import of its modules, for all systems; for APScheduler, this is the start of
+the scheduler.
 """
 
 import importlib
@@ -42,13 +43,13 @@ SPREAD_S = 5.0
 CHAIN = 10
 WAIT_S = 180.0
 TAKEN_S = 120.0
-"""Within which a system that was killed has to take what it is asked for."""
+"""The time limit, after a kill, until the system accepts requests."""
 ASK_AGAIN_S = 0.02
 Found = dict[str, float | list[float]]
 
 
 def throughput(app: App, path: str, count: int) -> Found:
-    """Return how many started a second."""
+    """Return the number of starts per second."""
     began = time.time()
     app.submit(path, range(count))
     last = max(wait_marks(path, count, WAIT_S).values())
@@ -71,7 +72,7 @@ def timers(app: App, path: str, count: int, spread_s: float = SPREAD_S) -> Found
     dues = {number: began + number * spread_s / count for number in range(count)}
     app.at(path, dues)
     if time.time() > began:
-        # Loud, and no more: that it cannot be asked so fast is a figure too.
+        # Only a warning: that timers cannot be set so fast is a result, too.
         print("timers were still being set when the first was due", file=sys.stderr)
     return {"ms": _late_ms(path, dues), "run": count}
 
@@ -82,7 +83,7 @@ def timers_at_once(app: App, path: str, count: int) -> Found:
 
 
 def chain(app: App, path: str, count: int) -> Found:
-    """Return every time from a start to the next."""
+    """Return every time from one start to the next."""
     hops: list[float] = []
     for first in range(0, count * CHAIN, CHAIN):
         numbers = range(first, first + CHAIN)
@@ -93,7 +94,7 @@ def chain(app: App, path: str, count: int) -> Found:
 
 
 def processes(app: App, path: str, count: int) -> Found:
-    """Return how many started a second."""
+    """Return the number of processes per second."""
     began = time.time()
     app.spawn(path, range(count))
     wait_marks(path, count, WAIT_S)
@@ -101,7 +102,7 @@ def processes(app: App, path: str, count: int) -> Found:
 
 
 def restart(app: App, path: str, count: int) -> Found:
-    """Return for each how long after the kill it started."""
+    """Return the time from the kill to each start."""
     killed_at = float(os.environ["BENCH_KILLED_AT"])
     for number in range(count):
         patiently(partial(app.submit, path, [number]), until=killed_at + TAKEN_S)
@@ -109,17 +110,17 @@ def restart(app: App, path: str, count: int) -> Found:
 
 
 def patiently(ask: Callable[[], T], *, until: float) -> T:
-    """Return what *ask* does, which is called again whenever it raises, *until* then.
+    """Return the result of *ask*, which is called again when it raises, until the time *until*.
 
     Raises:
-        TimeoutError: It raised then, too.
+        TimeoutError: The call still raised after that time.
     """
     while True:
         try:
             return ask()
-        except Exception as error:  # Each system has its own for a server that is not there.
+        except Exception as error:  # Each system has its own error for a server that is away.
             if time.time() > until:
-                raise TimeoutError(f"it was not taken: {error}") from error
+                raise TimeoutError(f"no request was accepted in time: {error}") from error
         time.sleep(ASK_AGAIN_S)
 
 
@@ -140,11 +141,11 @@ SCENARIOS: dict[str, Callable[[App, str, int], Found]] = {
 
 
 def main() -> None:
-    """Measure, after a warm-up where there is one."""
+    """Measure, after a warm-up unless the scenario is `restart`."""
     name, scenario, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     load = partial(importlib.import_module, f"bench.peers.apps.{name}")
     is_restart = scenario == "restart"
-    # APScheduler's connects when it is loaded.
+    # The app of APScheduler connects when it is imported.
     app = patiently(load, until=time.time() + TAKEN_S) if is_restart else load()
     with tempfile.TemporaryDirectory(dir=os.environ["BENCH_FOLDER"]) as folder:
         if not is_restart:

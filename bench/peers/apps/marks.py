@@ -10,11 +10,11 @@ from pathlib import Path
 
 MARK = "%d %d\n"
 SCRIPT = 'echo "$0 0" >>"$1"'
-"""For a shell, whose own `echo` appends a mark without a time: one process in all."""
+"""A shell script that appends a mark without a time, by the shell's own `echo`: one process."""
 
 
 def mark(path: str, number: int) -> None:
-    """Append a number and the time in nanoseconds; a line this short is written whole."""
+    """Append a mark with the present time; such a short line is written in one piece."""
     line = MARK % (number, time.time_ns())
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
@@ -24,26 +24,26 @@ def mark(path: str, number: int) -> None:
 
 
 def mark_by_process(path: str, number: int) -> None:
-    """Have a process append a number, without a time; `last_marked_at` has that of the last.
+    """Append a mark without a time by a process; `last_marked_at` returns the time of the last.
 
     Raises:
-        CalledProcessError: It failed.
+        CalledProcessError: The process failed.
     """
     subprocess.run(["/bin/sh", "-c", SCRIPT, str(number), path], check=True)
 
 
 def last_marked_at(path: str) -> float:
-    """Return when a mark was appended last, in seconds since 1970, to a tick of the kernel."""
+    """Return the time of the last mark, in seconds since 1970, with the precision of the kernel."""
     return os.stat(path).st_mtime
 
 
 def wait_marks(path: str, count: int, timeout_s: float) -> dict[int, float]:
-    """Return when each number was marked first, in seconds, once there are so many.
+    """Return the time of each number's first mark, in seconds, once *count* numbers are marked.
 
-    It is 0 for marks of processes.
+    The time is 0 for marks of processes.
 
     Raises:
-        TimeoutError: There are not.
+        TimeoutError: Fewer numbers are marked after *timeout_s*.
     """
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -55,4 +55,4 @@ def wait_marks(path: str, count: int, timeout_s: float) -> dict[int, float]:
         if len(seen) >= count:
             return seen
         time.sleep(0.05)
-    raise TimeoutError(f"{count} starts were not seen within {timeout_s:g} s")
+    raise TimeoutError(f"fewer than {count} starts were marked within {timeout_s:g} s")

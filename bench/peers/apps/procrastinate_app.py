@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 # ruff: noqa: D103 - the functions are described in rota_app
-"""Procrastinate with PostgreSQL: its defaults; many jobs are deferred in one statement."""
+"""Procrastinate with PostgreSQL: its defaults; several jobs are deferred with one statement."""
 
 import os
 from datetime import UTC, datetime

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 # ruff: noqa: D103 - the functions are described in rota_app
-"""Restate: a service whose handlers mark in steps of `ctx.run`, as its guide has side effects.
+"""Restate: a service whose handlers make marks in steps of `ctx.run`, as its guide recommends.
 
-Run as a program, it registers the service at the server.
+Run as a program, this module registers the service at the server.
 """
 
 import json
@@ -31,7 +31,7 @@ async def mark(ctx: restate.Context, order: dict) -> None:
 
 @service.handler()
 async def run_process(ctx: restate.Context, order: dict) -> None:
-    # A function that is not async is called in a thread.
+    # `run_typed` calls a function that is not async in a thread.
     for number in order["numbers"]:
         await ctx.run_typed(f"run {number}", mark_by_process, path=order["path"], number=number)
 
@@ -65,8 +65,8 @@ def close():
 
 @cache
 def _client():
-    # Not the SDK's own, whose delays are milliseconds without a unit (1.3.0): the server (1.7.12)
-    # refuses them.
+    # Not the SDK's own client: its delays (1.3.0) are milliseconds without a unit, which the server
+    # (1.7.12) refuses.
     return asking.enter(httpx.AsyncClient(base_url=os.environ["BENCH_RESTATE"], http2=True))
 
 
@@ -77,7 +77,7 @@ async def _send(client, path, numbers, due=None, handler="mark"):
 
 
 def _register():
-    """Tell the server of the service, as its documentation does with its command."""
+    """Register the service at the server, as its command line does."""
     where = json.dumps({"uri": f"http://{os.environ['BENCH_RESTATE_APP']}"}).encode()
     url = f"{os.environ['BENCH_RESTATE_ADMIN']}/deployments"
     with urlopen(Request(url, where, {"Content-Type": "application/json"})) as answer:

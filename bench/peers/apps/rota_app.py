@@ -1,8 +1,8 @@
 """rota: executions of jobs whose function runs in warm workers, or of jobs with a command.
 
-Every app has these five functions. Numbers are marked by `marks.mark`, each once, and by a process
-of its own in `spawn`. What they raise where the system does not answer is the system's own; they
-may be called again then.
+Every app has these five functions. Each number is marked once, by `marks.mark`, or in `spawn` by a
+process. If the system does not answer, a function raises an error of that system, and may be called
+again.
 """
 
 import os
@@ -22,7 +22,7 @@ _made: set[str] = set()
 
 
 def submit(path: str, numbers: Iterable[int]) -> None:
-    """Have each number marked, now."""
+    """Request that each number is marked now."""
     prefix = _word(path)
     _have_jobs(prefix, _marking())
     _trigger(
@@ -32,7 +32,7 @@ def submit(path: str, numbers: Iterable[int]) -> None:
 
 
 def at(path: str, dues: Mapping[int, float]) -> None:
-    """Have each number marked at its time, in seconds since 1970."""
+    """Request that each number is marked at its time, in seconds since 1970."""
     _create(
         {
             "name": f"{_word(path)}-at-{number}",
@@ -45,7 +45,7 @@ def at(path: str, dues: Mapping[int, float]) -> None:
 
 
 def chain(path: str, numbers: Sequence[int]) -> None:
-    """Have numbers marked one after the other."""
+    """Request that numbers are marked one after the other."""
     job = f"{_word(path)}-chain-{numbers[0]}"
     needs: list[str] = []
     tasks: list[Json] = []
@@ -57,19 +57,19 @@ def chain(path: str, numbers: Sequence[int]) -> None:
 
 
 def spawn(path: str, numbers: Iterable[int]) -> None:
-    """Have each number marked by a process of its own, now: a shell that echoes, as `SCRIPT`."""
+    """Request that each number is marked now by its own process: a shell, as in `marks.SCRIPT`."""
     prefix = f"{_word(path)}-process"
     _have_jobs(prefix, {"command": 'echo "$ROTA_PARAMETERS 0" >>"$MARKS"', "env": {"MARKS": path}})
     _trigger(TriggerItem(job=f"{prefix}-{number % JOBS}", parameters=number) for number in numbers)
 
 
 def close() -> None:
-    """End what the app has open."""
+    """Close the connections of the app."""
     client.close()
 
 
 def _marking(path: str = "", number: int = 0) -> dict[str, Json]:
-    """Return what a job or task has that marks; without a path its parameters say what."""
+    """Return the part of a job or task that marks; without a path, the number is a parameter."""
     call: dict[str, Json] = {"function": "bench.peers.apps.marks:mark", "path": FOLDERS}
     return {"python": call | ({"args": [path, number]} if path else {})}
 
@@ -84,7 +84,7 @@ def _trigger(wanted: Iterable[TriggerItem]) -> None:
     items: list[TriggerItem] = [*wanted]
     while items:
         made = zip(items, client.trigger_many(items), strict=True)
-        # Refused for lack of room, or of a primary for a moment: sent again.
+        # Items that were refused, because of overload or a missing primary, are sent again.
         items = [item for item, answer in made if answer.error]
         time.sleep(SEND_AGAIN_S if items else 0)
 
@@ -95,7 +95,7 @@ def _create(jobs: Iterable[dict[str, Json]]) -> None:
         made = [*zip(waiting, client.create_many(waiting), strict=True)]
         wrong = [answer.error for _, answer in made if answer.error and answer.error.status != 503]
         assert not wrong, wrong[0]
-        # The rest: a shard without a primary for a moment.
+        # The other errors are those of shards that have no primary for a moment.
         waiting = [job for job, answer in made if answer.error]
         time.sleep(SEND_AGAIN_S if waiting else 0)
 

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 # ruff: noqa: D103 - the functions are described in rota_app
-"""Taskiq with Redis: its streams, which are acknowledged; its scheduler looks every second."""
+"""Taskiq with Redis: streams with acknowledgement; its scheduler checks every second."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ async def mark(path, number):
 
 @broker.task
 async def mark_in_turn(path, numbers):
-    # Chains are an extension of Taskiq's; a task that asks for the next one does the same.
+    # Taskiq needs an extension for chains; a task that submits the next one has the same effect.
     mark_it(path, numbers[0])
     if numbers[1:]:
         await mark_in_turn.kiq(path, numbers[1:])
@@ -35,7 +35,8 @@ async def mark_in_turn(path, numbers):
 
 @broker.task
 def run_process(path, number):
-    # Not async: in a thread of the worker's, as its documentation has what blocks.
+    # Not async, so it runs in a thread of the worker, as the documentation advises for blocking
+    # functions.
     mark_by_process(path, number)
 
 

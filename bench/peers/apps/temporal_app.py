@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 # ruff: noqa: D103 - the functions are described in rota_app
-"""Temporal: a workflow whose activities mark, one after the other.
+"""Temporal: a workflow whose activities make marks, one after the other.
 
-Run as a program, it is the worker.
+Run as a program, this module is the worker.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ def run_process(path: str, number: int) -> None:
 
 @workflow.defn
 class Marking:
-    """Marks each number, in turn."""
+    """A workflow that marks each number, one after the other."""
 
     @workflow.run
     async def run(self, path: str, numbers: list[int]) -> None:
-        """Have an activity mark each."""
+        """Run an activity for each number."""
         for number in numbers:
             await workflow.execute_activity(
                 mark, args=[path, number], start_to_close_timeout=timedelta(seconds=60)
@@ -53,11 +53,11 @@ class Marking:
 
 @workflow.defn
 class RunningProcess:
-    """Has a process mark a number."""
+    """A workflow that marks each number by a process."""
 
     @workflow.run
     async def run(self, path: str, numbers: list[int]) -> None:
-        """Have an activity run a process for each."""
+        """Run an activity with a process for each number."""
         for number in numbers:
             await workflow.execute_activity(
                 run_process, args=[path, number], start_to_close_timeout=timedelta(seconds=60)

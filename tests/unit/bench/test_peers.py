@@ -95,8 +95,8 @@ def test_the_reduced_load_of_a_system_is_reported() -> None:
     text = about(spared, "celery 5")
 
     assert text.endswith(
-        ". More would only have queued: at most 3 of `chain`, 30 of `start`; asked for 0.5 a "
-        "second in `start`, not 50"
+        ". Reduced, as more would only have queued: at most 3 of `chain`, 30 of `start`; 0.5 "
+        "requests per second in `start`, not 50"
     )
     assert "queued" not in about(celery, "celery 5")
 
@@ -248,7 +248,7 @@ def test_a_request_that_is_not_taken_in_time_fails_with_the_reason() -> None:
     def ask() -> None:
         raise ConnectionError("connection refused")
 
-    with pytest.raises(TimeoutError, match="it was not taken: connection refused"):
+    with pytest.raises(TimeoutError, match="no request was accepted in time: connection refused"):
         drive.patiently(ask, until=0.0)
 
 

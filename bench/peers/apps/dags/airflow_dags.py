@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
-"""Airflow's DAGs: one task, ten in a row, one that runs a process; each marks its number."""
+"""Airflow's DAGs: one task, a chain of ten, and one that runs a process; each marks its number."""
 
 from airflow.sdk import chain, dag, task
 from bench.peers.apps.marks import mark, mark_by_process
@@ -8,14 +8,14 @@ from bench.peers.apps.marks import mark, mark_by_process
 
 @task
 def mark_nth(place, **context):
-    """Mark the number at *place* of what this run was asked for with."""
+    """Mark the number at *place* in the configuration of this run."""
     asked = context["dag_run"].conf
     mark(asked["path"], asked["numbers"][place])
 
 
 @task
 def run_process(**context):
-    """Have a process mark the number that this run was asked for with."""
+    """Mark the number in the configuration of this run by a process."""
     asked = context["dag_run"].conf
     mark_by_process(asked["path"], asked["numbers"][0])
 
