@@ -2,7 +2,7 @@
 
     python examples/demo.py
 
-Everything is done with `rota.client`, and cleaned up at the end.
+All requests are made with `rota.client`; the data is removed at the end.
 """
 # ruff: noqa: T201 - a program that prints its results
 
@@ -25,9 +25,9 @@ EXAMPLES = Path(__file__).parent
 FOLLOWED_S = 10.0
 LOOK_S = 0.15
 SETTLE_S = 8.0
-"""Longer than the last fire and the slowest example take."""
+"""A time longer than the last fire and the slowest example."""
 HEARTBEAT_S = 0.5
-"""Longer than a heartbeat takes, and shorter than the two seconds until the next."""
+"""A time longer than a heartbeat, and shorter than the two seconds until the next one."""
 
 
 def main() -> int:
@@ -56,10 +56,10 @@ class Demo:
         self.client = client
         self.started_at = time.perf_counter()
         self.printed: set[str] = set()
-        """Keys of the lines that were printed."""
+        """The keys of the lines that were printed."""
 
     def run(self) -> list[str]:
-        """Create the example jobs, follow them, print what ran; return the broken promises."""
+        """Create the example jobs, follow them, print the executions; return the failed checks."""
         version = self.client.version()
         self.print(f"rota {version.version} runs at {self.client.url}")
         jobs = {name: self.create(name) for name in ("heartbeat", "report", "flaky")}
@@ -95,7 +95,7 @@ class Demo:
             time.sleep(LOOK_S)
 
     def print_news(self, execution: ExecutionView) -> None:
-        """Print the new events of an execution."""
+        """Print what is new about an execution."""
         for key, news in news_of(execution):
             if key in self.printed:
                 continue
@@ -108,17 +108,17 @@ class Demo:
         print(f"{time.perf_counter() - self.started_at:5.1f} s  {what}", flush=True)
 
     def finished_executions(self) -> list[ExecutionView]:
-        """Return all executions with their tasks, in order of fire time, when all have ended."""
+        """Wait until all executions have ended; return them with tasks, by ascending fire time."""
         ids = [execution.execution_id for execution in self.client.executions()]
         self.client.wait_many(ids, timeout_s=SETTLE_S)
         return [self.client.execution(each) for each in reversed(ids)]
 
     def end_heartbeat(self, created: JobView) -> list[str]:
-        """Delete the job that fires every two seconds; return what its ledger lacks."""
+        """Delete the job that fires every two seconds; return the fires that its ledger lacks."""
         assert created.next_fire_at is not None
         before = self.between_fires(created)
         self.client.delete_job(created.job_id)
-        # Every even second from the first that was due to the last that was before it was deleted.
+        # Every fire time from the first one to the last one before the deletion.
         due_at, coming_at = instant(created.next_fire_at), instant(before.next_fire_at or "")
         entries = self.client.ledger(created.job_id)
         outcomes = {instant(entry.fire_time): entry.outcome for entry in entries}
@@ -131,7 +131,7 @@ class Demo:
         return broken
 
     def between_fires(self, created: JobView) -> JobView:
-        """Return the job shortly after it has fired: to delete it would cancel what runs."""
+        """Return the job shortly after a fire, as its deletion cancels executions that run."""
         before = job = self.client.job(created.job_id)
         for _ in range(round(SETTLE_S / LOOK_S)):
             if job.next_fire_at != before.next_fire_at:
@@ -143,7 +143,7 @@ class Demo:
 
 
 def news_of(execution: ExecutionView) -> list[tuple[str, str]]:
-    """Return what has happened to an execution, in order, each fact with a name of its own."""
+    """Return the events of an execution in order, each with a unique key."""
     tasks = execution.tasks or {}
     facts: list[tuple[str, str, str]] = []
     for name, task in tasks.items():
@@ -158,13 +158,13 @@ def news_of(execution: ExecutionView) -> list[tuple[str, str]]:
                 facts.append((attempt.finished_at, f"{key} ended", said))
     news = [(key, said) for _, key, said in sorted(facts)]
     if execution.finished_at is not None:
-        # The last fact has the id alone for a name: no more is asked about this one.
+        # The key of the last event is the id: after it, the execution is not requested again.
         news.append((execution.execution_id, execution.status if len(tasks) > 1 else ""))
     return news
 
 
 def broken_promises(executions: list[ExecutionView]) -> Iterator[str]:
-    """Yield what is wrong with the executions of the examples."""
+    """Yield the failed checks of the executions of the examples."""
     for execution in executions:
         if execution.status != "success":
             yield f"{execution.job} {execution.execution_id}: {execution.status}"
@@ -188,7 +188,7 @@ def broken_promises(executions: list[ExecutionView]) -> Iterator[str]:
 
 
 def print_table(executions: list[ExecutionView]) -> None:
-    """Print what ran: one line for each task."""
+    """Print the executions, with one line for each task."""
     print(f"\n{'FIRE TIME (UTC)':16} {'JOB':10} {'TASK':8} ATTEMPTS  OUTCOME    LATENESS")
     for execution in executions:
         late = f"{execution.lateness_ms:5.1f} ms" if execution.lateness_ms is not None else ""
@@ -200,7 +200,7 @@ def print_table(executions: list[ExecutionView]) -> None:
 
 
 def instant(text: str) -> datetime:
-    """Return an instant as the API writes it."""
+    """Return the instant in *text*, which has the format of the API."""
     return datetime.fromisoformat(text)
 
 

@@ -1,8 +1,8 @@
 """A store that refuses writes of superseded attempts, with fencing tokens.
 
-An attempt may be lost, its node cut off, and its task started again elsewhere while it still
-runs. Both then write. The store keeps the highest token of each resource and
-refuses lower ones, so the attempt that was started last determines the value:
+If the node of an attempt is cut off, the attempt may count as lost, and its task may be started
+again elsewhere while it still runs. Then both attempts write. The store keeps the highest token of
+each resource and refuses lower ones, so the attempt that was started last determines the value:
 
     python3 fenced_sink.py totals.db sales 1204
 
@@ -33,7 +33,7 @@ class Overtaken(Exception):
 
 
 def write(database: str, resource: str, value: str, *, token: str) -> None:
-    """Write *value*, unless an attempt with a higher token has; a repetition is allowed.
+    """Write *value*, unless an attempt with a higher token has written; repetitions are allowed.
 
     Comparison and write are one statement, so no other write can come between them.
 

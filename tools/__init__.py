@@ -1,1 +1,1 @@
-"""Generators of code and of pages of docs/reference; no part of the product."""
+"""Generators of code and of pages of docs/reference; not part of the product."""

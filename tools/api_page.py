@@ -2,7 +2,7 @@
 
 ``make docs`` writes the page. Declared facts come from the OpenAPI document. Prose comes from a
 folder of fragments: ``introduction.md``, and at most one file for each operation, named after its
-handler. The tests send the requests in their examples.
+handler. The tests send the requests in the examples of the fragments.
 """
 
 import sys
@@ -20,7 +20,7 @@ from rota.wire.documents import Json
 from tools.markdown import cell, table
 
 REQUESTS, FAILURES = "<!-- requests -->", "<!-- failures -->"
-"""Marks in the introduction that these tables replace."""
+"""Marks in the introduction, which are replaced by the tables of requests and of failures."""
 REQUIRED = """\
 A `required` field must be in the body of a request, and is in every response. The other fields have
 the default shown, or `null`.
@@ -32,7 +32,7 @@ def page_of(document: Schema, fragments: Mapping[str, str]) -> str:
 
     Args:
         document: The OpenAPI document.
-        fragments: Texts of the fragments, by file name without its extension.
+        fragments: The texts of the fragments, by file name without extension.
     """
     operations = list(operations_of(document))
     introduction = (
@@ -54,7 +54,7 @@ def page_of(document: Schema, fragments: Mapping[str, str]) -> str:
 
 
 def fragments_in(folder: Path) -> dict[str, str]:
-    """Return the fragments in *folder*."""
+    """Return the fragments in *folder*, by file name without extension."""
     return {file.stem: file.read_text() for file in folder.glob("*.md")}
 
 

@@ -1,6 +1,7 @@
 """Generator of the tables of docs/reference/configuration.md, from the table of settings.
 
-`make docs` writes them; with ``--check`` it writes nothing and fails where the page is stale.
+`make docs` writes them; with ``--check``, the program writes nothing and fails if the page is
+stale.
 """
 
 import argparse
@@ -18,7 +19,7 @@ def with_settings(page: str) -> str:
     """Return *page* with a table for each group of settings.
 
     Raises:
-        ValueError: The page has no marks for them.
+        ValueError: The page does not have the marks of the tables exactly once.
     """
     return with_section(page, "settings", _tables())
 
@@ -37,17 +38,19 @@ def _row(setting: Setting) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Write the page, or compare it."""
+    """Write the page, or check that it is up to date."""
     parser = argparse.ArgumentParser(description="Write the tables of a page of settings.")
     parser.add_argument("page", type=Path)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
+    parser.add_argument("--check", action="store_true", help="only fail if the page is stale")
     given = parser.parse_args()
     before = given.page.read_text()
     after = with_settings(before)
     if not given.check:
         given.page.write_text(after)
     elif after != before:
-        raise SystemExit(f"{given.page} is stale: it is not what the settings give; run: make docs")
+        raise SystemExit(
+            f"{given.page} is stale: it does not agree with the settings; run: make docs"
+        )
 
 
 if __name__ == "__main__":

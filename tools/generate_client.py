@@ -1,9 +1,9 @@
 """Generator of client/client.py, the blocking client, from client/async_client.py.
 
-`make generate` writes the file; `make check` runs this with ``--check``, which writes nothing and
-fails where the file is not what would be written. `SUBSTITUTIONS` apply to the text of the source,
-as in httpcore's unasync.py, so docstrings and their examples change with the code. Ruff then sorts
-the imports and formats the result.
+`make generate` writes the file; `make check` runs this program with ``--check``, which writes
+nothing and fails if the file is stale. `SUBSTITUTIONS` apply to the text of the source, as in
+httpcore's unasync.py, so docstrings and their examples change with the code. Ruff then sorts the
+imports and formats the result.
 """
 
 import argparse
@@ -42,20 +42,20 @@ SUBSTITUTIONS = (
 )
 """Pairs of a regular expression and its replacement, applied to the whole text in this order."""
 FIXES = "I,F401,UP028"
-"""Rules of Ruff: sorted imports, no unused imports, ``yield from`` where ``async for`` was."""
+"""Rules of Ruff: sorted imports, no unused imports, ``yield from`` in place of ``async for``."""
 ASYNCHRONOUS = re.compile(r"(?i)async|await|coroutine|\ba(close|closing|iter|next)\b|\b__a\w+__")
-"""Words that the blocking client does not have: where one is left, a substitution is missing."""
+"""Words that the blocking client does not have: if one is left, a substitution is missing."""
 
 
 class NotGenerated(Exception):
-    """The source and the substitutions do not fit each other."""
+    """The source and the substitutions do not match."""
 
 
 def blocking(source: str) -> str:
     """Return the blocking form of *source*, formatted.
 
     Raises:
-        NotGenerated: A substitution applies to nothing, or one is missing.
+        NotGenerated: A substitution applies to nothing, one is missing, or the result is invalid.
     """
     text = source
     for pattern, replacement in SUBSTITUTIONS:
@@ -66,7 +66,9 @@ def blocking(source: str) -> str:
     text = _ruff(text, "format")
     for line in text.splitlines():
         if ASYNCHRONOUS.search(line):
-            raise NotGenerated(f"a substitution is missing for this of {SOURCE}: {line.strip()}")
+            raise NotGenerated(
+                f"a substitution is missing for this line of {SOURCE}: {line.strip()}"
+            )
     return HEADER + text
 
 
@@ -74,14 +76,16 @@ def _ruff(text: str, *args: str) -> str:
     command = [sys.executable, "-m", "ruff", *args, "--quiet", "--stdin-filename", TARGET, "-"]
     ran = subprocess.run(command, cwd=ROOT, input=text, stdout=subprocess.PIPE, text=True)
     if ran.returncode != 0:
-        raise NotGenerated(f"ruff does not accept what {SOURCE} becomes; its words are above")
+        raise NotGenerated(
+            f"ruff does not accept the blocking form of {SOURCE}; its error is printed above"
+        )
     return ran.stdout
 
 
 def main() -> None:
-    """Write the file, or compare it."""
+    """Write the file, or check that it is up to date."""
     parser = argparse.ArgumentParser(description=f"Write {TARGET} from {SOURCE}.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
+    parser.add_argument("--check", action="store_true", help="only fail if the file is stale")
     is_check = parser.parse_args().check
     try:
         text = blocking((ROOT / SOURCE).read_text())
@@ -91,7 +95,7 @@ def main() -> None:
     if not is_check:
         target.write_text(text)
     elif not target.exists() or target.read_text() != text:
-        raise SystemExit(f"{TARGET} is stale: it is not what {SOURCE} gives; run: make generate")
+        raise SystemExit(f"{TARGET} is stale: it does not agree with {SOURCE}; run: make generate")
 
 
 if __name__ == "__main__":

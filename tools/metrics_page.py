@@ -14,7 +14,7 @@ HEADER = ("metric", "type", "unit", "labels", "meaning")
 
 
 def with_table(page: str, measures: Iterable[MetricDefinition]) -> str:
-    """Return *page* with the table of *measures* between its two marks.
+    """Return *page* with a table of *measures* between the two marks of the table.
 
     Raises:
         ValueError: The page does not have the marks of the table exactly once.

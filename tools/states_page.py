@@ -1,7 +1,7 @@
 """Generator of the diagrams and tables in docs/reference/states.md, from the tables of states.
 
-`make docs` writes the page; with ``--check`` nothing is written, and a page that is not what would
-be written is an error.
+`make docs` writes the page; with ``--check``, the program writes nothing and fails if the page is
+stale.
 """
 
 import argparse
@@ -23,19 +23,19 @@ def with_diagrams(page: str) -> str:
     """Return *page* with the diagrams and tables between its two marks.
 
     Raises:
-        ValueError: It has no marks.
+        ValueError: The page does not have the marks exactly once.
     """
     lines = (BEGIN, *_section("Execution", EXECUTION_MOVES), *_section("Task", TASK_MOVES), "", END)
     made = "\n".join(lines)
     between = f"{re.escape(BEGIN)}.*{re.escape(END)}"
     written, count = re.subn(between, lambda _: made, page, flags=re.DOTALL)
     if count != 1:
-        raise ValueError(f"{PAGE} has to have {BEGIN}, and {END} after it")
+        raise ValueError(f"{PAGE} must have {BEGIN}, and {END} after it")
     return written
 
 
 def _section(title: str, moves: Mapping[S, Mapping[S, str]]) -> Iterator[str]:
-    """Yield the lines of one diagram, in Mermaid, and of the table below it."""
+    """Yield the lines of a diagram, in Mermaid, and of the table below it."""
     first, *_ = moves
     yield from (
         "",
@@ -56,9 +56,9 @@ def _section(title: str, moves: Mapping[S, Mapping[S, str]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the page, or compare it."""
+    """Write the page, or check that it is up to date."""
     parser = argparse.ArgumentParser(description=f"Write the diagrams of {PAGE}.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
+    parser.add_argument("--check", action="store_true", help="only fail if the page is stale")
     is_check = parser.parse_args().check
     file = Path(__file__).resolve().parents[1] / PAGE
     page = file.read_text()
@@ -67,7 +67,7 @@ def main() -> None:
         file.write_text(drawn)
     elif page != drawn:
         raise SystemExit(
-            f"{PAGE} is stale: it is not what core/model/execution.py gives; run: make docs"
+            f"{PAGE} is stale: it does not agree with core/model/execution.py; run: make docs"
         )
 
 
