@@ -175,7 +175,7 @@ def test_a_warning_names_an_etcd_that_lets_anyone_raise_alarms(closed: Closed) -
 
     printed = closed.set_up("open", closed.file("open.password", "secret"), user="open")
 
-    assert ("warning: this etcd raises alarms for everybody" in printed) is is_open
+    assert ("warning: this etcd lets every client raise alarms" in printed) is is_open
 
 
 def test_without_root_nothing_is_set_up(closed: Closed) -> None:
@@ -196,9 +196,9 @@ def test_without_root_nothing_is_set_up(closed: Closed) -> None:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"--root-password-file": "guess"}, "has to hold the password that etcd's root has now"),
-        ({"--password-file": "nothing"}, "--password-file {folder}/nothing is not there; make it"),
-        ({"--ca": "nothing"}, "--ca {folder}/nothing is not there"),
+        ({"--root-password-file": "guess"}, "must contain the present password of etcd's user root"),
+        ({"--password-file": "nothing"}, "--password-file {folder}/nothing does not exist; create it"),
+        ({"--ca": "nothing"}, "--ca {folder}/nothing does not exist"),
         ({"--ca": "rota.password"}, "--ca"),
         ({"--etcd": "http"}, "write https:// in --etcd"),
         ({"--etcd": "unused"}, "start etcd, or correct the address and port in --etcd"),

@@ -1,4 +1,4 @@
-{{/* Which pods are nodes of this release. */}}
+{{/* The labels that select the pods of this release's nodes. */}}
 {{- define "rota.selector" -}}
 app.kubernetes.io/name: rota
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -9,7 +9,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
-{{/* The ports in the URLs of etcd, each once. */}}
+{{/* The ports in the URLs of etcd, without repetition. */}}
 {{- define "rota.etcdPorts" -}}
 {{- $ports := list }}
 {{- range .Values.etcd }}
