@@ -196,8 +196,14 @@ def test_without_root_nothing_is_set_up(closed: Closed) -> None:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"--root-password-file": "guess"}, "must contain the present password of etcd's user root"),
-        ({"--password-file": "nothing"}, "--password-file {folder}/nothing does not exist; create it"),
+        (
+            {"--root-password-file": "guess"},
+            "must contain the present password of etcd's user root",
+        ),
+        (
+            {"--password-file": "nothing"},
+            "--password-file {folder}/nothing does not exist; create it",
+        ),
         ({"--ca": "nothing"}, "--ca {folder}/nothing does not exist"),
         ({"--ca": "rota.password"}, "--ca"),
         ({"--etcd": "http"}, "write https:// in --etcd"),
