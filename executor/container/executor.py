@@ -205,7 +205,7 @@ class ContainerExecutor:
             await SharedFolder(path).remove()
 
     async def _listen(self) -> None:
-        """Read the reports of all attempts together, periodically."""
+        """Read the reports of all attempts together, once per `LISTEN_S`."""
         while True:
             await asyncio.sleep(LISTEN_S)
             folders = {

@@ -38,7 +38,7 @@ class Status(NamedTuple):
 
 
 def pids() -> list[int]:
-    """Return the numbers of all processes that this one can see."""
+    """Return the numbers of all processes that are visible to this one."""
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 

@@ -425,7 +425,7 @@ def test_usage_is_reported(bench: Bench) -> None:
         (Work(image=replace(BUSYBOX, network="nowhere")), "did not start a .*network nowhere"),
         (
             Work(image=Image(name="no-such", pull="never")),
-            "'no-such' is not on the engine's machine .* 'never': run `docker pull no-such` there",
+            "'no-such' is not on the engine's machine .* 'never'; run `docker pull no-such` there",
         ),
         (
             Work(image=Image(name="127.0.0.1:1/no-such")),
