@@ -53,7 +53,7 @@ class Api:
         return self._urls[self._next % len(self._urls)]
 
     async def post(self, path: str, body: Json = None, slot: Slot | None = None) -> Json:
-        """Make a request that has to succeed, at the primary of *slot* if its node is known."""
+        """Make a POST request that has to succeed, at the primary of *slot* if it is known."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 url = self._owners.endpoint_of(slot) or self._url
@@ -68,7 +68,7 @@ class Api:
                 await asyncio.sleep(AGAIN_S)
 
     async def get(self, path: str) -> Json:
-        """Make a request that has to succeed."""
+        """Make a GET request that has to succeed, and return its response."""
         async with self._session.get(f"{self._url}/api/v1{path}") as answer:
             assert answer.status == 200, await answer.text()
             return await answer.json()

@@ -118,7 +118,7 @@ class Judge:
     _uneven_since: float | None = None
 
     def take(self, step: Step) -> None:
-        """Judge the next change."""
+        """Add the next change to the result."""
         for shard, fresh in step.news.configurations.items():
             if fresh is not None:
                 self._compare(self._configurations.get(shard), fresh)

@@ -80,8 +80,8 @@ class Executor(Protocol):
     def resume(self, order: Order) -> None:
         """Resume an attempt that this executor launched before a restart.
 
-        This is like `launch`, but nothing is started: an attempt that no longer exists or cannot
-        be resumed ends as ``lost``. Its remaining processes have been killed by then, so its task may
+        This is like `launch`, but nothing is started: an attempt that no longer exists or cannot be
+        resumed ends as ``lost``. Its remaining processes have been killed by then, so its task may
         restart.
         """
         ...

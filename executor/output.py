@@ -117,7 +117,7 @@ class OutputFiles:
 
 
 class OutputFile:
-    """The kept output of an attempt that has ended; an `rota.executor.executor.Output`."""
+    """The kept output of an ended attempt; implements `rota.executor.executor.Output`."""
 
     is_complete = True
 
@@ -137,7 +137,7 @@ class OutputFile:
 
 
 class Capture:
-    """The output of one running attempt; an `rota.executor.executor.Output`.
+    """The output of one running attempt; implements `rota.executor.executor.Output`.
 
     Back-pressure: while `is_busy` is true, a write is under way and `take` must not be called. So
     at most one chunk of each attempt is in memory, however slow the disk is.

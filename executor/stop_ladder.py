@@ -73,7 +73,7 @@ class StopLadder:
         """Begin to enforce the timeout of an attempt that runs; carry out an earlier request.
 
         Args:
-            elapsed: For how long the attempt has run already.
+            elapsed: The time for which the attempt has run already.
         """
         self._is_running, self._is_over = True, False
         timeout = self._work.timeout
@@ -102,7 +102,7 @@ class StopLadder:
         self.outcome = None
 
     def end(self) -> None:
-        """Cancel the timers, as the attempt has ended; `start` begins again with another try."""
+        """Cancel the timers, as the attempt has ended; `start` may be called again."""
         self._is_over = True
         for timer in (self._timeout_timer, self._kill_timer):
             if timer is not None:
@@ -115,7 +115,7 @@ class StopLadder:
 
     @property
     def reason(self) -> str:
-        """Why and how the attempt was stopped, in words; empty if it was not."""
+        """The cause and the way of the stop, in words; empty if the attempt was not stopped."""
         match self.outcome:
             case Outcome.CANCELLED:
                 return f"stopped on request{self._killed}"

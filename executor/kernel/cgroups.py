@@ -143,7 +143,10 @@ class Cgroups:
 
 
 class Cgroup:
-    """Groups of one attempt, one in each hierarchy; a `rota.executor.kernel.process_trees.Tree`."""
+    """The groups of one attempt, one in each hierarchy.
+
+    Implements `rota.executor.kernel.process_trees.Tree`.
+    """
 
     def __init__(self, places: Mapping[str, CgroupRoot]) -> None:
         self._places = places

@@ -78,7 +78,7 @@ class Limiter:
         return limited
 
     def close(self) -> None:
-        """Remove the cgroups that contain those of the attempts."""
+        """Remove the cgroups that contain the cgroups of the attempts."""
         if "_cgroups" in self.__dict__:
             self._cgroups.close()
 

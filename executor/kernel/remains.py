@@ -1,4 +1,4 @@
-"""Processes that an attempt leaves running: found and named before they are killed."""
+"""Names of the processes that an attempt leaves running, which are then killed."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -15,7 +15,7 @@ _LOCAL = "unix://"
 
 
 class BindRefusedError(Exception):
-    """The bind is not allowed; the message is for the owner of the job."""
+    """A bind is not allowed; the message is for the owner of the job."""
 
 
 class ProtectedPaths(NamedTuple):

@@ -111,7 +111,7 @@ class FromNode(Writer, asyncio.Protocol):
         self.pid = peer_of(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
-        """Process received bytes (asyncio)."""
+        """Process received bytes (called by asyncio)."""
         try:
             for message in self._reader.feed(data):
                 if self._is_aborted:
@@ -123,12 +123,12 @@ class FromNode(Writer, asyncio.Protocol):
         self._warden.batch_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End (asyncio)."""
+        """Process the end of the connection (called by asyncio)."""
         del exc
         self._warden.lost(self)
 
     def resume_writing(self) -> None:
-        """Continue to write (asyncio)."""
+        """Continue to write (called by asyncio)."""
         self.is_full = False
         self._warden.may_write()
 
@@ -175,7 +175,7 @@ class ToTheWarden(Writer, asyncio.Protocol):
         self._reader = node_reader()
 
     def data_received(self, data: bytes) -> None:
-        """Process received bytes (asyncio)."""
+        """Process received bytes (called by asyncio)."""
         self.silent_count = 0
         try:
             for message in self._reader.feed(data):
@@ -192,13 +192,13 @@ class ToTheWarden(Writer, asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End (asyncio)."""
+        """Process the end of the connection (called by asyncio)."""
         del exc
         self.gone.set()
         self.met.set()
 
     def resume_writing(self) -> None:
-        """Continue to write (asyncio)."""
+        """Continue to write (called by asyncio)."""
         self.is_full = False
         self._node.may_write()
 

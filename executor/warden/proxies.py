@@ -82,7 +82,7 @@ class WardenExecutor:
         self._is_closed = False
 
     def launch(self, order: Order) -> None:
-        """Request the start from the warden."""
+        """Request the start of an attempt from the warden."""
         assert not self._is_closed, f"{order.key} is launched after close"
         self._warden.launch(order, self._right_of(order), self._events)
 
@@ -92,7 +92,7 @@ class WardenExecutor:
         self._warden.resume(order, self._events)
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
-        """Request the stop from the warden."""
+        """Request the stop of an attempt from the warden."""
         self._warden.stop(key, grace)
 
     async def output(self, key: AttemptKey) -> Output | None:
@@ -101,7 +101,7 @@ class WardenExecutor:
         return _Reading(self._name, key, self._warden, data.is_complete) if data.is_kept else None
 
     async def expire(self, before: Instant) -> int:
-        """Request the removal from the warden."""
+        """Request the removal of old outputs from the warden."""
         return await self._warden.expire(self._name, before)
 
     async def close(self, grace: Duration = CLOSE_GRACE) -> None:
@@ -111,7 +111,7 @@ class WardenExecutor:
 
 
 class _Reading:
-    """An output in the warden; an `rota.executor.executor.Output`."""
+    """An output in the warden; implements `rota.executor.executor.Output`."""
 
     def __init__(
         self, executor: str, key: AttemptKey, warden: WardenRequests, is_complete: bool
@@ -122,7 +122,7 @@ class _Reading:
         self._warden = warden
 
     async def read(self, offset: int, limit: int = READ_BYTES) -> bytes:
-        """Return a part."""
+        """Return part of the output."""
         return await self._read(offset, limit, is_patient=False)
 
     async def follow(self, offset: int = 0) -> AsyncIterator[bytes]:

@@ -57,7 +57,7 @@ def throughput(app: App, path: str, count: int) -> Found:
 
 
 def start(app: App, path: str, count: int) -> Found:
-    """Return the latency of each."""
+    """Return the latency of each start, in ms."""
     began = time.time()
     dues = [began + number / STARTS_PER_S for number in range(count)]
     for number, due in enumerate(dues):
@@ -67,7 +67,7 @@ def start(app: App, path: str, count: int) -> Found:
 
 
 def timers(app: App, path: str, count: int, spread_s: float = SPREAD_S) -> Found:
-    """Return the lateness of each."""
+    """Return the lateness of each timer, in ms."""
     began = time.time() + AHEAD_S + count / SET_PER_S
     dues = {number: began + number * spread_s / count for number in range(count)}
     app.at(path, dues)
@@ -78,12 +78,12 @@ def timers(app: App, path: str, count: int, spread_s: float = SPREAD_S) -> Found
 
 
 def timers_at_once(app: App, path: str, count: int) -> Found:
-    """Return the lateness of each."""
+    """Return the lateness of each timer, in ms; all are due in one instant."""
     return timers(app, path, count, spread_s=0.0)
 
 
 def chain(app: App, path: str, count: int) -> Found:
-    """Return every time from one start to the next."""
+    """Return every time from one start to the next, in ms."""
     hops: list[float] = []
     for first in range(0, count * CHAIN, CHAIN):
         numbers = range(first, first + CHAIN)
@@ -102,7 +102,7 @@ def processes(app: App, path: str, count: int) -> Found:
 
 
 def restart(app: App, path: str, count: int) -> Found:
-    """Return the time from the kill to each start."""
+    """Return the time from the kill to each start, in ms."""
     killed_at = float(os.environ["BENCH_KILLED_AT"])
     for number in range(count):
         patiently(partial(app.submit, path, [number]), until=killed_at + TAKEN_S)
