@@ -14,10 +14,10 @@ from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.local_shards import Shards
+from rota.node.system.bounded_calls import BoundedCalls
 from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
 from rota.node.system.entropy import Entropy
-from rota.node.system.file_checks import FileChecks
 from rota.node.system.metrics import Metrics
 from rota.storage.history import History
 
@@ -66,5 +66,5 @@ class NodeContext:
     copies: Copies
     others: PeerApis | None
     etcd: EtcdGuard | None
-    file_checks: FileChecks
+    file_checks: BoundedCalls
     unready: Unready

@@ -105,6 +105,8 @@ ROWS = (
         lambda it: f"receive {it.message.upstream} -> {it.message.dependent}",
     ),
     Row(ConfirmDelivery, drop_outbox_item, lambda it: f"delivered {it.key}"),
+    # From the webhooks of this node.
+    Row(EndNotification, end_notification, lambda it: f"notified {it.key} {it.outcome.value}"),
     # For and from stand-ins.
     Row(FollowJob, follow_job, lambda it: f"follow {it.job.id}"),
     Row(ReconcileFires, reconcile_fires, lambda it: f"claim {it.job_id} {it.node_id}"),

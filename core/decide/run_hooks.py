@@ -21,17 +21,22 @@ from rota.core.model.hook import (
     origin_of,
     text_of,
 )
-from rota.core.model.ids import ExecutionId, fire_execution_id
+from rota.core.model.ids import ExecutionId, JobId, fire_execution_id
 from rota.core.model.job import Job
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.draft import Draft
 from rota.core.timing.instants import Instant, later
 from rota.core.vocabulary.changes import Hooked, Table
 from rota.core.vocabulary.commands import EndNotification, NoteLate
-from rota.core.vocabulary.effects import PublishHook, SendWebhook, SetTimer, Timescale
+from rota.core.vocabulary.effects import SendWebhook, SetTimer, Timescale
 
 NOTIFICATIONS_MAX = 1_000
-"""Notifications of one job that wait for their delivery: a megabyte. Further ones are dropped."""
+"""Notifications of one job that may wait for their delivery, about a megabyte; further ones are
+dropped."""
+SHARD_NOTIFICATIONS_MAX = 10_000
+"""Likewise of all jobs of a shard: about 10 MB of the memory of its primary."""
+
+TOO_MANY = "too many events wait for their delivery"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -48,13 +53,10 @@ def note_end(draft: Draft, past: Execution) -> None:
         return
     if past.late_at and past.finished_at > past.late_at:
         # It ended before its timer rang, for example when it caught up after an outage.
-        _run(draft, job, _document(past, HookEvent.LATE))
-    if is_failure:
-        _run(draft, job, _document(past, HookEvent.FAILURE))
-    else:
-        _run(draft, job, _document(past, HookEvent.SUCCESS))
-        if plan.is_failing:
-            _run(draft, job, _document(past, HookEvent.RECOVERY))
+        _run_for(draft, job, past, HookEvent.LATE)
+    _run_for(draft, job, past, HookEvent.FAILURE if is_failure else HookEvent.SUCCESS)
+    if plan.is_failing and not is_failure:
+        _run_for(draft, job, past, HookEvent.RECOVERY)
 
 
 def note_late(draft: Draft, command: NoteLate) -> None:
@@ -65,12 +67,12 @@ def note_late(draft: Draft, command: NoteLate) -> None:
     draft.put_execution(replace(execution, late_at=Instant(0)))
     job = draft.job(execution.job_id)
     if job is not None and not execution.cancelled_at:
-        _run(draft, job, _document(execution, HookEvent.LATE))
+        _run_for(draft, job, execution, HookEvent.LATE)
 
 
 def note_missed(draft: Draft, job: Job, entry: LedgerEntry) -> None:
     """Run the hooks for fire times of a job that were missed: once for all of *entry*."""
-    if not any(hook.event is HookEvent.LATE for hook in job.spec.hooks):
+    if not _has_hook(job, HookEvent.LATE):
         return
     document = JobEventDocument(
         event=HookEvent.LATE.value,
@@ -104,18 +106,17 @@ def end_notification(draft: Draft, command: EndNotification) -> None:
     if notification is None:
         return
     draft.drop(Table.NOTIFICATION, command.key)
-    draft.add(
-        PublishHook(
-            at=draft.now,
-            job_id=notification.job_id,
-            job=notification.job,
-            execution_id=notification.execution_id,
-            event=notification.event,
-            outcome=command.outcome,
-            target=origin_of(notification.url),
-            detail=command.detail,
-        )
-    )
+    draft.publish_hook(notification, command.outcome, origin_of(notification.url), command.detail)
+
+
+def _has_hook(job: Job, event: HookEvent) -> bool:
+    return any(hook.event is event for hook in job.spec.hooks)
+
+
+def _run_for(draft: Draft, job: Job, execution: Execution, event: HookEvent) -> None:
+    """Run the hooks of *job* for an event of *execution*."""
+    if _has_hook(job, event):
+        _run(draft, job, _document(execution, event))
 
 
 def _document(execution: Execution, event: HookEvent) -> JobEventDocument:
@@ -135,52 +136,56 @@ def _document(execution: Execution, event: HookEvent) -> JobEventDocument:
 
 def _run(draft: Draft, job: Job, document: JobEventDocument) -> None:
     """Run the hooks of *job* that follow the event of *document*."""
-    event, text = HookEvent(document.event), ""
-    execution_id = ExecutionId(document.execution_id)
+    text = _encode(document).decode()
     for number, hook in enumerate(job.spec.hooks):
-        if hook.event is not event:
-            continue
-        text = text or _encode(document).decode()
-        if hook.job and has_room(draft, job.spec.full_name, hook.job):
-            message = Hooked(
-                upstream=job.spec.full_name,
-                dependent=hook.job,
-                job_id=job.id,
-                execution_id=execution_id,
-                event=event,
-                parameters=text,
-            )
-            send_message(draft, hook.job, message)
-        elif hook.webhook and _has_room(draft, job):
-            notification = Notification(
-                key=notification_key(execution_id, event, number),
-                job_id=job.id,
-                job=job.spec.full_name,
-                execution_id=execution_id,
-                event=event,
-                at=draft.now,
-                url=hook.webhook,
-                document=text,
-            )
-            draft.put(Table.NOTIFICATION, notification.key, notification)
-            draft.add(SendWebhook(notification))
-        else:
-            draft.add(_dropped(draft, job, execution_id, hook))
+        if hook.event.value == document.event:
+            if hook.job:
+                _send(draft, _message(document, hook, text))
+            else:
+                _store(draft, _notification(draft, document, hook, number, text))
 
 
-def _has_room(draft: Draft, job: Job) -> bool:
-    """Return True if fewer than `NOTIFICATIONS_MAX` notifications of *job* wait."""
-    return draft.state.notification_counts.get(job.id, 0) < NOTIFICATIONS_MAX
+def _message(document: JobEventDocument, hook: Hook, text: str) -> Hooked:
+    return Hooked(
+        upstream=document.job,
+        dependent=hook.job,
+        job_id=JobId(document.job_id),
+        execution_id=ExecutionId(document.execution_id),
+        event=hook.event,
+        parameters=text,
+    )
 
 
-def _dropped(draft: Draft, job: Job, execution_id: ExecutionId, hook: Hook) -> PublishHook:
-    return PublishHook(
-        at=draft.now,
-        job_id=job.id,
-        job=job.spec.full_name,
+def _send(draft: Draft, message: Hooked) -> None:
+    if has_room(draft, message.upstream, message.dependent):
+        send_message(draft, message.dependent, message)
+    else:
+        draft.publish_hook(message, HookOutcome.DROPPED, message.dependent, TOO_MANY)
+
+
+def _notification(
+    draft: Draft, document: JobEventDocument, hook: Hook, number: int, text: str
+) -> Notification:
+    execution_id = ExecutionId(document.execution_id)
+    return Notification(
+        key=notification_key(execution_id, hook.event, number),
+        job_id=JobId(document.job_id),
+        job=document.job,
         execution_id=execution_id,
         event=hook.event,
-        outcome=HookOutcome.DROPPED,
-        target=hook.target,
-        detail="too many events of this job wait for their delivery",
+        at=draft.now,
+        url=hook.webhook,
+        document=text,
     )
+
+
+def _store(draft: Draft, notification: Notification) -> None:
+    """Store a notification, unless too many of its job or of the shard wait."""
+    state = draft.state
+    waiting = state.notification_counts.get(notification.job_id, 0)
+    if waiting < NOTIFICATIONS_MAX and len(state.notifications) < SHARD_NOTIFICATIONS_MAX:
+        draft.put(Table.NOTIFICATION, notification.key, notification)
+        draft.add(SendWebhook(notification))
+    else:
+        target = origin_of(notification.url)
+        draft.publish_hook(notification, HookOutcome.DROPPED, target, TOO_MANY)

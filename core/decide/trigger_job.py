@@ -11,7 +11,6 @@ from rota.core.state.draft import Draft
 from rota.core.vocabulary.changes import Hooked
 from rota.core.vocabulary.commands import Trigger
 from rota.core.vocabulary.decision import Reply, Triggered
-from rota.core.vocabulary.effects import PublishHook
 
 
 def trigger(draft: Draft, command: Trigger) -> Reply:
@@ -54,18 +53,8 @@ def trigger_by_hook(draft: Draft, message: Hooked) -> None:
             parameters=message.parameters,
         )
         begin_execution(draft, job, birth)
-    draft.add(
-        PublishHook(
-            at=draft.now,
-            job_id=message.job_id,
-            job=message.upstream,
-            execution_id=message.execution_id,
-            event=message.event,
-            outcome=HookOutcome.DROPPED if obstacle else HookOutcome.DELIVERED,
-            target=message.dependent,
-            detail=obstacle,
-        )
-    )
+    outcome = HookOutcome.DROPPED if obstacle else HookOutcome.DELIVERED
+    draft.publish_hook(message, outcome, message.dependent, obstacle)
 
 
 def _obstacle(draft: Draft, job: Job | None, full_name: str) -> tuple[str, Hold]:

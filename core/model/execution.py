@@ -170,6 +170,8 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
         rerun_of: The finished execution that it runs again; empty if it is not a rerun.
         expires_at: The deadline for its start or, once it has started, for its end; 0 for none.
         has_expired: Whether it was stopped at *cancelled_at* because its deadline passed.
+        late_at: The instant from which the execution is late if it has not ended; 0 if it cannot
+            become late, or if its hooks for lateness have run.
     """
 
     failed_count: Count = 0

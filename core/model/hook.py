@@ -1,4 +1,4 @@
-"""Hooks: what a job does after one of its executions failed, succeeded, recovered or was late.
+"""Hooks of a job: webhooks, and jobs to be triggered, that follow the events of its executions.
 
 A hook posts a webhook, or triggers another job of the namespace. The notification of a webhook is a
 record of the shard, kept until its delivery has ended, so that it outlives any node.
@@ -22,9 +22,9 @@ HOOKS_MAX = 20
 URL_LENGTH_MAX = 2_000
 """Characters of a URL; proxies refuse longer ones."""
 REASON_MAX = 1_000
-"""Characters of the reason in an event; the execution has all of it."""
+"""Characters of the reason in an event; the record of the execution has the whole reason."""
 DOCUMENT_BYTES_MAX = 8_192
-"""Bytes of an event, in JSON: names, instants and the reason, all of them escaped."""
+"""Upper bound of the length of an event in JSON, whatever characters are escaped."""
 
 
 class HookEvent(Enum):
@@ -33,9 +33,9 @@ class HookEvent(Enum):
     FAILURE = "failure"
     SUCCESS = "success"
     RECOVERY = "recovery"
-    """A success whose predecessor, the job's execution that ended before it, failed."""
+    """An execution succeeded, and the execution of the job that ended before it failed."""
     LATE = "late"
-    """No end within ``lateAfter``, or a fire time that was missed."""
+    """An execution has not ended ``lateAfter`` its fire time, or a fire time was missed."""
 
 
 class HookOutcome(Enum):
@@ -46,26 +46,21 @@ class HookOutcome(Enum):
     FAILED = "failed"
     """The webhook was not delivered, and no further attempt is made."""
     DROPPED = "dropped"
-    """It was not attempted: too many wait, or the job to be triggered cannot run."""
+    """The hook was not run: too many events wait, or the job to be triggered cannot run."""
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One hook of a job, as defined.
 
     Attributes:
-        event: The event that it follows.
-        webhook: The URL that gets the event; empty for a job.
+        event: The event that the hook follows.
+        webhook: The URL to which the event is posted; empty for a hook that triggers a job.
         job: The full name of the job that is triggered with the event as parameters.
     """
 
     event: HookEvent
     webhook: str = ""
     job: str = ""
-
-    @property
-    def target(self) -> str:
-        """The receiver: the full name of a job, or the origin of a URL (`origin_of`)."""
-        return self.job or origin_of(self.webhook)
 
 
 class JobEventDocument(
@@ -74,13 +69,17 @@ class JobEventDocument(
     """An event of a job, as hooks get it: the ``data`` of a webhook, the parameters of a job.
 
     Attributes:
-        event: In words of `HookEvent`.
-        job: Full name of the job.
-        execution_id: The execution; that of a missed fire time was never created.
-        status: Of the execution; ``missed`` for a missed fire time.
-        trigger: Why the execution exists.
-        fire_time: When it was due, RFC 3339; *started_at* and *finished_at* likewise, empty before.
-        reason: Of its state, cut to `REASON_MAX` characters.
+        event: The value of the `HookEvent`.
+        job: The full name of the job.
+        job_id: The id of the job.
+        execution_id: The id of the execution. For a missed fire time, it is the id that the
+            execution would have; there is no such execution.
+        status: The status of the execution; ``missed`` for a missed fire time.
+        trigger: The origin of the execution.
+        fire_time: The time at which the execution was due, as RFC 3339 in UTC.
+        started_at: The time at which its first attempt started; empty before.
+        finished_at: The time at which it ended; empty before.
+        reason: The reason of its status, cut to `REASON_MAX` characters.
     """
 
     event: str
@@ -99,9 +98,15 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The event of a job for one webhook, kept until its delivery has ended.
 
     Attributes:
-        key: Its key: execution, event and number of the hook. Receivers detect a repetition by it.
-        at: Shard time of the event.
-        document: The event (`JobEventDocument`), in JSON.
+        key: The key of the record: execution, event and number of the hook. A receiver detects a
+            repetition by the key.
+        job_id: The id of the job.
+        job: The full name of the job.
+        execution_id: The id of the execution; see `JobEventDocument`.
+        event: The event that the hook follows.
+        at: The shard time of the event.
+        url: The URL of the webhook.
+        document: The event as JSON (`JobEventDocument`).
     """
 
     key: str

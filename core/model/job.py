@@ -86,6 +86,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             0 for no limit.
         execution_timeout: The time that an execution may take, from the start of its first attempt,
             before it is stopped and fails; 0 for no limit.
+        hooks: The hooks of the job, in the order of `HookEvent`.
+        late_after: The time after its fire time at which an execution that has not ended is late; 0
+            for no such time.
     """
 
     name: str

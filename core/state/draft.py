@@ -20,11 +20,12 @@ from rota.core.model.execution import (
     standing,
     task_key,
 )
+from rota.core.model.hook import HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import Graph, State, graph_of, version_key
-from rota.core.vocabulary.changes import Change, Checkpoint, Record, Table
+from rota.core.vocabulary.changes import Change, Checkpoint, Hooked, Record, Table
 from rota.core.vocabulary.decision import Decision, Limits, Reply, Situation
 from rota.core.vocabulary.effects import (
     Consequence,
@@ -34,6 +35,7 @@ from rota.core.vocabulary.effects import (
     PostponedEffects,
     Publish,
     PublishFires,
+    PublishHook,
     PublishJob,
 )
 
@@ -295,6 +297,27 @@ class Draft:
         self._effects.append(
             PublishJob(
                 at=self.now, job_id=job.id, job=job.spec.full_name, event=event, detail=detail
+            )
+        )
+
+    def publish_hook(
+        self,
+        source: Notification | Hooked,
+        outcome: HookOutcome,
+        target: str,
+        detail: str = "",
+    ) -> None:
+        """Publish the end of a hook's run for the event of *source*."""
+        self._effects.append(
+            PublishHook(
+                at=self.now,
+                job_id=source.job_id,
+                job=source.job,
+                execution_id=source.execution_id,
+                event=source.event,
+                outcome=outcome,
+                target=target,
+                detail=detail,
             )
         )
 

@@ -180,9 +180,12 @@ class Hooked(msgspec.Struct, frozen=True, kw_only=True, tag="hooked"):
     """A hook of *upstream* triggers *dependent*.
 
     Attributes:
-        job_id: Of *upstream*.
-        execution_id: Whose event it is.
-        parameters: The event (`rota.core.model.hook.JobEventDocument`), in JSON.
+        upstream: The full name of the job with the hook.
+        dependent: The full name of the job to be triggered.
+        job_id: The id of *upstream*.
+        execution_id: The id of the execution of *upstream*.
+        event: The event that the hook follows.
+        parameters: The event as JSON (`rota.core.model.hook.JobEventDocument`).
     """
 
     upstream: CheckedFullName
@@ -191,6 +194,11 @@ class Hooked(msgspec.Struct, frozen=True, kw_only=True, tag="hooked"):
     execution_id: CheckedExecutionId
     event: HookEvent
     parameters: Annotated[str, msgspec.Meta(max_length=DOCUMENT_BYTES_MAX)]
+
+    @property
+    def job(self) -> str:
+        """The full name of the job with the hook."""
+        return self.upstream
 
 
 JobMessage = Subscribe | Unsubscribe | Succeeded | Hooked

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.execution import ExecutionStatus, TaskStatus
@@ -345,27 +346,6 @@ def _encoded(event_id: EventId, event: Event) -> EncodedEvent:
             detail=event.detail,
             progress=event.percent,
         )
-    elif isinstance(event, PublishFires):
-        view = EventView(
-            id=text,
-            type=kind,
-            at=format_instant(event.at),
-            job_id=event.job_id,
-            job=event.job,
-            fire_at=format_instant(event.fire_at),
-            count=event.count,
-            detail=event.detail,
-        )
-    elif isinstance(event, PublishHook):
-        view = EventView(
-            id=text,
-            type=kind,
-            at=format_instant(event.at),
-            job_id=event.job_id,
-            job=event.job,
-            execution_id=event.execution_id,
-            detail=f"{event.event.value}, {event.target}: {event.detail or event.outcome.value}",
-        )
     else:
         view = EventView(
             id=text,
@@ -375,4 +355,9 @@ def _encoded(event_id: EventId, event: Event) -> EncodedEvent:
             job=event.job,
             detail=event.detail,
         )
+        if isinstance(event, PublishFires):
+            view = replace(view, fire_at=format_instant(event.fire_at), count=event.count)
+        elif isinstance(event, PublishHook):
+            detail = f"{event.event.value}, {event.target}: {event.detail or event.outcome.value}"
+            view = replace(view, execution_id=event.execution_id, detail=detail)
     return EncodedEvent(text, kind, msgspec.json.encode(view))

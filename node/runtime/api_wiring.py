@@ -10,7 +10,7 @@ from rota.node.runtime.cluster_wiring import ClusterParts
 from rota.node.runtime.foundation import NodeFoundation
 from rota.node.runtime.readiness import Readiness, ServingPhase
 from rota.node.shards.local_shards import Shards
-from rota.node.system.file_checks import FileChecks
+from rota.node.system.bounded_calls import BoundedCalls
 from rota.storage.history import History
 
 
@@ -74,7 +74,8 @@ def wire_context(
         copies=environment.copies,
         others=environment.others,
         etcd=cluster.etcd_guard,
-        file_checks=FileChecks(),
+        # A check takes microseconds, and milliseconds on a slow network disk.
+        file_checks=BoundedCalls("rota-file-check", within_s=1.0, running_max=8),
         unready=Readiness(
             node_id,
             shards,

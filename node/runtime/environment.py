@@ -56,6 +56,7 @@ class NodeEnvironment:
         others: The APIs of the other nodes; None on a single node.
         look_for_space: Returns the space left on the disk.
         look_at_etcd: Returns the space in etcd; None on a single node.
+        post_webhook: Sends a webhook.
         compare_every: The period of the comparison of the copies of all shards (R43).
     """
 

@@ -53,6 +53,7 @@ class NodeWiring:
         attempts: The parts for attempts.
         fallback: The parts for fallback mode.
         feeds: The feeds for which requests wait.
+        webhooks: The webhooks of the shards.
         effect_runner: Carries out the effects of the shards.
         router: Receives the messages of other nodes.
         digests: The comparison of copies.

@@ -122,7 +122,7 @@ class ExecutionView(View, frozen=True):
         job_version: The version of the definition that it runs.
         status: ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``; in lists
             ``broken`` if its record cannot be decoded: only the ids and *fire_time* are known then.
-        trigger: ``schedule``, ``manual`` or ``dependencies``.
+        trigger: ``schedule``, ``manual``, ``dependencies`` or ``hook``.
         fire_time: When it was due; for a trigger, when it was requested.
         queued_at: When it was created.
         started_at: When its first attempt started.

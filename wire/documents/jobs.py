@@ -297,9 +297,9 @@ class JobView(View, frozen=True):
             a newer node may have fields that a client does not know.
         broken: Which part of the record cannot be read, and why; the job can still be replaced and
             deleted. Empty for a valid record.
-        warnings: Reasons why its tasks cannot run at present: a label that no living node has, or a
-            ``cwd`` or a program that does not exist on the node that saved the job. Only responses
-            to requests that make changes have warnings.
+        warnings: Parts of the job that cannot work at present: a label that no living node has, a
+            ``cwd`` or a program that does not exist on the node that saved the job, or a job of a
+            hook that does not exist. Only responses to requests that make changes have warnings.
     """
 
     job_id: str

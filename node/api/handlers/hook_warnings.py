@@ -10,7 +10,7 @@ from rota.node.api.requests.request_context import RequestContext
 async def hook_warnings(request: RequestContext, spec: JobSpec) -> list[str]:
     """Return a warning for each job that a hook triggers and that does not exist.
 
-    A job whose shard cannot be reached now has no warning.
+    From the first job on whose shard cannot be reached, no job is looked up.
     """
     hooks = {hook.job: hook.event for hook in spec.hooks if hook.job}
     warnings: list[str] = []
@@ -19,7 +19,7 @@ async def hook_warnings(request: RequestContext, spec: JobSpec) -> list[str]:
         try:
             found = await job_by_name(request, namespace, name)
         except Refused:
-            continue
+            break  # Each further lookup might wait as long.
         if found is None:
             field = pointer_of(event).removeprefix("/")
             warnings.append(

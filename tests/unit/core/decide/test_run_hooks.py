@@ -7,7 +7,7 @@ import pytest
 
 from rota.core.decide.dispatch import pending
 from rota.core.decide.outbox import OUTBOX_ITEMS_MAX
-from rota.core.decide.run_hooks import NOTIFICATIONS_MAX
+from rota.core.decide.run_hooks import NOTIFICATIONS_MAX, SHARD_NOTIFICATIONS_MAX
 from rota.core.model.hook import Hook, HookEvent, HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId, fire_execution_id
 from rota.core.model.job import JobPlan, Misfire, Overlap
@@ -319,6 +319,21 @@ def test_a_job_whose_notifications_cannot_be_delivered_drops_the_newest() -> Non
     assert len(shard.state.notifications) == NOTIFICATIONS_MAX
     ended(shard, other, is_failure=True)
     assert len(shard.state.notifications) == NOTIFICATIONS_MAX + 1
+
+
+def test_a_shard_has_a_limit_of_waiting_notifications_for_all_of_its_jobs() -> None:
+    shard = Shard()
+    job_id = shard.save(hooks=webhooks(HookEvent.FAILURE))
+    ended(shard, job_id, is_failure=True)
+    (notification,) = shard.state.notifications.values()
+    for number in range(SHARD_NOTIFICATIONS_MAX - 2):
+        shard.state.notifications[f"other{number}"] = notification
+
+    ended(shard, job_id, is_failure=True)
+    assert outcomes(shard) == []
+    ended(shard, job_id, is_failure=True)
+
+    assert [each[1] for each in outcomes(shard)] == [HookOutcome.DROPPED]
 
 
 # -- hooks that trigger a job ---------------------------------------------------------------------

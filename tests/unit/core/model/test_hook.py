@@ -100,4 +100,3 @@ def test_lateness_needs_hooks_and_a_time() -> None:
 
 def test_only_the_origin_of_a_url_is_shown() -> None:
     assert origin_of(GOOD.webhook) == "https://hooks.example.com:8443"
-    assert GOOD.target == "https://hooks.example.com:8443"
