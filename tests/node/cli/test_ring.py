@@ -245,7 +245,7 @@ def test_a_file_that_is_not_there_is_said_to_be_so(ring: Ring) -> None:
         (("show", "--nodes", "0"), "from 1 to 10000"),
         (("show", "--nodes", "a,b=x"), "'x' is not a weight"),
         (("show", "--nodes", "a,b b"), "'b b' is not a name"),
-        (("show", "--nodes", "a,b", "--zones", "2"), "--zones is for a count of nodes"),
+        (("show", "--nodes", "a,b", "--zones", "2"), "--zones needs a number of nodes, as in"),
         (("show", "--nodes", "3", "--shards", "100"), "100 is no power of two"),
     ],
 )

@@ -23,7 +23,7 @@ def request(url: str) -> WebhookRequest:
 
 @pytest.fixture
 def name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
-    """A name server that answers once the event is set, and knows no name."""
+    """A name server that answers once the event is set, and has no name."""
     answers = Event()
 
     def look_up(*_: Any) -> None:
