@@ -133,7 +133,7 @@ async def test_a_dry_run_writes_nothing(client: Client) -> None:
 @pytest.mark.parametrize(
     ("changes", "pointer"),
     [
-        pytest.param({"template": {}}, "/template/tasks needs a command", id="no work"),
+        pytest.param({"template": {}}, "/template/tasks the job needs a command", id="no work"),
         pytest.param(
             {"template": {"comand": "x"}},
             "/template/comand unknown field 'comand'; did you mean 'command'?",

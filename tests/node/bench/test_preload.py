@@ -49,7 +49,7 @@ def test_executions_that_were_put_are_listed_beside_those_that_were_run(tmp_path
 def test_a_job_that_has_finished_nothing_has_no_model(tmp_path: Path) -> None:
     with (
         Fleet(tmp_path / "fleet", 1) as fleet,
-        pytest.raises(AssertionError, match="0 of 1 jobs have finished one"),
+        pytest.raises(AssertionError, match="0 of 1 jobs have a finished execution"),
         fleet.stopped() as [folder],
     ):
         preload(folder, ["default/never"], range(10))

@@ -80,7 +80,7 @@ def test_nothing_is_written_if_one_document_is_refused(
     run(url, "get", "type", "good", status=3)
 
     assert "type 'bad' is refused:" in error
-    assert "/template/tasks: needs a command" in error
+    assert "/template/tasks: the job needs a command" in error
 
 
 @pytest.mark.parametrize(
