@@ -63,6 +63,8 @@ class Kind(Enum):
     """A limit is reached; a later retry may work."""
     UNAVAILABLE = "unavailable"
     """This node cannot carry out the request now; a retry, later or on another node, may work."""
+    UNAUTHENTICATED = "unauthenticated"
+    """The request has no valid credential."""
     FORBIDDEN = "forbidden"
     UNREADABLE = "unreadable"
     """This version cannot read the stored data; a retry does not help."""

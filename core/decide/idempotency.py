@@ -27,7 +27,7 @@ def answered(state: State, idempotency: Idempotency | None, now: Instant) -> Rep
     Raises:
         Refused: Code ``idempotency_key_reused``: the key was used for another request.
     """
-    request = state.requests.get(idempotency.key) if idempotency else None
+    request = state.requests.get(idempotency.scoped_key) if idempotency else None
     if idempotency is None or request is None or request.expires_at <= now:
         return None
     if request.digest != idempotency.digest:
@@ -47,7 +47,7 @@ def remember(draft: Draft, idempotency: Idempotency | None, reply: Reply) -> Non
         # The oldest reply is deleted: that is better than refusing new requests.
         draft.drop(Table.REQUEST, next(iter(draft.state.requests)))
     recorded = _recorded(idempotency, reply, expires_at=later(draft.now, REQUEST_TTL))
-    draft.put(Table.REQUEST, idempotency.key, recorded)
+    draft.put(Table.REQUEST, idempotency.scoped_key, recorded)
 
 
 def forget_requests(draft: Draft, command: ForgetRequests) -> None:

@@ -53,6 +53,11 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def namespace_of(full_name: str) -> str:
+    """Return the namespace in a job's full name, ``namespace/name``."""
+    return full_name.partition("/")[0]
+
+
 def is_full_name(text: str) -> bool:
     """Return True if *text* may be a job's full name, ``namespace/name``."""
     namespace, _, name = text.partition("/")

@@ -47,10 +47,17 @@ class Idempotency(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         key: The idempotency key that the client chose.
         digest: A digest of the request; the same key with another digest is refused.
+        caller: The principal that sent the request; a key belongs to one caller. Empty for none.
     """
 
     key: str
     digest: str
+    caller: str = ""
+
+    @property
+    def scoped_key(self) -> str:
+        """The key together with its caller, whose name has no slash."""
+        return f"{self.caller}/{self.key}" if self.caller else self.key
 
 
 class SaveJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,7 +33,6 @@ from rota.node.api.http.guard import (
 from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
 from rota.node.api.reference import html_page, openapi, served_description
 from rota.node.api.requests import problems
-from rota.node.api.requests.access import principal_of
 from rota.node.api.requests.body_memory import BodyMemory
 from rota.node.api.requests.operations import ACCEPTED, Operation
 from rota.node.api.requests.request_context import REQUEST, RequestContext
@@ -90,7 +89,6 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
             request,
             context,
             request_id=(is_text and given) or f"{next_id():016x}",
-            principal=principal_of(request),
         )
         target = request.raw_path
         refusal = guard.refusal(

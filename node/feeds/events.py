@@ -14,7 +14,7 @@ commas.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from rota.core.errors import Kind, Refused
 from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.hook import HookOutcome
-from rota.core.model.ids import ExecutionId, JobId
+from rota.core.model.ids import ExecutionId, JobId, namespace_of
 from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.effects import (
@@ -121,6 +121,8 @@ class Filter:
     namespace: str = ""
     job_id: JobId | None = None
     execution_id: ExecutionId | None = None
+    may_see: Callable[[str], bool] = lambda namespace: True
+    """Returns True if the reader may read the events of a namespace."""
 
     def admits(self, event: Event) -> bool:
         """Return True if *event* passes the filter."""
@@ -132,6 +134,7 @@ class Filter:
             (self.job_id is None or event.job_id == self.job_id)
             and (not self.namespace or event.job.startswith(f"{self.namespace}/"))
             and (self.happenings is None or _happening(event) in self.happenings)
+            and self.may_see(namespace_of(event.job))
         )
 
 

@@ -6,7 +6,7 @@ from typing import cast
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from rota.node.api.requests.access import OPERATOR, Principal
+from rota.node.access.principal import OPERATOR, Principal
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.context import NodeContext
 

@@ -12,6 +12,7 @@ from aiohttp import web
 from rota.core.errors import Problem, Refused, invalid, not_found
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import JobSaved, Triggered
+from rota.node.access.verbs import Verb
 from rota.node.api.documents.field_reader import Hints
 from rota.node.api.forwarding.batch_splitting import Item, read_split, results_of
 from rota.node.api.forwarding.writes import Written, write_all
@@ -21,6 +22,7 @@ from rota.node.api.requests.job_decoding import decoded_job
 from rota.node.api.requests.json_decoding import decode
 from rota.node.api.requests.operations import IDEMPOTENCY_KEY, Body, Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.permissions import on_each
 from rota.node.api.requests.problems import problem_of
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import checked_key, document, idempotency_key
@@ -55,6 +57,7 @@ class _TriggerName(msgspec.Struct):
     "POST",
     "/api/v1/jobs:batch",
     Success(200, "One result for each item, in the order of the items.", CreatedManyView),
+    permission=on_each(Verb.WRITE),
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY,),
     body=Body(CreateManyBody),
@@ -111,6 +114,7 @@ async def create_many(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/executions:batch",
     Success(200, "One result for each item, in the order of the items.", TriggeredManyView),
+    permission=on_each(Verb.RUN),
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY, TRACEPARENT),
     body=Body(TriggerManyBody),

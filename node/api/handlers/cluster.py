@@ -9,12 +9,13 @@ from aiohttp import web
 
 from rota.core.errors import Refused, not_found
 from rota.core.model.ids import NodeId, ShardId
+from rota.node.access.verbs import Verb
 from rota.node.api.documents import cluster_status
 from rota.node.api.forwarding.peer_requests import ask_peer, peer_headers
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.permissions import in_cluster
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.node.cluster.node_admin import forget, hold_again, hold_nothing
@@ -36,7 +37,12 @@ COORDINATING = ("coordinator_unavailable", "outcome_unknown")
 """Codes of an operation that changes etcd."""
 
 
-@operations.declare("GET", CLUSTER, Success(200, "The cluster.", ClusterView))
+@operations.declare(
+    "GET",
+    CLUSTER,
+    Success(200, "The cluster.", ClusterView),
+    permission=in_cluster(Verb.READ),
+)
 async def show_cluster(request: RequestContext) -> web.Response:
     """Show the nodes, the shards and their copies, and the pending moves of copies.
 
@@ -44,7 +50,6 @@ async def show_cluster(request: RequestContext) -> web.Response:
     that only they have: the load of a node, and the lag of the copies of its shards. It waits for
     at most one second; the values of a node that does not respond are null.
     """
-    request.principal.check(Verb.READ, "*")
     context = request.node
     if request.is_forwarded:
         return document(cluster_status.own_status(context))
@@ -56,6 +61,7 @@ async def show_cluster(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/nodes/{node}:drain",
     Success(200, "The node.", NodeView),
+    permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN,),
     problems=("node_not_found", "last_node", *COORDINATING),
 )
@@ -78,6 +84,7 @@ async def drain_node(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/nodes/{node}:undrain",
     Success(200, "The node.", NodeView),
+    permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN,),
     problems=("node_not_found", *COORDINATING),
 )
@@ -92,6 +99,7 @@ async def undrain_node(request: RequestContext) -> web.Response:
     "DELETE",
     "/api/v1/nodes/{node}",
     Success(204, "The node is removed.", media_types=()),
+    permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN,),
     problems=("node_not_found", "node_alive", "node_in_use", *COORDINATING),
 )
@@ -109,11 +117,11 @@ async def forget_node(request: RequestContext) -> web.Response:
     "GET",
     "/api/v1/shards/{shard}/promise",
     Success(200, "The epochs.", PromiseView),
+    permission=in_cluster(Verb.READ),
     problems=("shard_not_found",),
 )
 async def show_promise(request: RequestContext) -> web.Response:
     """Show the epochs of a shard that this node has promised and seen."""
-    request.principal.check(Verb.READ, "*")
     context = request.node
     return document(promise_of(shard_in(request), context.config.node_id))
 
@@ -122,6 +130,7 @@ async def show_promise(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/shards/{shard}:repair",
     Success(200, "The repair.", RepairView),
+    permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN,),
     problems=(
         "shard_not_found",
@@ -157,12 +166,11 @@ async def repair_shard(request: RequestContext) -> web.Response:
 
 @contextmanager
 def coordinating(request: RequestContext) -> Generator[NodeContext]:
-    """Check the permission to change etcd, and turn errors of etcd in the body into refusals.
+    """Turn errors of etcd in the body into refusals.
 
     Raises:
-        Refused: The caller lacks permission; or as for `coordinator_refusals`.
+        Refused: As for `coordinator_refusals`.
     """
-    request.principal.check(Verb.OPERATE, "*")
     with coordinator_refusals("see `rota cluster status` before you repeat it"):
         yield request.node
 

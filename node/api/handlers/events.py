@@ -15,13 +15,14 @@ from rota.core.model.ids import ExecutionId, JobId, is_execution_id
 from rota.core.model.ledger import FireOutcome
 from rota.core.quoting import in_quotes
 from rota.core.vocabulary.effects import JobEvent, TaskEvent
+from rota.node.access.verbs import Verb
 from rota.node.api.forwarding.merged_events import merged_batches
 from rota.node.api.forwarding.peer_requests import owners_of
 from rota.node.api.handlers.lookups import check_execution, job_named
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Header, Operations, Success
 from rota.node.api.requests.parameters import Parameter, Repeatable, text
+from rota.node.api.requests.permissions import on_each
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.feeds.events import TYPES, EncodedEvent, Filter, Happening, Seen, parse_seen
 from rota.wire.documents import EventView
@@ -110,6 +111,7 @@ ACCEPT = Header("Accept", f"`{SSE}` (the default) or `{NDJSON}`.")
         EventView,
         media_types=(SSE, NDJSON),
     ),
+    permission=on_each(Verb.READ),
     query=(NAMESPACE, JOB, EXECUTION, TYPE, STATUS, AFTER),
     headers=(ACCEPT, LAST_EVENT_ID),
     problems=(
@@ -133,7 +135,6 @@ async def follow_events(request: RequestContext) -> web.StreamResponse:
     stream ends. The connection of a client that reads nothing for 10 seconds is closed. In a
     cluster the stream also ends, with `stream.closed`, when a node joins or leaves; resume it then.
     """
-    request.principal.check(Verb.READ, NAMESPACE.of(request) or "*")
     wanted, after = await _wanted(request), _after(request)
     framing = _framing(request)
     if request.http.method == "HEAD":
@@ -206,6 +207,7 @@ async def _wanted(request: RequestContext) -> Filter:
         namespace="" if named else NAMESPACE.of(request) or "",
         job_id=await _job_id(request, named) if named else None,
         execution_id=await _execution_id(request),
+        may_see=request.may_see,
     )
 
 

@@ -11,12 +11,21 @@ from msgspec.structs import replace
 
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus, in_place
-from rota.core.model.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id, job_of
+from rota.core.model.ids import (
+    ExecutionId,
+    JobId,
+    NodeId,
+    instant_of,
+    is_execution_id,
+    job_of,
+    namespace_of,
+)
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant, parse_duration, seconds
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Cancel
 from rota.core.vocabulary.decision import Reply, Triggered
+from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.documents.record_views import execution_view
 from rota.node.api.forwarding.peer_requests import (
     ask_peer,
@@ -27,7 +36,6 @@ from rota.node.api.forwarding.peer_requests import (
 )
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
 from rota.node.api.forwarding.writes import write
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, READING, WAITING
 from rota.node.api.requests.operations import Body, Operations, Success
 from rota.node.api.requests.parameters import (
@@ -40,6 +48,7 @@ from rota.node.api.requests.parameters import (
     text,
     timespan,
 )
+from rota.node.api.requests.permissions import on_each, on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import check_count, document, read_body, target_of
 from rota.node.api.requests.targets import (
@@ -97,7 +106,8 @@ async def load_execution(
     """Return an execution and its tasks, as committed.
 
     Raises:
-        Refused: The execution does not exist, or one of its records cannot be read.
+        Refused: The execution does not exist, the caller lacks the operation's verb in its
+            namespace, or one of its records cannot be read.
     """
     shard = request.node.shards.of_id(execution_id)
     state = request.state(shard)
@@ -105,9 +115,22 @@ async def load_execution(
     tasks = dict(state.tasks[execution_id]) if live is not None else {}
     history = await request.history(shard)
     if live is not None:
+        _authorize(request, live)
         return live, tasks
     with _readable():
-        return _past(request.node, execution_id), history.tasks(shard.id, execution_id)
+        past = _past(request.node, execution_id)
+        _authorize(request, past)
+        return past, history.tasks(shard.id, execution_id)
+
+
+def _authorize(request: RequestContext, execution: Execution) -> None:
+    """Check that the caller has the operation's verb in the namespace of an execution.
+
+    Raises:
+        Refused: The caller lacks the verb.
+    """
+    missing = not_found("execution", execution.id)
+    request.authorize(namespace_of(execution.job_name), missing=missing)
 
 
 @contextmanager
@@ -149,6 +172,7 @@ async def _complete_view(request: RequestContext, execution_id: ExecutionId) -> 
         if refusal.kind is not Kind.NOT_FOUND or not duplicates:
             raise
         first, *duplicates = duplicates
+        _authorize(request, first.execution)
         execution = replace(first.execution, stand_in=first.node_id)
         tasks = in_place(first.tasks)
     return execution_view(execution, _with_places(request, execution, tasks), duplicates)
@@ -175,12 +199,12 @@ def _with_places(
     "GET",
     "/api/v1/executions/{execution}",
     Success(200, "The execution and its tasks.", ExecutionView),
+    permission=on_object(Verb.READ),
     target=shard_of_execution,
     problems=("execution_not_found", *READING),
 )
 async def get_execution(request: RequestContext) -> web.Response:
     """Show an execution with its tasks."""
-    request.principal.check(Verb.READ, "*")
     execution_id = execution_id_of(request)
     return document(await _complete_view(request, execution_id))
 
@@ -189,6 +213,7 @@ async def get_execution(request: RequestContext) -> web.Response:
     "GET",
     "/api/v1/executions/{execution}/wait",
     Success(200, "The execution at the end of the wait.", ExecutionView),
+    permission=on_object(Verb.READ),
     target=shard_of_execution,
     query=(TIMEOUT,),
     problems=("execution_not_found", *WAITING),
@@ -199,10 +224,11 @@ async def wait_for_execution(request: RequestContext) -> web.Response:
     After a timeout ``finishedAt`` is null. A node that stops during the wait responds with 503,
     ``stopping``.
     """
-    request.principal.check(Verb.READ, "*")
     execution_id = execution_id_of(request)
     timeout = min(TIMEOUT.of(request), WAIT_MAX)
-    if execution_id in request.state(request.shard).executions:
+    live = request.state(request.shard).executions.get(execution_id)
+    if live is not None:
+        _authorize(request, live)
         await request.node.waiters.ended([execution_id], timeout / SECOND)
     return document(await _complete_view(request, execution_id))
 
@@ -211,6 +237,7 @@ async def wait_for_execution(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/executions/{execution}/cancel",
     Success(202, "The execution; its cancellation is requested.", ExecutionView),
+    permission=on_object(Verb.RUN),
     target=shard_of_execution,
     query=(DRY_RUN,),
     problems=("execution_not_found", *DECIDING),
@@ -222,10 +249,11 @@ async def cancel_execution(request: RequestContext) -> web.Response:
     ``stopGrace``. The execution is ``cancelled`` when its last attempt has ended. An execution that
     has ended already is returned unchanged.
     """
-    request.principal.check(Verb.RUN, "*")
     execution_id, shard = execution_id_of(request), request.shard
     found = None
-    if execution_id in request.state(shard).executions:
+    live = request.state(shard).executions.get(execution_id)
+    if live is not None:
+        _authorize(request, live)
         try:
             _, written = await write(request, shard, Cancel(execution_id=execution_id))
             found = written.execution(shard, execution_id)
@@ -241,6 +269,7 @@ async def cancel_execution(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/executions:wait",
     Success(200, "The executions in the order of the request, without their tasks.", ExecutionList),
+    permission=on_each(Verb.READ),
     body=Body(WaitManyBody),
     problems=(
         "no_items",
@@ -252,7 +281,6 @@ async def cancel_execution(request: RequestContext) -> web.Response:
 )
 async def wait_for_many(request: RequestContext) -> web.Response:
     """Wait until several executions end, or until a timeout."""
-    request.principal.check(Verb.READ, "*")
     shards = request.node.shards
     body = await read_body(request, WaitManyBody)
     check_count(len(body.execution_ids), "/executionIds")
@@ -298,14 +326,25 @@ async def _ended(
         shard = request.node.shards.of_id(execution_id)
         return request.state(shard).executions.get(execution_id)
 
-    unfinished = [each for each in ids if live(each)]
-    await request.node.waiters.ended(unfinished, limit / SECOND)
+    unfinished = [execution for each in ids if (execution := live(each))]
+    for execution in unfinished:
+        _authorize(request, execution)
+    await request.node.waiters.ended([each.id for each in unfinished], limit / SECOND)
     found = [live(each) for each in ids]
     await request.settle()  # Executions that have ended are in the history then.
-    return {
-        each: execution_view(execution or _past_or_unreadable(request.node, each))
-        for each, execution in zip(ids, found, strict=True)
-    }
+    ended: dict[str, ExecutionView] = {}
+    for each, execution in zip(ids, found, strict=True):
+        shown = execution or _past_or_unreadable(request.node, each)
+        request.authorize(_namespace_of(shown), missing=not_found("execution", each))
+        ended[each] = execution_view(shown)
+    return ended
+
+
+def _namespace_of(execution: Execution | UnreadableExecution) -> str:
+    """Return the namespace of an execution; `EVERY` if its record cannot be read."""
+    if isinstance(execution, UnreadableExecution):
+        return EVERY
+    return namespace_of(execution.job_name)
 
 
 async def _shard_to_list(request: RequestContext) -> Shard | None:
@@ -318,6 +357,7 @@ async def _shard_to_list(request: RequestContext) -> Shard | None:
     "GET",
     "/api/v1/executions",
     Success(200, "A page of executions, without their tasks.", ExecutionList),
+    permission=on_each(Verb.READ),
     target=_shard_to_list,
     query=(JOB, NAMESPACE, STATUS, FROM, TO, LIMIT, CURSOR),
     problems=("job_not_found", *READING),
@@ -331,7 +371,6 @@ async def list_executions(request: RequestContext) -> web.Response:
     executions that are kept longer. A page may therefore have fewer than ``limit`` executions, or
     none, and still a ``nextCursor``.
     """
-    request.principal.check(Verb.READ, "*")
     if named := JOB.of(request):
         shard, job_id = find_job_id(request, named)
         return document(await _page(request, [shard], *_streams_of(request, shard, job_id)))
@@ -425,6 +464,8 @@ def _filter_of(request: RequestContext) -> Callable[[Listed], bool]:
     within = "" if JOB.of(request) else _prefix_of(NAMESPACE.of(request))
 
     def matches(execution: Listed) -> bool:
+        if not request.may_see(_namespace_of(execution)):
+            return False
         if isinstance(execution, UnreadableExecution):
             # Its status and its namespace are unknown.
             return status is None and not within and since <= instant_of(execution.id) < until

@@ -6,8 +6,10 @@ from aiohttp import web
 
 import rota
 from rota.core.errors import Kind, Refused
+from rota.node.access.verbs import Verb
 from rota.node.api.requests.operations import TEXT, Operations, Success
 from rota.node.api.requests.parameters import choice
+from rota.node.api.requests.permissions import ANYONE, PUBLIC, in_cluster
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.wire.documents import VersionView
@@ -19,7 +21,11 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @operations.declare(
-    "GET", "/livez", Success(200, "The process is alive.", media_types=(TEXT,)), query=None
+    "GET",
+    "/livez",
+    Success(200, "The process is alive.", media_types=(TEXT,)),
+    permission=PUBLIC,
+    query=None,
 )
 async def livez(request: RequestContext) -> web.Response:
     """Check that the process is alive.
@@ -34,6 +40,7 @@ async def livez(request: RequestContext) -> web.Response:
     "GET",
     "/readyz",
     Success(200, "The node is ready.", media_types=(TEXT,)),
+    permission=PUBLIC,
     query=(EXCLUDE,),
     problems=("not_ready", "disk_full"),
 )
@@ -57,7 +64,11 @@ async def readyz(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET", "/metrics", Success(200, "The metrics.", media_types=(METRICS_TYPE,)), query=None
+    "GET",
+    "/metrics",
+    Success(200, "The metrics.", media_types=(METRICS_TYPE,)),
+    permission=in_cluster(Verb.METRICS),
+    query=None,
 )
 async def metrics(request: RequestContext) -> web.Response:
     """Show the metrics in the text format of Prometheus."""
@@ -65,7 +76,9 @@ async def metrics(request: RequestContext) -> web.Response:
     return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
 
-@operations.declare("GET", "/version", Success(200, "The version.", VersionView), query=None)
+@operations.declare(
+    "GET", "/version", Success(200, "The version.", VersionView), permission=ANYONE, query=None
+)
 async def version(request: RequestContext) -> web.Response:
     """Show the version of the node."""
     context = request.node

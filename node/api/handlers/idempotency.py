@@ -14,7 +14,6 @@ from rota.core.vocabulary.commands import Command, Idempotency
 from rota.core.vocabulary.decision import Reply
 from rota.node.api.documents.job_bodies import print_of
 from rota.node.api.forwarding.writes import Written, repeated, write
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import idempotency_key, read_content
 from rota.node.api.requests.targets import find_job
@@ -31,13 +30,20 @@ async def idempotency_of(request: RequestContext) -> Idempotency | None:
     key = idempotency_key(request.http)
     if not key:
         return None
-    identity = [request.principal.name, request.http.method, request.http.path]
+    identity = [request.http.method, request.http.path]
     identity.append(request.http.query.get("namespace", ""))
     identity += [", ".join(request.http.headers.getall(name, [])) for name in CONDITIONS]
     content = await read_content(request)
-    return Idempotency(
-        key=key, digest=print_of(*(each.encode(errors="replace") for each in identity), content)
-    )
+    digest = print_of(*(each.encode(errors="replace") for each in identity), content)
+    return idempotency_under(request, key, digest)
+
+
+def idempotency_under(request: RequestContext, key: str, digest: str) -> Idempotency:
+    """Return the identification of *request* under the key that its caller chose.
+
+    The key belongs to the caller: equal keys of different callers are different keys.
+    """
+    return Idempotency(key=key, caller=request.principal.name, digest=digest)
 
 
 def earlier_reply(
@@ -54,7 +60,10 @@ def earlier_reply(
         return None
     shard = request.shard
     reply = answered(request.state(shard), idempotency, shard.time(request.node.clock))
-    return None if reply is None else (reply, repeated(request, reply))
+    if reply is None:
+        return None
+    request.note_authorized()
+    return reply, repeated(request, reply)
 
 
 async def write_once(
@@ -75,5 +84,4 @@ async def write_once(
     if earlier is not None:
         return earlier
     shard, job = find_job(request, request.http.match_info["job"])
-    request.principal.check(Verb.WRITE, job.spec.namespace)
     return await write(request, shard, command_of(job, idempotency))

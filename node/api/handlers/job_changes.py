@@ -14,6 +14,7 @@ from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.model.job import Job
 from rota.core.vocabulary.commands import Idempotency, PauseJob, ResumeJob, SaveJob
 from rota.core.vocabulary.decision import Reply
+from rota.node.access.verbs import Verb
 from rota.node.api.documents.job_bodies import reading
 from rota.node.api.documents.job_definitions import definition_of
 from rota.node.api.forwarding.writes import Written, write
@@ -21,7 +22,6 @@ from rota.node.api.handlers.idempotency import earlier_reply, idempotency_of, wr
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.jobs import NAMESPACE, saved_document
 from rota.node.api.kinds.job_types import with_template
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED
 from rota.node.api.requests.job_decoding import decoded_job
 from rota.node.api.requests.operations import (
@@ -35,6 +35,7 @@ from rota.node.api.requests.operations import (
     Success,
 )
 from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.permissions import on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import (
     expected_version,
@@ -68,6 +69,7 @@ PATCHES_MAX = 30
     "/api/v1/jobs/{namespace}/{name}",
     Success(200, "The job, replaced or unchanged.", JobView, headers=(ETAG,)),
     Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
+    permission=on_object(Verb.WRITE),
     target=shard_of_job_name,
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH),
@@ -82,7 +84,7 @@ async def put_job(request: RequestContext) -> web.Response:
     time. Fire times that are already due get their outcome under the old definition.
     """
     namespace, name = request.http.match_info["namespace"], request.http.match_info["name"]
-    request.principal.check(Verb.WRITE, namespace)
+    request.authorize(namespace)
     content = await read_object(request)
     for field, value in (("name", name), ("namespace", namespace)):
         if content.setdefault(field, value) != value:
@@ -103,6 +105,7 @@ async def put_job(request: RequestContext) -> web.Response:
     "PATCH",
     "/api/v1/jobs/{job}",
     Success(200, "The job, changed.", JobView, headers=(ETAG,)),
+    permission=on_object(Verb.WRITE),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY, IF_MATCH),
@@ -132,7 +135,6 @@ async def _patched(
 ) -> tuple[Reply, Written]:
     for _ in range(PATCHES_MAX):
         _, job = find_job(request, named)
-        request.principal.check(Verb.WRITE, job.spec.namespace)
         content = merged(msgspec.to_builtins(definition_of(job.spec)), patch)
         made = await _definition_in(request, cast("dict[str, Json]", content))
         if made.spec.full_name != job.spec.full_name:
@@ -157,6 +159,7 @@ async def _patched(
     "POST",
     "/api/v1/jobs/{job}/pause",
     Success(200, "The job, paused.", JobView, headers=(ETAG,)),
+    permission=on_object(Verb.RUN),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY,),
@@ -183,6 +186,7 @@ async def pause_job(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/jobs/{job}/resume",
     Success(200, "The job, resumed.", JobView, headers=(ETAG,)),
+    permission=on_object(Verb.RUN),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY,),

@@ -13,15 +13,15 @@ from itertools import islice
 from aiohttp import web
 from msgspec.structs import replace
 
-from rota.core.model.ids import is_full_name
+from rota.core.model.ids import is_full_name, namespace_of
 from rota.core.model.job import Job
 from rota.core.quoting import in_quotes
 from rota.core.state.shard_state import State
+from rota.node.access.verbs import Verb
 from rota.node.api.documents.record_views import JOB_STATUSES, status_of, view_of
 from rota.node.api.forwarding.peer_requests import owners_of, requested_shards
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
 from rota.node.api.handlers.last_executions import last_execution
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import (
@@ -32,6 +32,7 @@ from rota.node.api.requests.parameters import (
     choice_of_status,
     text,
 )
+from rota.node.api.requests.permissions import on_each
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.node.shards.shard import Shard
@@ -91,6 +92,7 @@ CURSOR = Parameter(
     "GET",
     "/api/v1/jobs",
     Success(200, "A page of jobs, by `namespace/name`.", JobList),
+    permission=on_each(Verb.READ),
     query=(WITHIN, STATUS, LAST_STATUS, LABEL, WORD, LIMIT, CURSOR),
     problems=READING,
 )
@@ -100,7 +102,6 @@ async def list_jobs(request: RequestContext) -> web.Response:
     At most 10,000 jobs are examined for one page. With a filter, a page may therefore have fewer
     than `limit` jobs, or none, and still a `nextCursor`.
     """
-    request.principal.check(Verb.READ, WITHIN.of(request) or "*")
     owners = owners_of(request, requested_shards(request))
     local = await _page(request, owners.local)
     if not owners.remote:
@@ -133,6 +134,8 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
             if len(items) >= limit or examined >= EXAMINED_MAX:
                 return JobList(items=items, next_cursor=position)
             is_end, position, examined = False, name, examined + 1
+            if not request.may_see(namespace_of(name)):
+                continue
             job = state.jobs[state.names[name]]
             if not wanted.matches(state, job):
                 continue

@@ -3,9 +3,11 @@
 import msgspec
 
 from rota.core.errors import Problem, invalid
-from rota.core.model.ids import JobId, is_job_id
+from rota.core.model.ids import JobId, is_job_id, namespace_of
 from rota.core.model.job import JobSpec
 from rota.core.quoting import in_quotes
+from rota.node.access.principal import forbidden
+from rota.node.access.verbs import Verb
 from rota.node.api.documents.task_bodies import OWN_FIELDS
 from rota.node.api.handlers.lookups import job_by_id, job_by_name
 from rota.node.api.requests.request_context import RequestContext
@@ -16,17 +18,20 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
     """Return *spec* with the full names of its dependencies, which may be given by id.
 
     Raises:
-        Refused: Code ``unknown_dependency``: a job does not exist; code ``unknown_type``: this node
-            cannot run the type of a task; or the primary of a dependency cannot be reached.
+        Refused: Code ``unknown_dependency``: a job does not exist, or the caller may not run it;
+            code ``forbidden``: the caller may not run the job of a hook; code ``unknown_type``:
+            this node cannot run the type of a task; or the primary of a dependency cannot be
+            reached.
     """
     _check_types(request.node, spec)
+    _check_hooks(request, spec)
     full_names: list[str] = []
     problems: list[Problem] = []
     for number, named in enumerate(spec.dependencies):
         namespace, _, name = named.rpartition("/")
         found = await job_by_id(request, JobId(name)) if is_job_id(name) else None
         found = found or await job_by_name(request, namespace, name)
-        if found is not None:
+        if found is not None and _may_run(request, spec, found.full_name):
             full_names.append(found.full_name)
         else:
             problems.append(
@@ -38,6 +43,22 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
     if problems:
         raise invalid("unknown_dependency", "; ".join(map(str, problems)), *problems)
     return msgspec.structs.replace(spec, dependencies=tuple(full_names))
+
+
+def _check_hooks(request: RequestContext, spec: JobSpec) -> None:
+    """Check that the caller may run the jobs of other namespaces that the hooks trigger."""
+    for hook in spec.hooks:
+        if hook.job and not _may_run(request, spec, hook.job):
+            raise forbidden(request.principal.name, Verb.RUN, namespace_of(hook.job))
+
+
+def _may_run(request: RequestContext, spec: JobSpec, full_name: str) -> bool:
+    """Return True if the caller may connect the job *spec* with the job *full_name*.
+
+    Within a namespace, the permission to write the job is sufficient.
+    """
+    namespace = namespace_of(full_name)
+    return namespace == spec.namespace or request.principal.may(Verb.RUN, namespace)
 
 
 def _check_types(context: NodeContext, spec: JobSpec) -> None:

@@ -14,6 +14,7 @@ from rota.core.timing.instants import MICROSECOND, format_instant, later
 from rota.core.timing.schedule import coming
 from rota.core.vocabulary.commands import DeleteJob, Idempotency, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved, Reply
+from rota.node.access.verbs import Verb
 from rota.node.api.documents.field_reader import Hints
 from rota.node.api.documents.job_bodies import parameters_json, print_of, reading
 from rota.node.api.documents.job_warnings import warnings_of
@@ -21,7 +22,7 @@ from rota.node.api.documents.record_views import ledger_entry_view, next_fire_vi
 from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.executions import created_execution
 from rota.node.api.handlers.hook_warnings import hook_warnings
-from rota.node.api.handlers.idempotency import write_once
+from rota.node.api.handlers.idempotency import idempotency_under, write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.last_executions import (
     ended_one_off,
@@ -29,7 +30,6 @@ from rota.node.api.handlers.last_executions import (
     recent_outcomes,
 )
 from rota.node.api.kinds.job_types import checked_parameters, with_template
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED, READING
 from rota.node.api.requests.operations import (
     ETAG,
@@ -50,6 +50,7 @@ from rota.node.api.requests.parameters import (
     text,
     whole_number_or,
 )
+from rota.node.api.requests.permissions import on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import (
     document,
@@ -97,6 +98,7 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
     "/api/v1/jobs",
     Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
     Success(200, "The existing job, which has the same definition.", JobView, headers=(ETAG,)),
+    permission=on_object(Verb.WRITE),
     target=shard_of_job_body,
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY,),
@@ -129,6 +131,7 @@ async def create_job(request: RequestContext) -> web.Response:
     "GET",
     "/api/v1/jobs/{job}",
     Success(200, "The job.", JobView, headers=(ETAG,)),
+    permission=on_object(Verb.READ),
     target=shard_of_job,
     query=(NAMESPACE,),
     problems=("job_not_found", *READING),
@@ -136,7 +139,6 @@ async def create_job(request: RequestContext) -> web.Response:
 async def get_job(request: RequestContext) -> web.Response:
     """Show a job."""
     shard, job = find_job(request, request.http.match_info["job"])
-    request.principal.check(Verb.READ, job.spec.namespace)
     view = _job_view(job.id, request.state(shard))
     last = last_execution(request, job.id)
     shown = replace(view, last_execution=last)
@@ -150,6 +152,7 @@ async def get_job(request: RequestContext) -> web.Response:
     "DELETE",
     "/api/v1/jobs/{job}",
     Success(204, "The job is deleted.", media_types=()),
+    permission=on_object(Verb.WRITE),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY, IF_MATCH),
@@ -175,6 +178,7 @@ async def delete_job(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/jobs/{job}/trigger",
     Success(201, "The execution, created.", TriggeredView, headers=(LOCATION,)),
+    permission=on_object(Verb.RUN),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY, TRACEPARENT),
@@ -205,6 +209,7 @@ async def trigger_job(request: RequestContext) -> web.Response:
     "GET",
     "/api/v1/jobs/{job}/next",
     Success(200, "The next fire times, earliest first.", NextFires),
+    permission=on_object(Verb.READ),
     target=shard_of_job,
     query=(NAMESPACE, COUNT, AFTER),
     problems=("job_not_found", *READING),
@@ -212,7 +217,6 @@ async def trigger_job(request: RequestContext) -> web.Response:
 async def next_fires(request: RequestContext) -> web.Response:
     """Preview the next fire times of all schedules of a job."""
     _, job = find_job(request, request.http.match_info["job"])
-    request.principal.check(Verb.READ, job.spec.namespace)
     count = COUNT.of(request)
     given = AFTER.of(request)
     after = request.node.clock.now() if given is None else given
@@ -227,6 +231,7 @@ async def next_fires(request: RequestContext) -> web.Response:
     "GET",
     "/api/v1/jobs/{job}/ledger",
     Success(200, "A page of the ledger.", LedgerPage),
+    permission=on_object(Verb.READ),
     target=shard_of_job,
     query=(NAMESPACE, FROM, TO, ORDER, LIMIT, LEDGER_CURSOR),
     problems=("job_not_found", *READING),
@@ -239,7 +244,6 @@ async def read_ledger(request: RequestContext) -> web.Response:
     """
     named = request.http.match_info["job"]
     shard, job_id = find_job_id(request, named)
-    request.principal.check(Verb.READ, request.http.query.get("namespace", "default"))
     limit, cursor = LIMIT.of(request), LEDGER_CURSOR.of(request)
     since, until = FROM.of(request), TO.of(request)
     newest_first = ORDER.of(request) == "desc"
@@ -315,7 +319,7 @@ async def creation_of(
         Refused: The job is invalid, a dependency does not exist, this node does not have a task
             type, or the caller lacks permission.
     """
-    request.principal.check(Verb.WRITE, body.namespace)
+    request.authorize(body.namespace)
     typed = with_template(request.node.documents, body)
     whole, is_nameless = typed.body, bool(request.minted_name and typed.job_type)
     is_unknown = body.type is not None and body.type not in request.node.attempts.types
@@ -333,7 +337,7 @@ async def creation_of(
     # With a job type, only the sent fields: the template may differ in a repetition of the request.
     sent = body if typed.job_type else spec
     idempotency = (
-        Idempotency(key=key, digest=print_of(msgspec.msgpack.encode(sent))) if key else None
+        idempotency_under(request, key, print_of(msgspec.msgpack.encode(sent))) if key else None
     )
     may_be_past = is_one_off or body.misfire is not None
     return shard, SaveJob(spec=spec, idempotency=idempotency, may_be_past=may_be_past)
@@ -360,12 +364,11 @@ def trigger_of(
             long or do not match the schema of the job type.
     """
     shard, job = find_job(request, named)
-    request.principal.check(Verb.RUN, job.spec.namespace)
     text = parameters_json(
         checked_parameters(request.node.documents, job.spec.job_type, parameters)
     )
     idempotency = (
-        Idempotency(key=key, digest=print_of(job.id.encode(), text.encode())) if key else None
+        idempotency_under(request, key, print_of(job.id.encode(), text.encode())) if key else None
     )
     traceparent = traceparent_of(request.http)
     return shard, Trigger(

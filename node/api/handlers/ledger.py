@@ -6,17 +6,18 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from rota.core.model.ids import JobId
+from rota.core.model.ids import JobId, namespace_of
 from rota.core.model.ledger import FireOutcome, ledger_key
 from rota.core.timing.instants import Instant, parse_instant
 from rota.core.vocabulary.changes import Pointer, Table, past_key
+from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.documents.record_views import ledger_entry_view
 from rota.node.api.forwarding.peer_requests import owners_of, requested_shards
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import FROM, LIMIT, TO, Parameter, choice, text
+from rota.node.api.requests.permissions import on_each
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.node.shards.shard import Shard
@@ -72,6 +73,7 @@ CURSOR: Parameter[Position | None] = Parameter(
     "GET",
     "/api/v1/ledger",
     Success(200, "A page of the ledger, latest fire time first.", LedgerPage),
+    permission=on_each(Verb.READ),
     query=(NAMESPACE, OUTCOME, FROM, TO, LIMIT, CURSOR),
     problems=READING,
 )
@@ -83,7 +85,6 @@ async def list_unfired(request: RequestContext) -> web.Response:
     are examined for one page. With a filter, a page may therefore have fewer than ``limit``
     entries, or none, and still a ``nextCursor``.
     """
-    request.principal.check(Verb.READ, "*")
     owners = owners_of(request, requested_shards(request))
     local = await _page(request, owners.local)
     if not owners.remote:
@@ -141,6 +142,8 @@ def _filter_of(request: RequestContext) -> Callable[[LedgerEntryView], bool]:
             and (outcome is None or view.outcome == outcome)
             and parse_instant(view.fire_time) < until
             and (namespace is None or (view.job or "").startswith(f"{namespace}/"))
+            # The namespace of a deleted job is unknown.
+            and request.may_see(namespace_of(view.job) if view.job else EVERY)
         )
 
     return matches

@@ -4,7 +4,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from rota.core.errors import Kind, Refused, not_found
-from rota.core.model.ids import ExecutionId, JobId, is_job_id
+from rota.core.model.ids import ExecutionId, JobId, is_job_id, namespace_of
 from rota.core.model.job import Job
 from rota.node.api.forwarding.peer_requests import ask_peer, owner_of, peer_headers
 from rota.node.api.handlers.executions import load_execution
@@ -56,7 +56,8 @@ async def job_named(request: RequestContext, named: str) -> Found:
     """Return the job with the id or name *named*.
 
     Raises:
-        Refused: No such job exists, or the primary of its shard cannot be reached.
+        Refused: No such job exists, the caller lacks the operation's verb in its namespace, or the
+            primary of its shard cannot be reached.
     """
     found = await job_by_id(request, JobId(named)) if is_job_id(named) else None
     if found is None:
@@ -65,6 +66,7 @@ async def job_named(request: RequestContext, named: str) -> Found:
         found = await job_by_name(request, namespace, name)
     if found is None:
         raise not_found("job", named)
+    request.authorize(namespace_of(found.full_name), missing=not_found("job", named))
     return found
 
 

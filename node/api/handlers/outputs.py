@@ -10,12 +10,13 @@ from rota.core.model.attempt import Attempt, AttemptKey
 from rota.core.model.execution import Task
 from rota.core.model.ids import ExecutionId, is_execution_id, is_name
 from rota.executor.executor import Output
+from rota.node.access.verbs import Verb
 from rota.node.api.forwarding.request_forwarding import forward_to
 from rota.node.api.handlers.executions import load_execution
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import TEXT, Operations, Success
 from rota.node.api.requests.parameters import flag, number_in, whole_number
+from rota.node.api.requests.permissions import on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.stopping import STOPPING, NodeStopping
 from rota.node.api.requests.targets import execution_id_of, shard_of_execution
@@ -39,13 +40,22 @@ FOLLOW = flag("follow", "Continue until the attempt ends.")
 
 async def _shard_to_read(request: RequestContext) -> Shard | None:
     """Return the shard of the execution; None on the node that ran the attempt."""
-    return None if KEPT in request.http.headers else await shard_of_execution(request)
+    return None if _is_from_primary(request) else await shard_of_execution(request)
+
+
+def _is_from_primary(request: RequestContext) -> bool:
+    """Return True if the shard's primary requests output that this node stores.
+
+    The primary has authorized the client's request.
+    """
+    return request.is_forwarded and KEPT in request.http.headers
 
 
 @operations.declare(
     "GET",
     "/api/v1/executions/{execution}/tasks/{task}/output",
     Success(200, "The output of the attempt.", media_types=(TEXT,)),
+    permission=on_object(Verb.LOGS),
     target=_shard_to_read,
     query=(ATTEMPT, FOLLOW),
     problems=("execution_not_found", "task_not_found", "attempt_not_found", *READING),
@@ -60,10 +70,10 @@ async def read_output(request: RequestContext) -> web.StreamResponse:
     If the node stops while output is followed, the response is cut off before its end, and an HTTP
     client reports it as incomplete. Send the request again.
     """
-    request.principal.check(Verb.READ, "*")
     node = request.node
     execution_id = execution_id_of(request)
-    if KEPT in request.http.headers:
+    if _is_from_primary(request):
+        request.note_authorized()
         return await _stored_output(request, execution_id)
     _, tasks = await load_execution(request, execution_id)
     name = request.http.match_info["task"]

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.model.ids import Index, NodeId, ShardId
+from rota.node.access.verbs import Verb
 from rota.node.api.forwarding.peer_requests import ask_peer, peer_headers
 from rota.node.api.handlers.cluster import (
     COORDINATING,
@@ -17,9 +18,9 @@ from rota.node.api.handlers.cluster import (
     responses_of_others,
     shard_in,
 )
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN, Parameter, Repeatable, flag, text
+from rota.node.api.requests.permissions import in_cluster
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.node.cluster.joining import cluster_of
@@ -87,25 +88,34 @@ WRITING = ("recovery_overtaken", *COORDINATING)
 """Codes with which the change of etcd by either recovery fails."""
 
 
-@operations.declare("GET", INVENTORY, Success(200, "The inventory.", InventoryView))
+@operations.declare(
+    "GET",
+    INVENTORY,
+    Success(200, "The inventory.", InventoryView),
+    permission=in_cluster(Verb.READ),
+)
 async def show_inventory(request: RequestContext) -> web.Response:
     """Show the copies of shards on this node, for a recovery.
 
     The response has the newest configuration of each shard that the node has seen, the node's copy,
     and whether the node has detected that etcd lost its state.
     """
-    request.principal.check(Verb.READ, "*")
     return document(await _inventory(request.node))
 
 
-@operations.declare("GET", HASHES, Success(200, "The hashes.", HashesView), query=(ENTRIES,))
+@operations.declare(
+    "GET",
+    HASHES,
+    Success(200, "The hashes.", HashesView),
+    permission=in_cluster(Verb.READ),
+    query=(ENTRIES,),
+)
 async def show_hashes(request: RequestContext) -> web.Response:
     """Show the hashes of journal entries on this node, for a recovery.
 
     Each entry contains the hash of the entry before it. If two copies have one entry in common,
     they have all earlier entries in common.
     """
-    request.principal.check(Verb.READ, "*")
     context = request.node
     entries = [EntryOf(context.config.node_id, *each) for each in ENTRIES.of(request)]
     hashes = await hashes_in(context.shards, entries)
@@ -116,6 +126,7 @@ async def show_hashes(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/cluster/recovery",
     Success(200, "The recovery.", RecoveryView),
+    permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN, WITHOUT, ACCEPT_LOSS),
     problems=("coordination_sound", "nodes_unaware", *PLANNING, *WRITING),
 )
@@ -144,6 +155,7 @@ async def recover_coordination(request: RequestContext) -> web.Response:
     "POST",
     "/api/v1/shards/{shard}:recover",
     Success(200, "The recovery.", ShardLossView),
+    permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN, FROM_NODE, WITHOUT, ACCEPT_LOSS),
     problems=(
         "shard_not_found",

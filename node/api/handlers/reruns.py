@@ -10,15 +10,17 @@ from rota.core.model.execution import Execution, ExecutionStatus
 from rota.core.model.job import Job, JobSpec
 from rota.core.state.shard_state import version_key
 from rota.core.vocabulary.codec import Undecodable
-from rota.core.vocabulary.commands import Idempotency, Rerun, RerunScope
+from rota.core.vocabulary.commands import Rerun, RerunScope
+from rota.node.access.verbs import Verb
 from rota.node.api.documents.job_bodies import parameters_json, print_of
 from rota.node.api.forwarding.writes import write
 from rota.node.api.handlers.executions import created_execution, load_execution
+from rota.node.api.handlers.idempotency import idempotency_under
 from rota.node.api.kinds.job_types import checked_parameters
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED
 from rota.node.api.requests.operations import IDEMPOTENCY_KEY, LOCATION, Body, Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.permissions import on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import idempotency_key, read_body
 from rota.node.api.requests.targets import execution_id_of, find_job, shard_of_execution
@@ -32,6 +34,7 @@ operations = Operations("Executions")
     "POST",
     "/api/v1/executions/{execution}/rerun",
     Success(201, "The new execution, created.", TriggeredView, headers=(LOCATION,)),
+    permission=on_object(Verb.RUN),
     target=shard_of_execution,
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY, TRACEPARENT),
@@ -68,7 +71,6 @@ async def rerun_execution(request: RequestContext) -> web.Response:
             f"execution {execution_id} has not finished; wait for its end, or cancel it",
         )
     _, job = find_job(request, past.job_id)
-    request.principal.check(Verb.RUN, job.spec.namespace)
     parameters = _parameters(body, past)
     text = parameters_json(
         checked_parameters(request.node.documents, job.spec.job_type, parameters)
@@ -83,7 +85,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
         definition=_definition(request, past, job) if body.version == "same" else None,
         parameters=text,
         traceparent=traceparent_of(request.http),
-        idempotency=Idempotency(key=key, digest=digest) if key else None,
+        idempotency=idempotency_under(request, key, digest) if key else None,
     )
     made, _ = await write(request, request.shard, command)
     return created_execution(made)

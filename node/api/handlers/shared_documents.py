@@ -9,7 +9,6 @@ from rota.core.timing.instants import format_instant
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.kinds.document_kind import B, DocumentKind
 from rota.node.api.kinds.job_types import JOB_TYPES
-from rota.node.api.requests.access import Verb
 from rota.node.api.requests.operations import (
     ETAG,
     IF_MATCH,
@@ -57,7 +56,6 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
     path, one = f"/api/v1/{kind.plural}", f"/api/v1/{kind.plural}/{{document}}"
 
     async def list_documents(request: RequestContext) -> web.Response:
-        request.principal.check(Verb.READ, "*")
         found = request.node.documents.of_kind(kind.plural)
         after, limit = CURSOR.of(request), LIMIT.of(request)
         first = bisect_right(found, after, key=lambda each: each.name) if after else 0
@@ -70,7 +68,6 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         )
 
     async def get_document(request: RequestContext) -> web.Response:
-        request.principal.check(Verb.READ, "*")
         name = request.http.match_info["document"]
         found = request.node.documents.get(kind.key(name))
         if found is None:
@@ -78,7 +75,6 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         return _answer(found)
 
     async def list_changes(request: RequestContext) -> web.Response:
-        request.principal.check(Verb.READ, "*")
         name = request.http.match_info["document"]
         record = request.node.documents.record(kind.key(name))
         if record is None:
@@ -101,7 +97,11 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
     milliseconds. The documents remain available while etcd does not respond.
     """
     operations.declare(
-        "GET", path, Success(200, f"A page of {kind.about}s.", DocumentPage), query=(LIMIT, CURSOR)
+        "GET",
+        path,
+        Success(200, f"A page of {kind.about}s.", DocumentPage),
+        permission=kind.reading,
+        query=(LIMIT, CURSOR),
     )(list_documents)
     get_document.__name__ = f"get_{kind.singular}"
     get_document.__doc__ = f"Show a {kind.about}."
@@ -109,6 +109,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         "GET",
         one,
         Success(200, f"The {kind.about}.", DocumentView, headers=(ETAG,)),
+        permission=kind.reading,
         problems=(kind.not_found_code,),
     )(get_document)
     list_changes.__name__ = f"list_{kind.singular}_changes"
@@ -120,6 +121,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         "GET",
         f"{one}/changes",
         Success(200, "The changes, the newest first.", DocumentChangesView),
+        permission=kind.reading,
         problems=(kind.not_found_code,),
     )(list_changes)
 
@@ -128,7 +130,6 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
     one = f"/api/v1/{kind.plural}/{{document}}"
 
     async def put_document(request: RequestContext) -> web.Response:
-        request.principal.check(Verb.WRITE, "*")
         name = request.http.match_info["document"]
         definition = kind.checked(name, await read_body(request, kind.body))
         before = request.node.documents.get(kind.key(name))
@@ -143,7 +144,6 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
         return _answer(saved, status=200 if before else 201)
 
     async def delete_document(request: RequestContext) -> web.Response:
-        request.principal.check(Verb.WRITE, "*")
         name = request.http.match_info["document"]
         if request.node.documents.get(kind.key(name)) is None:
             raise kind.missing(name)
@@ -167,6 +167,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
         one,
         Success(200, f"The {kind.about}, replaced or unchanged.", DocumentView, headers=(ETAG,)),
         Success(201, f"The {kind.about}, created.", DocumentView, headers=(ETAG,)),
+        permission=kind.writing,
         query=(DRY_RUN,),
         headers=(IF_MATCH, IF_NONE_MATCH),
         body=Body(kind.body),
@@ -184,6 +185,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
         "DELETE",
         one,
         Success(204, f"The {kind.about} is deleted.", media_types=()),
+        permission=kind.writing,
         query=(DRY_RUN,),
         headers=(IF_MATCH,),
         problems=(kind.not_found_code, *CHANGING),

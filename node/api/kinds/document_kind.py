@@ -10,6 +10,7 @@ from rota.core.errors import Problem, Refused, invalid, not_found
 from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.model.shared_document import Definition, DocumentKey
 from rota.core.quoting import in_quotes
+from rota.node.api.requests.permissions import Permission
 
 B = TypeVar("B", bound=msgspec.Struct)
 
@@ -27,6 +28,8 @@ class DocumentKind(Generic[B]):
             and ``_not_found``.
         invalid_code: The code of the error about an invalid definition.
         body: The form of a definition.
+        reading: The permission that callers need to read documents of this kind.
+        writing: The permission that callers need to change them.
         problems_of: Returns the errors of a definition; its arguments are name and definition.
     """
 
@@ -37,6 +40,8 @@ class DocumentKind(Generic[B]):
     not_found_code: str
     invalid_code: str
     body: type[B]
+    reading: Permission
+    writing: Permission
     problems_of: Callable[[str, B], Sequence[Problem]]
 
     def key(self, name: str) -> DocumentKey:

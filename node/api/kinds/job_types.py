@@ -7,6 +7,7 @@ import msgspec
 
 from rota.core.errors import Problem, Refused, invalid
 from rota.core.quoting import in_quotes
+from rota.node.access.verbs import Verb
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.kinds.document_kind import DocumentKind
 from rota.node.api.kinds.parameter_schema import (
@@ -15,6 +16,7 @@ from rota.node.api.kinds.parameter_schema import (
     with_defaults,
 )
 from rota.node.api.requests.json_decoding import decode
+from rota.node.api.requests.permissions import ANYONE, in_cluster
 from rota.node.cluster.shared_documents import SharedDocuments
 from rota.wire.documents import JobBody, JobTypeBody, Json
 
@@ -91,6 +93,8 @@ JOB_TYPES = DocumentKind(
     not_found_code="type_not_found",
     invalid_code="invalid_type",
     body=JobTypeBody,
+    reading=ANYONE,
+    writing=in_cluster(Verb.ADMIN),
     problems_of=problems_of,
 )
 

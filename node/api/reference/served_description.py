@@ -9,6 +9,7 @@ from aiohttp import web
 
 from rota.node.api.reference.html_page import POLICY
 from rota.node.api.requests.operations import JSON, Operations, Success
+from rota.node.api.requests.permissions import PUBLIC
 from rota.node.api.requests.request_context import RequestContext
 
 operations = Operations("Description")
@@ -55,6 +56,7 @@ DESCRIPTION: web.AppKey[Description] = web.AppKey("description", Description)
     "GET",
     "/openapi.json",
     Success(200, "The document.", media_types=(JSON,)),
+    permission=PUBLIC,
     query=None,
 )
 async def openapi(request: RequestContext) -> web.Response:
@@ -67,6 +69,7 @@ async def openapi(request: RequestContext) -> web.Response:
     "GET",
     "/docs",
     Success(200, "The page.", media_types=(HTML,)),
+    permission=PUBLIC,
     query=None,
 )
 async def docs(request: RequestContext) -> web.Response:

@@ -20,7 +20,8 @@ CODES = {
     "unexpected_body": Code(400, "a GET, HEAD or OPTIONS request has a body"),
     "malformed_json": Code(400, "the body is not valid JSON"),
     "bad_request": Code(400, "the HTTP request is malformed"),
-    "forbidden": Code(403, "the caller lacks permission"),
+    "unauthenticated": Code(401, "the request has no valid credential"),
+    "forbidden": Code(403, "the caller lacks the verb that the operation requires"),
     "cross_origin": Code(403, "a browser sent the request for a page of another origin"),
     "host_not_allowed": Code(
         403, "`Host` is not an address, not `localhost` and not in `allowed_hosts`"

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from rota.node.api.requests.error_codes import CODES
 from rota.node.api.requests.parameters import DRY_RUN, Parameter, check_query
+from rota.node.api.requests.permissions import Permission, Scope
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.shards.shard import Shard
 from rota.wire.documents import Json
@@ -111,6 +112,7 @@ class Operation:
         method: The HTTP method.
         path: The path, with the names of variable parts in braces; `PATH_PARTS` describes them.
         tag: The heading of the operation in the reference.
+        permission: The verb that callers need, and the source of the namespace.
         handler: Makes the response; runs on the primary of the shard that *target* returns.
         target: Returns the shard that a request is about; None if no request is about one shard.
         answers: The responses that are not errors.
@@ -123,6 +125,7 @@ class Operation:
     method: str
     path: str
     tag: str
+    permission: Permission
     handler: Handler
     target: Target | None
     answers: tuple[Success, ...]
@@ -181,7 +184,8 @@ class Operation:
         of_method = ("unexpected_body",) if is_read else ("cross_origin", "unsupported_media_type")
         of_query = ["invalid_query"] if self.query is not None else []
         of_body = _BODY_PROBLEMS if self.body else ()
-        return {*self.problems, *of_all, *of_method, *of_query, *of_body}
+        of_caller = _PROBLEMS_OF_SCOPE[self.permission.scope]
+        return {*self.problems, *of_all, *of_method, *of_query, *of_body, *of_caller}
 
     def check(self, request: RequestContext) -> None:
         """Check the query of *request*, and set `RequestContext.is_dry_run`.
@@ -195,6 +199,13 @@ class Operation:
                 request.is_dry_run = DRY_RUN.of(request)
 
 
+_PROBLEMS_OF_SCOPE: Mapping[Scope, tuple[str, ...]] = {
+    Scope.PUBLIC: (),
+    Scope.ANYONE: ("unauthenticated",),
+    Scope.CLUSTER: ("unauthenticated", "forbidden"),
+    Scope.OBJECT: ("unauthenticated", "forbidden"),
+    Scope.EACH: ("unauthenticated",),
+}
 _BODY_PROBLEMS = (
     "malformed_json",
     "body_too_slow",
@@ -230,6 +241,7 @@ class Operations:
         method: str,
         path: str,
         *answers: Success,
+        permission: Permission,
         target: Target | None = None,
         query: tuple[Parameter[object], ...] | None = (),
         headers: tuple[Header, ...] = (),
@@ -243,6 +255,7 @@ class Operations:
                 method=method,
                 path=path,
                 tag=self.tag,
+                permission=permission,
                 handler=handler,
                 target=target,
                 answers=answers,

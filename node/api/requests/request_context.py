@@ -5,9 +5,12 @@ from time import perf_counter
 
 from aiohttp import web
 
+from rota.core.errors import Refused
 from rota.core.state.shard_state import State
-from rota.node.api.requests.access import Principal
+from rota.node.access.principal import ANONYMOUS, Principal, forbidden
+from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.requests.body_memory import Reserved
+from rota.node.api.requests.permissions import PUBLIC, Permission, Scope
 from rota.node.context import NodeContext
 from rota.node.shards.shard import NotCommitted, OutcomeUnknown, Shard
 from rota.storage.history import History
@@ -26,7 +29,7 @@ class RequestContext:
         http: The request of aiohttp: its path, query, headers and connection.
         node: The parts of this node.
         request_id: The id of the request in logs and error documents.
-        principal: The caller.
+        principal: The caller; `ANONYMOUS` until the caller is authenticated.
 
     Attributes:
         began_at: When the request arrived, by `perf_counter`; the clock of the event loop has a
@@ -34,12 +37,14 @@ class RequestContext:
         is_dry_run: Whether the request only checks what it would do (``?dryRun=true``).
         has_written: Whether a command of the request was decided here. If so, no other node may
             handle the request again.
+        permission: The permission that the request's operation requires.
         minted_name: The name that this node generated for a job whose body has none; empty
             otherwise.
         reserved_body: The memory reserved for the body, from the first read until the response.
     """
 
     __slots__ = (
+        "_is_authorized",
         "_shard",
         "_unsettled",
         "began_at",
@@ -49,22 +54,30 @@ class RequestContext:
         "is_dry_run",
         "minted_name",
         "node",
+        "permission",
         "principal",
         "reserved_body",
     )
 
     def __init__(
-        self, http: web.Request, node: NodeContext, *, request_id: str, principal: Principal
+        self,
+        http: web.Request,
+        node: NodeContext,
+        *,
+        request_id: str,
+        principal: Principal = ANONYMOUS,
     ) -> None:
         self.http = http
         self.node = node
         self.id = request_id
         self.principal = principal
+        self.permission: Permission = PUBLIC
         self.began_at = perf_counter()
         self.is_dry_run = False
         self.minted_name = ""
         self.has_written = False
         self.reserved_body: Reserved | None = None
+        self._is_authorized = False
         self._shard: Shard | None = None
         self._unsettled: set[Shard] = set()
 
@@ -94,6 +107,58 @@ class RequestContext:
         if shard is not None:
             shard.check_open()
         self._shard = shard
+
+    # -- permissions ----------------------------------------------------------------------------
+
+    def admit(self, principal: Principal, permission: Permission) -> None:
+        """Set the caller and the required permission, before the handler runs.
+
+        Raises:
+            Refused: The permission concerns the whole cluster, and the caller lacks it.
+        """
+        self.principal = principal
+        self.permission = permission
+        if permission.scope is Scope.CLUSTER:
+            principal.check(self._verb, EVERY)
+
+    def authorize(self, namespace: str, *, missing: Refused | None = None) -> None:
+        """Check that the caller has the operation's verb in the namespace of an object.
+
+        Args:
+            namespace: The namespace of the object; `EVERY` if it is unknown.
+            missing: The refusal for an object that does not exist. A caller that may not even read
+                the object gets this refusal. None if the request names the namespace.
+
+        Raises:
+            Refused: The caller lacks the verb.
+        """
+        if not self.principal.may(self._verb, namespace):
+            if missing is not None and not self.principal.may(Verb.READ, namespace):
+                raise missing
+            raise forbidden(self.principal.name, self._verb, namespace)
+        self._is_authorized = True
+
+    def note_authorized(self) -> None:
+        """Count the request as authorized without a namespace.
+
+        Its response was given to the same caller before, or the sending node has authorized it.
+        """
+        self._is_authorized = True
+
+    def may_see(self, namespace: str) -> bool:
+        """Return True if the caller has the operation's verb in *namespace*."""
+        return self.principal.may(self._verb, namespace)
+
+    def check_authorized(self) -> None:
+        """Check, before the response is sent, that the handler has authorized the request."""
+        is_needed = self.permission.scope is Scope.OBJECT
+        assert self._is_authorized or not is_needed, f"{self.http.path}: not authorized"
+
+    @property
+    def _verb(self) -> Verb:
+        verb = self.permission.verb
+        assert verb is not None, f"{self.http.path} requires no verb"
+        return verb
 
     # -- reads ----------------------------------------------------------------------------------
 

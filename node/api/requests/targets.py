@@ -13,6 +13,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.model.job import Job
+from rota.node.access.verbs import EVERY
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import idempotency_key, read_content
 from rota.node.shards.shard import Shard
@@ -80,7 +81,8 @@ def _minted_name(request: RequestContext, namespace: str, job_type: str) -> str:
     """
     stem, shards = job_type[:MINTED_STEM_MAX], request.node.shards
     if key := idempotency_key(request.http):
-        return f"{stem}-{blake2b(key.encode(), digest_size=6).hexdigest()}"
+        chosen = f"{request.principal.name}/{key}".encode()
+        return f"{stem}-{blake2b(chosen, digest_size=6).hexdigest()}"
     name = ""
     for _ in range(MINTS_MAX):
         name = f"{stem}-{request.node.entropy.draw() >> 16:012x}"
@@ -111,8 +113,14 @@ def find_job(request: RequestContext, named: str) -> tuple[Shard, Job]:
     A name without a namespace belongs to the namespace of the query, or to ``default``.
 
     Raises:
-        Refused: No such job exists.
+        Refused: No such job exists, or the caller lacks the operation's verb in its namespace.
     """
+    shard, job = _job(request, named)
+    request.authorize(job.spec.namespace, missing=not_found("job", named))
+    return shard, job
+
+
+def _job(request: RequestContext, named: str) -> tuple[Shard, Job]:
     shards = request.node.shards
     if is_job_id(named):
         shard = shards.of_id(JobId(named))
@@ -134,15 +142,19 @@ def find_job(request: RequestContext, named: str) -> tuple[Shard, Job]:
 def find_job_id(request: RequestContext, named: str) -> tuple[Shard, JobId]:
     """Return the shard and the id of the job *named*; an id remains valid after a deletion.
 
+    The namespace of a deleted job is unknown, so its caller needs the verb in the whole cluster.
+
     Raises:
-        Refused: No such job exists.
+        Refused: No such job exists, or the caller lacks the operation's verb in its namespace.
     """
     try:
-        shard, job = find_job(request, named)
+        shard, job = _job(request, named)
     except Refused as refusal:
         if refusal.kind is not Kind.NOT_FOUND or not is_job_id(named):
             raise
+        request.authorize(EVERY, missing=refusal)
         return request.node.shards.of_id(JobId(named)), JobId(named)
+    request.authorize(job.spec.namespace, missing=not_found("job", named))
     return shard, job.id
 
 

@@ -98,7 +98,7 @@ async def test_a_try_uses_up_no_idempotency_key(tmp_path: Path) -> None:
         )
 
         assert made == repeated == tried
-        assert wiring.context.shards.of_id(job_id).state.requests.keys() == {"k"}
+        assert wiring.context.shards.of_id(job_id).state.requests.keys() == {"operator/k"}
 
 
 async def test_a_node_that_takes_no_writes_tries_none(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from rota.node.api.forwarding.peer_requests import OF_ITEMS, OF_SHARDS
 from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.forwarding.writes import write
 from rota.node.api.requests.operations import Handler, Operation, Operations, Target
+from rota.node.api.requests.permissions import ANYONE
 from rota.node.api.requests.request_context import FORWARDED, RequestContext
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.shard import NotPrimary, Shard
@@ -665,7 +666,7 @@ async def test_a_response_waits_for_the_commit_of_what_its_handler_read(tmp_path
 def operation_of(handler: Handler, target: Target | None = None) -> Operation:
     """Return an operation that a node does not have."""
     operations = Operations("Test")
-    operations.declare("POST", "/", target=target)(handler)
+    operations.declare("POST", "/", permission=ANYONE, target=target)(handler)
     return operations.declared[0]
 
 

@@ -10,8 +10,8 @@ from aiohttp import StreamReader, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 
+from rota.node.access.principal import OPERATOR, Principal
 from rota.node.api.handlers.idempotency import idempotency_of
-from rota.node.api.requests.access import OPERATOR, Principal
 from rota.node.api.requests.body_memory import BodyMemory
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import BODY_MEMORY
@@ -193,6 +193,16 @@ async def test_a_repetition_is_not_answered_before_the_first_is_committed(tmp_pa
         assert not is_early
 
 
+async def test_a_key_belongs_to_its_caller() -> None:
+    ours = await idempotency_of(said())
+    theirs = await idempotency_of(said(principal=Principal(name="ann", grants=OPERATOR.grants)))
+
+    assert ours is not None
+    assert theirs is not None
+    assert ours.digest == theirs.digest
+    assert ours.scoped_key != theirs.scoped_key
+
+
 async def test_every_part_of_a_request_counts_for_its_digest() -> None:
     requests = [
         said(),
@@ -202,7 +212,6 @@ async def test_every_part_of_a_request_counts_for_its_digest() -> None:
         said(headers={"If-Match": '"1"'}),
         said(headers={"If-None-Match": '"1"'}),
         said(body=b"{}"),
-        said(principal=Principal("ann", OPERATOR.verbs)),
     ]
 
     prints = [ask.digest for request in requests if (ask := await idempotency_of(request))]

@@ -11,10 +11,10 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from rota.core.vocabulary.commands import DeleteJob, PauseJob
+from rota.node.access.principal import OPERATOR
 from rota.node.api.app import OPERATIONS
 from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.handlers import job_list
-from rota.node.api.requests.access import OPERATOR
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.context import NodeContext
 from rota.node.shards.shard import NotPrimary

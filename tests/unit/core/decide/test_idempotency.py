@@ -172,7 +172,7 @@ def test_an_answer_that_an_older_rota_kept_is_one_without_a_version() -> None:
     shard = Shard()
     expires_at = later(shard.clock, HOUR)
     kept = RecordedReply(digest=ASK.digest, result_id="740e000000000000", expires_at=expires_at)
-    shard.state.apply(Change(Table.REQUEST, ASK.key, kept))
+    shard.state.apply(Change(Table.REQUEST, ASK.scoped_key, kept))
 
     again = shard.do(SaveJob(spec=job(), idempotency=ASK))
 

@@ -4,6 +4,7 @@ import pytest
 from aiohttp import web
 
 from rota.node.api.requests.operations import Operations, Success
+from rota.node.api.requests.permissions import PUBLIC
 from rota.node.api.requests.request_context import RequestContext
 
 
@@ -15,7 +16,11 @@ async def handler(_: RequestContext) -> web.StreamResponse:
 def test_an_operation_with_an_error_code_that_the_table_lacks_is_refused() -> None:
     operations = Operations("Jobs")
     declare = operations.declare(
-        "GET", "/api/v1/jobs", Success(200, "the jobs"), problems=("job_not_found", "no_such_job")
+        "GET",
+        "/api/v1/jobs",
+        Success(200, "the jobs"),
+        permission=PUBLIC,
+        problems=("job_not_found", "no_such_job"),
     )
 
     with pytest.raises(ValueError, match=r"^GET /api/v1/jobs: the table .* lacks no_such_job; add"):
@@ -29,12 +34,16 @@ def test_an_operation_whose_answer_has_the_status_of_an_error_is_refused(status:
     operations = Operations("Jobs")
 
     with pytest.raises(ValueError, match=f"status {status} is not a success"):
-        operations.declare("GET", "/api/v1/jobs", Success(status, "the jobs"))(handler)
+        operations.declare("GET", "/api/v1/jobs", Success(status, "the jobs"), permission=PUBLIC)(
+            handler
+        )
 
 
 def test_the_codes_of_an_operation_are_in_the_order_of_their_statuses() -> None:
     operations = Operations("Jobs")
-    operations.declare("GET", "/x", Success(200, "it"), problems=("job_not_found",))(handler)
+    operations.declare(
+        "GET", "/x", Success(200, "it"), permission=PUBLIC, problems=("job_not_found",)
+    )(handler)
 
     codes = operations.declared[0].codes
 

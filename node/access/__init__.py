@@ -1,0 +1,1 @@
+"""Access: principals, and the verbs that they have in each namespace."""

@@ -1,0 +1,54 @@
+"""Principals: the callers of requests."""
+
+from dataclasses import dataclass, field
+
+from rota.core.errors import Kind, Refused
+from rota.node.access.grants import Grant, Grants
+from rota.node.access.verbs import EVERY, Verb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """The caller of a request.
+
+    Attributes:
+        name: The name of the caller, as in logs and records.
+        grants: The verbs of the caller.
+        key_id: The id of the token with which the caller proved its name; empty for none.
+        subjects: The subjects of bindings that mean this caller, such as ``principal:ci``.
+    """
+
+    name: str
+    grants: Grants
+    key_id: str = ""
+    subjects: tuple[str, ...] = field(default=())
+
+    def may(self, verb: Verb, namespace: str) -> bool:
+        """Return True if the caller has *verb* in *namespace*; `EVERY` is the whole cluster."""
+        return self.grants.may(verb, namespace)
+
+    def check(self, verb: Verb, namespace: str) -> None:
+        """Check that the caller has *verb* in *namespace*; `EVERY` is the whole cluster.
+
+        Raises:
+            Refused: Code ``forbidden``: the caller lacks the verb.
+        """
+        if not self.may(verb, namespace):
+            raise forbidden(self.name, verb, namespace)
+
+
+def forbidden(name: str, verb: Verb, namespace: str) -> Refused:
+    """Return the refusal of a request whose caller *name* lacks *verb* in *namespace*."""
+    where = "the whole cluster" if namespace == EVERY else f"the namespace {namespace!r}"
+    return Refused(
+        Kind.FORBIDDEN,
+        "forbidden",
+        f"{name!r} lacks the verb {verb.value!r} in {where}; an administrator can grant a role "
+        "that has it: `rota grant`",
+    )
+
+
+ANONYMOUS = Principal(name="", grants=Grants(()))
+"""The caller of a request that is not authenticated."""
+OPERATOR = Principal(name="operator", grants=Grants([Grant(frozenset(Verb), (EVERY,))]))
+"""The caller of every request to a node without authentication."""
