@@ -7,6 +7,8 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from rota.node.access.principal import OPERATOR, Principal
+from rota.node.access.verbs import Verb
+from rota.node.api.requests.permissions import on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.context import NodeContext
 
@@ -14,7 +16,9 @@ from rota.node.context import NodeContext
 def request_to(context: NodeContext, headers: Mapping[str, str] | None = None) -> RequestContext:
     """Return the context of a request to a node, as the application gives it to an operation."""
     http = make_mocked_request("POST", "/", headers=headers, app=web.Application())
-    return RequestContext(http, context, request_id="request", principal=OPERATOR)
+    request = RequestContext(http, context, request_id="request")
+    request.admit(OPERATOR, on_object(Verb.READ))
+    return request
 
 
 def without_node(http: web.Request, principal: Principal = OPERATOR) -> RequestContext:

@@ -154,12 +154,20 @@ def test_no_attempt_asked_for_as_by_another_node_is_too_strange(
     node: Rotad, task: str, number: str
 ) -> None:
     path = f"/api/v1/executions/{ANY_ID}/tasks/{task}/output"
-    headers = b"Rota-Kept: " + number.encode("utf-8") + b"\r\n"
+    headers = b"Rota-Forwarded: n9\r\nRota-Kept: " + number.encode("utf-8") + b"\r\n"
 
     answer = exchange(node, request_of("GET", path, headers=headers))
 
     assert 400 <= status_of(answer) < 500
     assert document_of(answer)["code"] in ("invalid_query", "task_not_found")
+
+
+def test_a_client_cannot_ask_for_stored_output_as_a_node_does(node: Rotad) -> None:
+    path = f"/api/v1/executions/{ANY_ID}/tasks/main/output"
+
+    answer = exchange(node, request_of("GET", path, headers=b"Rota-Kept: 1\r\n"))
+
+    assert document_of(answer)["code"] == "execution_not_found"
 
 
 @pytest.mark.parametrize("numbers", ["x", "-1", "", "9" * 23, NINES])
