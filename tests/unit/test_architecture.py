@@ -1,4 +1,4 @@
-"""The walks through the code in docs/ARCHITECTURE.md name functions and classes that exist."""
+"""docs/ARCHITECTURE.md names functions, classes and files that exist."""
 
 import ast
 import re
@@ -10,8 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "ARCHITECTURE.md"
 HEADING = "## Walks through the code\n"
+CHANGES = "## Changes and their files\n"
 WALKS = ("Submit", "Fire", "Outcome", "Takeover")
 NAME = re.compile(r"`((?:core|ring|storage|executor|node)/[\w/]+)((?:\.\w+)*)`")
+
+PATH = re.compile(r"`((?:core|ring|wire|storage|executor|client|node|tests|docs)/[\w/.]+)`")
 
 
 def names_in(text: str) -> Iterator[tuple[str, str]]:
@@ -20,9 +23,14 @@ def names_in(text: str) -> Iterator[tuple[str, str]]:
         yield module, name.removeprefix(".")
 
 
+def section(heading: str) -> str:
+    """Return a section of the page."""
+    return PAGE.read_text().partition(heading)[2].partition("\n## ")[0]
+
+
 def walks() -> str:
-    """Return the section of the page."""
-    return PAGE.read_text().partition(HEADING)[2].partition("\n## ")[0]
+    """Return the walks."""
+    return section(HEADING)
 
 
 def defined_in(module: Path) -> set[str]:
@@ -51,3 +59,8 @@ def test_a_function_of_the_walks_exists(module: str, name: str) -> None:
     package = ROOT / module
 
     assert (file.is_file() and name in {"", *defined_in(file)}) or (package.is_dir() and not name)
+
+
+@pytest.mark.parametrize("path", sorted(set(PATH.findall(section(CHANGES)))))
+def test_a_file_of_the_table_of_changes_exists(path: str) -> None:
+    assert (ROOT / path).exists() or (ROOT / f"{path}.py").is_file()
