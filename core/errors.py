@@ -4,6 +4,7 @@ A *refusal* is the response to a request that rota does not carry out. It has a 
 programs, a sentence for users and, for invalid input, one problem for each invalid field.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any  # Any: what pickle stores, of any class.
@@ -103,6 +104,34 @@ def invalid(code: str, detail: str, *problems: Problem) -> Refused:
     return Refused(Kind.INVALID, code, detail, problems=problems)
 
 
-def not_found(what: str, name: str) -> Refused:
-    """Return the refusal of a request for an object that does not exist."""
-    return Refused(Kind.NOT_FOUND, f"{what}_not_found", f"there is no {what} {in_quotes(name)}")
+def invalid_fields(code: str, problems: Sequence[Problem]) -> Refused:
+    """Return the refusal of an input with *problems*, of which there is at least one."""
+    return invalid(code, summary_of(problems), *problems)
+
+
+def summary_of(problems: Sequence[Problem]) -> str:
+    """Return the first of *problems*, and the number of the others."""
+    first, *others = problems
+    return f"{first} (and {len(others)} more, see errors)" if others else str(first)
+
+
+def not_found(what: str, name: str, hint: str = "", *, about: str = "") -> Refused:
+    """Return the refusal of a request for an object that does not exist.
+
+    Args:
+        what: The kind of the object, as in the code of the error.
+        name: The name of the object, with its namespace if it has one.
+        hint: The next step; by default that of `NEXT_STEPS`.
+        about: The kind of the object in words; by default *what*.
+    """
+    detail = f"there is no {about or what} {in_quotes(name)}; {hint or NEXT_STEPS[what]}"
+    return Refused(Kind.NOT_FOUND, f"{what}_not_found", detail)
+
+
+NEXT_STEPS: Mapping[str, str] = {
+    "job": "check the name and the namespace: `rota jobs` lists the jobs",
+    "execution": "check the id: `rota executions` lists the latest executions; old ones have "
+    "expired",
+    "node": "check the id: `rota cluster members` lists the nodes",
+}
+"""The next step after an error about an object that does not exist, by its kind."""

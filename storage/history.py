@@ -105,7 +105,7 @@ class History:
             Undecodable: Its record cannot be read.
         """
         value = self._store.get(Family.HIST, _key(shard, Table.PAST_EXECUTION, execution_id))
-        return None if value is None else _execution(value)
+        return None if value is None else _execution(execution_id, value)
 
     def tasks(self, shard: ShardId, execution_id: ExecutionId) -> dict[str, Task]:
         """Return the tasks of a finished execution, by name, in the order of their definition.
@@ -323,15 +323,18 @@ def _decoded(table: Table, key: bytes, value: bytes) -> Record:
         raise Undecodable(f"{key[3:].decode()}: {error}") from error
 
 
-def _execution(value: bytes) -> Execution:
-    execution = decode_record(Table.PAST_EXECUTION, value)
+def _execution(execution_id: ExecutionId, value: bytes) -> Execution:
+    try:
+        execution = decode_record(Table.PAST_EXECUTION, value)
+    except Undecodable as error:
+        raise Undecodable(f"{execution_id}: {error}") from error
     assert isinstance(execution, Execution)
     return execution
 
 
 def _shown(execution_id: ExecutionId, value: bytes) -> Execution | UnreadableExecution:
     try:
-        return _execution(value)
+        return _execution(execution_id, value)
     except Undecodable as error:
         return UnreadableExecution(execution_id, str(error))
 

@@ -52,14 +52,8 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
 
 HINTS = {
     "past_schedule": "`--misfire latest` runs it at once, `--misfire skip` records it as missed",
-    "job_not_found": "`rota jobs` lists the jobs; those outside the namespace default are named "
-    "as NAMESPACE/NAME",
     "job_exists": "`rota jobs diff` shows the differences, `rota jobs apply` replaces the job",
     "no_execution": "`rota trigger JOB` starts one",
-    "node_not_found": "`rota cluster members` lists the nodes",
-    "shard_not_found": "`rota cluster shards` lists the shards",
-    "type_not_found": "`rota get types` lists the job types",
-    "execution_not_found": "`rota executions` lists the latest; old ones have expired",
     "wait_timed_out": "unfinished executions continue; wait again with `rota executions wait`",
     "no_such_path": "another program, or an older rota, may be at this URL",
 }

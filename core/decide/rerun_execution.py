@@ -38,6 +38,8 @@ from rota.core.vocabulary.commands import Rerun, RerunScope
 from rota.core.vocabulary.decision import Reply, Triggered
 
 _UNSUCCESSFUL = (UpstreamState.FAILED, UpstreamState.CANCELLED)
+TASKS_NAMED_MAX = 10
+"""The most tasks that the error about an unknown task lists."""
 
 
 def rerun(draft: Draft, command: Rerun) -> Reply:
@@ -50,7 +52,7 @@ def rerun(draft: Draft, command: Rerun) -> Reply:
     """
     job, past = draft.job(command.past.job_id), command.past
     if job is None:
-        raise not_found("job", past.job_id)
+        raise not_found("job", past.job_name)
     refuse_if_full(draft)
     admission = admitted(draft, job)
     if command.definition is None or past.job_version == job.version:
@@ -144,9 +146,7 @@ def _again(graph: Graph, past: Mapping[str, Task], command: Rerun) -> set[str]:
             name for name in graph.tasks if name in past and standing(past[name]) in _UNSUCCESSFUL
         }
     elif command.first not in graph.tasks:
-        names = ", ".join(list(graph.tasks)[:10])
-        detail = f"the job has no task {in_quotes(command.first)}; it has {names}"
-        raise Refused(Kind.NOT_FOUND, "task_not_found", detail)
+        raise _no_task(command, list(graph.tasks))
     else:
         first.add(command.first)
     found, queue = set(first), deque(first)
@@ -156,6 +156,18 @@ def _again(graph: Graph, past: Mapping[str, Task], command: Rerun) -> set[str]:
                 found.add(name)
                 queue.append(name)
     return found
+
+
+def _no_task(command: Rerun, names: list[str]) -> Refused:
+    left_out = len(names) - TASKS_NAMED_MAX
+    more = f" and {left_out:,} more" if left_out > 0 else ""
+    job = in_quotes(command.past.job_name)
+    return Refused(
+        Kind.NOT_FOUND,
+        "task_not_found",
+        f"the job {job} has no task {in_quotes(command.first)}; its tasks are "
+        f"{', '.join(names[:TASKS_NAMED_MAX])}{more}",
+    )
 
 
 def _skip_unreachable(graph: Graph, tasks: dict[str, Task]) -> None:

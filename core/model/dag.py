@@ -149,7 +149,8 @@ def _duplicates(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
     for number, task in enumerate(tasks):
         if task.name in names:
             yield Problem(
-                f"/tasks/{number}/name", f"there is already a task {in_quotes(task.name)}"
+                f"/tasks/{number}/name",
+                f"another task has the name {in_quotes(task.name)}; choose another name",
             )
         names.add(task.name)
         for place in repetitions(task.needs):

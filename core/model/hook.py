@@ -13,7 +13,7 @@ import msgspec
 
 from rota.core.errors import Problem
 from rota.core.model.checked_fields import CheckedExecutionId, CheckedFullName, CheckedJobId
-from rota.core.model.ids import ExecutionId, JobId, is_full_name
+from rota.core.model.ids import NAME_RULE, ExecutionId, JobId, is_full_name
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import Instant, format_instant
 
@@ -159,18 +159,24 @@ def pointer_of(event: HookEvent) -> str:
 
 def _problems_of_hook(hook: Hook, full_name: str, pointer: str) -> Iterator[Problem]:
     if bool(hook.webhook) == bool(hook.job):
-        yield Problem(pointer, "needs a webhook or a job, and not both")
+        problem = "has both a webhook and a job" if hook.webhook else "has no webhook and no job"
+        yield Problem(pointer, f"the hook {problem}; give one of them")
     elif hook.webhook:
         fault = _fault_of_url(hook.webhook)
         if fault:
             yield Problem(f"{pointer}/webhook", f"{in_quotes(hook.webhook)} {fault}")
     elif not is_full_name(hook.job):
-        yield Problem(f"{pointer}/job", f"{in_quotes(hook.job)} is not a job's name")
-    elif hook.job == full_name:
-        yield Problem(f"{pointer}/job", "a job cannot be triggered by its own hook")
-    elif hook.job.partition("/")[0] != full_name.partition("/")[0]:
-        detail = f"{in_quotes(hook.job)} is in another namespace; name a job of this one"
+        detail = f"{in_quotes(hook.job)} is not NAMESPACE/NAME; each has {NAME_RULE}"
         yield Problem(f"{pointer}/job", detail)
+    elif hook.job == full_name:
+        detail = f"{in_quotes(hook.job)} is this job, which its own hook cannot trigger"
+        yield Problem(f"{pointer}/job", f"{detail}; name another job")
+    elif hook.job.partition("/")[0] != (own := full_name.partition("/")[0]):
+        detail = f"{in_quotes(hook.job)} is in another namespace; name a job of {in_quotes(own)}"
+        yield Problem(f"{pointer}/job", detail)
+
+
+_NO_URL = "is not a URL such as https://hooks.example.com/rota, with a port from 1 to 65535 if any"
 
 
 def _fault_of_url(url: str) -> str:
@@ -182,10 +188,10 @@ def _fault_of_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-    except ValueError as error:
-        return f"is not a URL: {error}"
+    except ValueError:  # Its text is about Python's conversions.
+        return _NO_URL
     if parts.scheme not in ("http", "https") or not host or port == 0:
-        return "is not a URL such as https://hooks.example.com/rota"
+        return _NO_URL
     if parts.username is not None or parts.password is not None:
         return "has a user or a password, which readers of the job would see; leave it out"
     return ""

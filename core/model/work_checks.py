@@ -53,15 +53,13 @@ def _problems_of_program(work: Work, pointer: str) -> Iterator[Problem]:
             "container or a type",
         )
     if any("\0" in text for text in (*work.argv, work.shell, work.cwd)):
-        yield Problem(f"{pointer}/command", "contains a NUL character")
+        detail = "the command or the working directory contains a NUL character; remove it"
+        yield Problem(f"{pointer}/command", detail)
     if work.call and work.call.interpreter and not _is_path(work.call.interpreter):
-        detail = f"{in_quotes(work.call.interpreter)} is not an absolute path"
-        yield Problem(f"{pointer}/python/interpreter", detail)
+        yield Problem(f"{pointer}/python/interpreter", _not_absolute(work.call.interpreter))
     for number, folder in enumerate(work.call.path if work.call else ()):
         if not _is_path(folder):
-            yield Problem(
-                f"{pointer}/python/path/{number}", f"{in_quotes(folder)} is not an absolute path"
-            )
+            yield Problem(f"{pointer}/python/path/{number}", _not_absolute(folder))
 
 
 def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
@@ -85,10 +83,7 @@ def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
             )
             yield Problem(f"{pointer}/env", detail)
     if work.cwd and not work.cwd.startswith("/"):
-        detail = (
-            f"{in_quotes(work.cwd)} is not an absolute path; give the whole path, beginning with /"
-        )
-        yield Problem(f"{pointer}/cwd", detail)
+        yield Problem(f"{pointer}/cwd", _not_absolute(work.cwd))
 
 
 def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Iterator[Problem]:
@@ -102,8 +97,8 @@ def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Itera
         yield Problem(pointer, detail)
     elif sandbox.profile == "none":
         detail = (
-            "network and binds have no effect with the profile none; choose default or strict, or "
-            "remove them"
+            "network and binds have no effect with the profile 'none'; choose 'default' or "
+            "'strict', or remove them"
         )
         yield Problem(pointer, detail)
     yield from _problems_of_binds(sandbox.binds, pointer)
@@ -138,9 +133,7 @@ def _problems_of_binds(binds: tuple[Bind, ...], pointer: str) -> Iterator[Proble
     for number, bind in enumerate(binds):
         for path in (bind.source, bind.target):
             if not _is_path(path):
-                yield Problem(
-                    f"{pointer}/binds/{number}", f"{in_quotes(path)} is not an absolute path"
-                )
+                yield Problem(f"{pointer}/binds/{number}", _not_absolute(path))
         if _is_path(bind.source) and (why := why_never_bound(bind.source)):
             yield Problem(f"{pointer}/binds/{number}", why)
 
@@ -167,3 +160,7 @@ def why_never_bound(source: str) -> str:
 
 def _is_path(text: str) -> bool:
     return text.startswith("/") and "\0" not in text
+
+
+def _not_absolute(path: str) -> str:
+    return f"{in_quotes(path)} is not an absolute path; give the whole path, beginning with /"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import NewType
 
-from rota.core.quoting import quoted
+from rota.core.quoting import quoted, shortened
 
 Instant = NewType("Instant", int)
 Duration = NewType("Duration", int)
@@ -48,11 +48,18 @@ def seconds(count: float) -> Duration:
     """Return *count* seconds as a duration, rounded to the microsecond.
 
     Raises:
-        ValueError: *count*, or its number of microseconds, is not finite.
+        ValueError: *count*, or its number of microseconds, is not finite, or too large.
     """
     microseconds = count * SECOND
-    if not isfinite(microseconds):
-        raise ValueError(f"{count} s is not a duration")
+    try:
+        is_finite = isfinite(microseconds)
+    except OverflowError:  # An integer that is larger than every float.
+        is_finite = False
+    if not is_finite:
+        raise ValueError(
+            f"{shortened(str(count))} seconds is not a duration; the longest duration is 8,029 "
+            "years"
+        )
     return Duration(round(microseconds))
 
 

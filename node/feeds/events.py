@@ -27,6 +27,7 @@ from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import ExecutionId, JobId, namespace_of
 from rota.core.model.ledger import FireOutcome
+from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.effects import (
     JobEvent,
@@ -96,7 +97,10 @@ def parse_seen(text: str) -> Seen:
     found = [_ID.fullmatch(part) for part in text.split(",")]
     seen = {each["life"]: int(each["number"]) for each in found if each}
     if len(seen) != len(found):
-        raise ValueError(f"{text!r} is not the id of an event, such as 5f0c91aa-1024")
+        raise ValueError(
+            f"{in_quotes(text)} is not the id of an event, such as 5f0c91aa-1024; send the id of "
+            "the last event, or nothing"
+        )
     return seen
 
 

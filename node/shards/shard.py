@@ -120,7 +120,8 @@ class OutcomeUnknown(Refused):
     def __init__(self, shard: ShardId) -> None:
         detail = (
             f"the request was decided, but shard {shard} could not commit it in time; it may still "
-            "take effect: read the result later, or repeat it with its idempotency key"
+            "take effect: read the result later, or repeat the request with the same idempotency "
+            "key"
         )
         super().__init__(Kind.UNAVAILABLE, "outcome_unknown", detail, retry_after_s=1)
 
@@ -318,8 +319,8 @@ class Shard:
         return Refused(
             Kind.UNAVAILABLE,
             "primary_lost",
-            f"this node lost the role of primary of shard {self.id} during the request; whether "
-            "the request took effect is not known: read its result, or repeat it with its "
+            f"this node lost the role of primary of shard {self.id} during the request, which may "
+            "or may not have taken effect; read the result, or repeat the request with the same "
             "idempotency key",
             retry_after_s=1,
         )

@@ -265,8 +265,8 @@ class TurnState:
         refusal = Refused(
             Kind.UNAVAILABLE,
             "storage_unavailable",
-            "this node's storage failed; whether the request took effect is not known: read its "
-            "result at another node, or repeat it with its idempotency key",
+            "this node's storage failed; the request may or may not have taken effect: read the "
+            "result at another node, or repeat the request with the same idempotency key",
             retry_after_s=5,
         )
         self.over = refusal

@@ -62,7 +62,7 @@ class Reader:
             if isinstance(value, str):
                 return parse_duration(value)
             return seconds(value)
-        except (ValueError, OverflowError) as error:
+        except ValueError as error:
             self.problems.append(Problem(pointer, str(error)))
             return Duration(0)
 
@@ -85,7 +85,7 @@ class Reader:
         if text in PROFILES:
             return text
         self.problems.append(
-            Problem(pointer, f"{in_quotes(text)} is not one of {', '.join(PROFILES)}")
+            Problem(pointer, f"{in_quotes(text)} is not one of {', '.join(PROFILES)}; choose one")
         )
         return "strict"
 
@@ -98,7 +98,7 @@ class Reader:
             self.problems.append(
                 Problem(
                     pointer,
-                    f"the value has {len(content)} bytes as JSON; use at most {PARAMETERS_MAX}",
+                    f"the value has {len(content):,} bytes as JSON; use at most {PARAMETERS_MAX:,}",
                 )
             )
         return content.decode()
@@ -124,14 +124,20 @@ class Reader:
         module, _, function = text.partition(":")
         names = (*module.split("."), *function.split("."))
         if not all(name.isidentifier() for name in names):
-            detail = f"{in_quotes(text)} is not a Python function; write package.module:function"
+            detail = (
+                f"{in_quotes(text)} is not the name of a Python function; write "
+                "package.module:function"
+            )
             self.problems.append(Problem(pointer, detail))
         return text
 
     def image(self, text: str, pointer: str) -> str:
         """Read the name of a container's image."""
         if not _IMAGE.fullmatch(text):
-            detail = f"{in_quotes(text)} is not an image; write a name such as python:3.12-slim"
+            detail = (
+                f"{in_quotes(text)} is not the name of an image; write a name such as "
+                "python:3.12-slim"
+            )
             self.problems.append(Problem(pointer, detail))
         return text
 

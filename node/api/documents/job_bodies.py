@@ -9,7 +9,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 
-from rota.core.errors import Problem, Refused, invalid
+from rota.core.errors import Problem, Refused, invalid, invalid_fields
 from rota.core.model.dag import TriggerRule
 from rota.core.model.hook import Hook, HookEvent
 from rota.core.model.job import (
@@ -115,7 +115,7 @@ def _all_problems(reader: Reader, spec: JobSpec, body: JobBody) -> Iterator[Prob
 
 
 def _refusal(problems: list[Problem]) -> Refused:
-    return invalid("invalid_job", "; ".join(str(problem) for problem in problems), *problems)
+    return invalid_fields("invalid_job", problems)
 
 
 def parameters_json(value: Json) -> str:

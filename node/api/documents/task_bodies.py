@@ -12,6 +12,7 @@ from rota.core.errors import Problem
 from rota.core.model.attempt import Bind, Call, Image, ResourceLimits, Sandbox, Work
 from rota.core.model.sizes import format_size
 from rota.core.model.work_checks import LIMITED, SANDBOXED
+from rota.core.quoting import in_quotes
 from rota.node.api.documents.field_reader import Reader
 from rota.wire.documents import (
     ContainerBody,
@@ -79,7 +80,10 @@ def _problems_of_alternatives(task: TaskBody, pointer: str) -> list[Problem]:
         detail = f"a task with the field {present[0]} cannot have a container; omit one of them"
         return [Problem(f"{pointer}/container", detail)]
     if task.type in OWN_FIELDS:
-        return [Problem(f"{pointer}/type", f"use the field {task.type!r} instead of this type")]
+        detail = (
+            f"{in_quotes(task.type)} is a built-in task type; use the field {task.type} instead"
+        )
+        return [Problem(f"{pointer}/type", detail)]
     return []
 
 

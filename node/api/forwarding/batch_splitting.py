@@ -106,7 +106,8 @@ def _numbered(request: RequestContext, raws: list[msgspec.Raw]) -> list[Item]:
         detail = f"the header {OF_ITEMS} has {len(numbers)} numbers for {len(raws)} items"
         raise invalid("invalid_body", detail)
     if len(set(numbers)) < len(numbers):
-        raise invalid("invalid_body", f"the header {OF_ITEMS} has a number twice")
+        repeated = next(each for each in numbers if numbers.count(each) > 1)
+        raise invalid("invalid_body", f"the header {OF_ITEMS} has the number {repeated} twice")
     return [Item(*pair) for pair in zip(numbers, raws, strict=True)]
 
 

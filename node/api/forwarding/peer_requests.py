@@ -11,6 +11,7 @@ from multidict import CIMultiDict
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.model.ids import NodeId, ShardId
+from rota.core.quoting import in_quotes
 from rota.node.api.requests.problems import problem, refusal_of
 from rota.node.api.requests.request_context import FORWARDED, RequestContext
 from rota.node.peers.peer_apis import PeerRequest, Unreached
@@ -25,8 +26,8 @@ OF_ITEMS = "Rota-Items"
 NOT_PRIMARY = "not_primary"
 NAMED_MAX = 10
 UNKNOWN = (
-    "whether the request took effect is not known; read its result, or repeat it with its "
-    "idempotency key"
+    "the request may or may not have taken effect; read the result, or repeat the request with the "
+    "same idempotency key"
 )
 """The end of the detail of an error after which the request may have taken effect."""
 
@@ -139,7 +140,8 @@ def requested_shards(request: RequestContext) -> list[Shard]:
         requested = int(bits, 16)
     except ValueError as error:
         raise invalid(
-            "invalid_query", f"the header {OF_SHARDS} is {bits!r}; it must be a hexadecimal number"
+            "invalid_query",
+            f"the header {OF_SHARDS} is {in_quotes(bits)}; give a hexadecimal number",
         ) from error
     return [shard for shard in shards if requested >> shard.id & 1]
 

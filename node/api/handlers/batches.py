@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from rota.core.errors import Problem, Refused, invalid, not_found
+from rota.core.errors import Problem, Refused, invalid, not_found, summary_of
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import JobSaved, Triggered
 from rota.node.access.verbs import Verb
@@ -186,7 +186,7 @@ def _at(refusal: Refused, place: str) -> Refused:
     return Refused(
         refusal.kind,
         refusal.code,
-        "; ".join(map(str, problems)) or refusal.detail,
+        summary_of(problems) if problems else refusal.detail,
         problems=tuple(problems),
         retry_after_s=refusal.retry_after_s,
     )

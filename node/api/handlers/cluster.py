@@ -188,7 +188,8 @@ def shard_in(request: RequestContext) -> Shard:
     number, shards = request.http.match_info["shard"], request.node.shards
     is_number = number.isascii() and number.isdecimal() and len(number) <= DIGITS_MAX
     if not is_number or int(number) >= len(shards):
-        raise not_found("shard", number)
+        hint = f"the shards are 0 to {len(shards) - 1}; `rota cluster shards` lists them"
+        raise not_found("shard", number, hint)
     return shards[ShardId(int(number))]
 
 

@@ -28,7 +28,7 @@ def coordinator_refusals(advice: str) -> Generator[None]:
     try:
         yield
     except OutcomeUnknown as error:
-        detail = f"{error}; whether the change was made is not known; {advice}"
+        detail = f"{error}; the change may or may not have been made; {advice}"
         raise Refused(Kind.UNAVAILABLE, "outcome_unknown", detail, retry_after_s=1) from error
     except CoordinatorRefused as error:
         raise _undone(f"etcd refused the request, and nothing was changed: {error}") from error

@@ -509,7 +509,7 @@ def _timeout_of(body: WaitManyBody) -> Duration:
     try:
         given = body.timeout
         timeout = parse_duration(given) if isinstance(given, str) else seconds(given)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         problem = Problem("/timeout", str(error))
         raise invalid("invalid_body", str(problem), problem) from error
     return min(timeout, WAIT_MAX)

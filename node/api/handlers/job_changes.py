@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.model.job import Job
+from rota.core.quoting import in_quotes
 from rota.core.vocabulary.commands import Idempotency, PauseJob, ResumeJob, SaveJob
 from rota.core.vocabulary.decision import Reply
 from rota.node.access.verbs import Verb
@@ -88,9 +89,10 @@ async def put_job(request: RequestContext) -> web.Response:
     content = await read_object(request)
     for field, value in (("name", name), ("namespace", namespace)):
         if content.setdefault(field, value) != value:
+            given = in_quotes(msgspec.json.encode(content[field]).decode().strip('"'))
             detail = (
-                f"{field} is {content[field]!r} in the body and {value!r} in the path; they must "
-                "be the same"
+                f"{field} is {given} in the body and {in_quotes(value)} in the path; they must be "
+                "the same"
             )
             raise invalid("invalid_job", detail, Problem(f"/{field}", detail))
     idempotency = await idempotency_of(request)
@@ -139,10 +141,11 @@ async def _patched(
         made = await _definition_in(request, cast("dict[str, Json]", content))
         if made.spec.full_name != job.spec.full_name:
             detail = (
-                f"the job {job.spec.full_name!r} cannot be renamed; create a new job and delete "
-                "this one"
+                f"the job {in_quotes(job.spec.full_name)} cannot be renamed; create a new job and "
+                "delete this one"
             )
-            raise invalid("invalid_job", detail, Problem("/name", detail))
+            field = "name" if made.spec.name != job.spec.name else "namespace"
+            raise invalid("invalid_job", detail, Problem(f"/{field}", detail))
         try:
             return await _save(
                 request, made, job.version if expected is None else expected, idempotency

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rota.core.errors import Problem, invalid
+from rota.core.errors import Problem, invalid_fields
 from rota.core.model.ids import JobId, is_job_id, namespace_of
 from rota.core.model.job import JobSpec
 from rota.core.quoting import in_quotes
@@ -41,7 +41,7 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
                 )
             )
     if problems:
-        raise invalid("unknown_dependency", "; ".join(map(str, problems)), *problems)
+        raise invalid_fields("unknown_dependency", problems)
     return msgspec.structs.replace(spec, dependencies=tuple(full_names))
 
 
@@ -72,7 +72,7 @@ def _check_types(context: NodeContext, spec: JobSpec) -> None:
         if task.work.executor not in known
     ]
     if problems:
-        raise invalid("unknown_type", "; ".join(map(str, problems)), *problems)
+        raise invalid_fields("unknown_type", problems)
 
 
 def _unknown(executor: str, known: str) -> str:

@@ -3,12 +3,13 @@
 from typing import NamedTuple
 from urllib.parse import quote
 
-from rota.core.errors import Kind, Refused, not_found
+from rota.core.errors import Kind, Refused
 from rota.core.model.ids import ExecutionId, JobId, is_job_id, namespace_of
 from rota.core.model.job import Job
 from rota.node.api.forwarding.peer_requests import ask_peer, owner_of, peer_headers
 from rota.node.api.handlers.executions import load_execution
 from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.targets import missing_job
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ExecutionView, JobView
@@ -65,8 +66,8 @@ async def job_named(request: RequestContext, named: str) -> Found:
         namespace = namespace or request.http.query.get("namespace", "default")
         found = await job_by_name(request, namespace, name)
     if found is None:
-        raise not_found("job", named)
-    request.authorize(namespace_of(found.full_name), missing=not_found("job", named))
+        raise missing_job(request, named)
+    request.authorize(namespace_of(found.full_name), missing=missing_job(request, named))
     return found
 
 

@@ -1,14 +1,15 @@
 """Output of attempts: from the node that ran them, or from their records."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 from aiohttp import web
 
-from rota.core.errors import invalid, not_found
+from rota.core.errors import Kind, Refused, invalid, not_found
 from rota.core.model.attempt import Attempt, AttemptKey
 from rota.core.model.execution import Task
-from rota.core.model.ids import ExecutionId, is_execution_id, is_name
+from rota.core.model.ids import NAME_RULE, ExecutionId, is_execution_id, is_name
+from rota.core.quoting import in_quotes
 from rota.executor.executor import Output
 from rota.node.access.verbs import Verb
 from rota.node.api.forwarding.request_forwarding import forward_to
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 operations = Operations("Executions")
 NUMBER_MAX = 2_000_000
+LISTED_MAX = 10
+"""The most tasks or attempts that an error lists."""
 ATTEMPT = whole_number(
     "attempt", "The number of the attempt; the latest if omitted.", most=NUMBER_MAX
 )
@@ -82,7 +85,7 @@ async def read_output(request: RequestContext) -> web.StreamResponse:
         execution_id = tasks[name].kept_from
         _, tasks = await load_execution(request, execution_id)
     if name not in tasks:
-        raise not_found("task", name)
+        raise _no_task(name, tasks)
     attempt, is_followed = _attempt_of(request, tasks[name]), FOLLOW.of(request)
     key = AttemptKey(execution_id, name, attempt.number)
     stored = await node.attempts.output(key)
@@ -108,18 +111,19 @@ async def _stored_output(request: RequestContext, execution_id: ExecutionId) -> 
     """
     name = request.http.match_info["task"]
     if not is_name(name):
-        raise not_found("task", name)
+        raise _no_task(name, {})
     try:
         number = number_in(request.http.headers[KEPT], least=1, most=NUMBER_MAX)
     except ValueError as error:
-        raise invalid("invalid_query", f"{KEPT}: {error}") from error
+        raise invalid("invalid_query", f"the header {KEPT}: {error}") from error
     kept_from = request.http.headers.get(KEPT_FROM, execution_id)
     if not is_execution_id(kept_from):
-        raise not_found("execution", kept_from)
+        detail = f"the header {KEPT_FROM}: {in_quotes(kept_from)} is not the id of an execution"
+        raise invalid("invalid_query", detail)
     execution_id = ExecutionId(kept_from)
     stored = await request.node.attempts.output(AttemptKey(execution_id, name, number))
     if stored is None:
-        raise not_found("attempt", f"{number} of task {name}")
+        raise _no_attempt(number, name, "its output is no longer stored on this node")
     return await _stream(request, stored.follow() if FOLLOW.of(request) else _written(stored))
 
 
@@ -127,8 +131,27 @@ def _attempt_of(request: RequestContext, task: Task) -> Attempt:
     number = ATTEMPT.of(request) or (task.attempts[-1].number if task.attempts else 1)
     attempt = _numbered(task, number)
     if attempt is None:
-        raise not_found("attempt", f"{number} of task {task.name}")
+        numbers = [str(each.number) for each in task.attempts]
+        exist = (
+            f"the attempts of the task are {_listed(numbers)}" if numbers else "none has started"
+        )
+        raise _no_attempt(number, task.name, exist)
     return attempt
+
+
+def _no_attempt(number: int, task: str, why: str) -> Refused:
+    detail = f"there is no attempt {number} of the task {in_quotes(task)}; {why}"
+    return Refused(Kind.NOT_FOUND, "attempt_not_found", detail)
+
+
+def _no_task(name: str, tasks: Mapping[str, Task]) -> Refused:
+    exist = f"the tasks of the execution are {_listed(list(tasks))}" if tasks else NAME_RULE
+    return not_found("task", name, exist)
+
+
+def _listed(names: list[str]) -> str:
+    left_out = len(names) - LISTED_MAX
+    return ", ".join(names[:LISTED_MAX]) + (f" and {left_out:,} more" if left_out > 0 else "")
 
 
 def _numbered(task: Task, number: int) -> Attempt | None:

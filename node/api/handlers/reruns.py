@@ -8,6 +8,7 @@ from aiohttp import web
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.model.execution import Execution, ExecutionStatus
 from rota.core.model.job import Job, JobSpec
+from rota.core.quoting import in_quotes
 from rota.core.state.shard_state import version_key
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Rerun, RerunScope
@@ -122,7 +123,11 @@ def _scope(body: RerunBody, past: Execution) -> RerunScope:
             return RerunScope(body.tasks)
         return RerunScope.ALL if past.status is ExecutionStatus.SUCCESS else RerunScope.FAILED
     if body.tasks is not None:
-        problem = Problem("/fromTask", "cannot be combined with tasks; omit one of them")
+        detail = (
+            f"fromTask is {in_quotes(body.from_task)} and tasks is {in_quotes(body.tasks)}, which "
+            "cannot be combined; omit one of them"
+        )
+        problem = Problem("/fromTask", detail)
         raise invalid("invalid_rerun", str(problem), problem)
     return RerunScope.FROM
 
@@ -142,7 +147,7 @@ def _definition(request: RequestContext, past: Execution, job: Job) -> JobSpec:
         raise Refused(
             Kind.CONFLICT,
             "version_not_kept",
-            f"version {past.job_version} of job {job.spec.full_name!r} is no longer stored; run "
-            f"version {job.version} with --latest (version `latest`)",
+            f"version {past.job_version} of job {in_quotes(job.spec.full_name)} is no longer "
+            f"stored; run version {job.version} with --latest (version `latest`)",
         )
     return found

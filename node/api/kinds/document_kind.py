@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from rota.core.errors import Problem, Refused, invalid, not_found
+from rota.core.errors import Problem, Refused, invalid_fields, not_found
 from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.model.shared_document import Definition, DocumentKey
 from rota.core.quoting import in_quotes
@@ -50,7 +50,8 @@ class DocumentKind(Generic[B]):
 
     def missing(self, name: str) -> Refused:
         """Return the refusal of a request about a document that does not exist."""
-        return not_found(self.singular, name)
+        hint = f"check the name: `rota get {self.plural}` lists the names"
+        return not_found(self.singular, name, hint, about=self.about)
 
     def checked(self, name: str, body: B) -> Definition:
         """Return the definition in *body*, as it is stored: without defaults.
@@ -62,6 +63,6 @@ class DocumentKind(Generic[B]):
         if not is_name(name):
             problems.insert(0, Problem("/name", f"{in_quotes(name)} is not a name: {NAME_RULE}"))
         if problems:
-            raise invalid(self.invalid_code, "; ".join(map(str, problems)), *problems)
+            raise invalid_fields(self.invalid_code, problems)
         definition: Definition = msgspec.to_builtins(body)
         return definition

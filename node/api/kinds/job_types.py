@@ -5,7 +5,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from rota.core.errors import Problem, Refused, invalid
+from rota.core.errors import Problem, Refused, invalid_fields
 from rota.core.quoting import in_quotes
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.job_bodies import job_spec
@@ -126,7 +126,7 @@ def with_template(documents: SharedDocuments, body: JobBody) -> TypedJob:
     parameters = with_defaults(found.parameters, body.parameters)
     problems = problems_of_value(found.parameters, parameters, "/parameters")
     if problems:
-        raise invalid("invalid_job", "; ".join(map(str, problems)), *problems)
+        raise invalid_fields("invalid_job", problems)
     if parameters is not None:
         own["parameters"] = parameters
     return TypedJob(body_of(found.template, own), body.type)
@@ -144,7 +144,7 @@ def checked_parameters(documents: SharedDocuments, job_type: str, parameters: Js
     given = with_defaults(found.parameters, parameters)
     problems = problems_of_value(found.parameters, given, "/parameters")
     if problems:
-        raise invalid("invalid_parameters", "; ".join(map(str, problems)), *problems)
+        raise invalid_fields("invalid_parameters", problems)
     return given
 
 

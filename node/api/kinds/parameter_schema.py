@@ -17,6 +17,8 @@ import jsonschema_rs
 import msgspec
 
 from rota.core.errors import Problem
+from rota.core.quoting import shortened
+from rota.node.api.requests.json_decoding import escaped
 from rota.wire.documents import Json
 
 PROBLEMS_MAX = 20
@@ -35,6 +37,11 @@ DEPTH_MAX = 32
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor", "$schema")
 """Keywords that a schema must not have: they repeat parts of a schema, or name other schemas."""
 
+MASK = "the value"
+"""The words for a value in the messages of the library, which would contain all of a value."""
+NEXT_STEP = "change it to match the schema of the job type"
+_NO_SCHEMA = "is not a JSON Schema (draft 2020-12); correct it"
+
 
 def problems_of_schema(schema: Mapping[str, Json], pointer: str) -> list[Problem]:
     """Return the errors of a schema; *pointer* is its JSON pointer."""
@@ -48,11 +55,10 @@ def problems_of_schema(schema: Mapping[str, Json], pointer: str) -> list[Problem
         return problems
     try:
         _validator(msgspec.json.encode(schema))
-    except (jsonschema_rs.ValidationError, ValueError) as error:
-        if not isinstance(error, jsonschema_rs.ValidationError):
-            return [Problem(pointer, f"is not a JSON Schema: {error}")]
-        path = "".join(f"/{part}" for part in error.instance_path)
-        return [Problem(f"{pointer}{path}", f"is not a JSON Schema: {error.message}")]
+    except jsonschema_rs.ValidationError as error:
+        return [Problem(_pointer_to(pointer, error), f"{_NO_SCHEMA} ({_fault_of(error)})")]
+    except ValueError as error:
+        return [Problem(pointer, f"{_NO_SCHEMA} ({shortened(str(error))})")]
     return []
 
 
@@ -77,9 +83,21 @@ def problems_of_value(schema: Mapping[str, Json], value: Json, pointer: str) -> 
         return [Problem(pointer, detail)]
     errors = islice(validator.iter_errors(value), PROBLEMS_MAX)
     return [
-        Problem(f"{pointer}{''.join(f'/{part}' for part in error.instance_path)}", error.message)
-        for error in errors
+        Problem(_pointer_to(pointer, error), f"{_fault_of(error)}; {NEXT_STEP}") for error in errors
     ]
+
+
+def _pointer_to(pointer: str, error: jsonschema_rs.ValidationError) -> str:
+    """Return the JSON pointer of the value of an error; *pointer* is that of the root."""
+    return pointer + "".join(f"/{escaped(str(part))}" for part in error.instance_path)
+
+
+def _fault_of(error: jsonschema_rs.ValidationError) -> str:
+    """Return the error in words, with its value if that is not an object or a list, shortened."""
+    text, value = shortened(error.message), error.instance
+    if MASK not in text or isinstance(value, dict | list):
+        return text
+    return f"{text}: {shortened(msgspec.json.encode(value).decode())}"
 
 
 def with_defaults(schema: Mapping[str, Json], value: Json) -> Json:
@@ -107,6 +125,7 @@ def _validator(schema: bytes) -> jsonschema_rs.Draft202012Validator:
         validate_formats=True,
         retriever=_refuse,
         pattern_options=jsonschema_rs.RegexOptions(),
+        mask=MASK,
     )
 
 
@@ -131,11 +150,11 @@ def _problems_of_keywords(part: Json, pointer: str, depth: int) -> Iterator[Prob
     if isinstance(part, Mapping):
         for name, each in cast("Mapping[str, Json]", part).items():
             if name in REFERENCES:
-                yield Problem(
-                    f"{pointer}/{name}", "is not supported; write the schema in its place"
-                )
+                detail = "is not supported; write the schema in its place"
+                yield Problem(f"{pointer}/{escaped(name)}", detail)
             else:
-                yield from _problems_of_keywords(each, f"{pointer}/{name}", depth + 1)
+                place = f"{pointer}/{escaped(name)}"
+                yield from _problems_of_keywords(each, place, depth + 1)
     elif isinstance(part, list):
         for number, each in enumerate(cast("Sequence[Json]", part)):
             yield from _problems_of_keywords(each, f"{pointer}/{number}", depth + 1)

@@ -14,7 +14,8 @@ class BodyMemory:
     """Memory for the bodies of all requests in flight.
 
     Args:
-        largest: The size in bytes of the largest accepted body; one such body always fits.
+        largest: The size in bytes of the largest accepted body; the limits are never below this
+            size, so that a single body of this size is accepted.
     """
 
     def __init__(self, largest: int) -> None:
@@ -34,9 +35,10 @@ class BodyMemory:
         """
         size = self._largest if length is None else min(length, self._largest)
         if self._bytes + size > max(BODIES_MAX, self._largest):
-            raise _busy("request bodies in flight exceed", BODIES_MAX)
+            raise _busy("request bodies in flight exceed", BODIES_MAX, length)
         if self._addresses[address] + size > max(BODIES_PER_ADDRESS_MAX, self._largest):
-            raise _busy("request bodies in flight from this address exceed", BODIES_PER_ADDRESS_MAX)
+            what = "request bodies in flight from this address exceed"
+            raise _busy(what, BODIES_PER_ADDRESS_MAX, length)
         self._add(address, size)
         return Reserved(self, address, size)
 
@@ -66,6 +68,10 @@ class Reserved:
             self._memory.release(self, self.size - size)
 
 
-def _busy(what: str, limit: int) -> Refused:
-    detail = f"{what} the limit of {limit >> 20} MiB; try again, or send smaller requests"
+def _busy(what: str, limit: int, length: int | None) -> Refused:
+    remedy = "send smaller requests"
+    if length is None:
+        # Without a length, the memory for the largest accepted body is reserved.
+        remedy = "send the header Content-Length, without which a body counts as the largest one"
+    detail = f"{what} the limit of {limit >> 20} MiB; try again, or {remedy}"
     return Refused(Kind.UNAVAILABLE, "busy", detail, retry_after_s=1)

@@ -87,14 +87,17 @@ def _items(raw: msgspec.Raw) -> Generator[None, None, list[bytes]]:
     try:
         for item in _split(bytes(raw).decode()):
             if len(items) == TASKS_MAX:
-                detail = f"the job has more than {TASKS_MAX} tasks, the limit; use several jobs"
+                detail = f"the job has more than {TASKS_MAX:,} tasks, the limit; use several jobs"
                 problem = Problem(f"/{_TASKS}", detail)
                 raise invalid("invalid_job", str(problem), problem)
             items.append(item.encode())
             yield
-    except (ValueError, RecursionError) as error:
-        detail = f"the tasks are not valid JSON in UTF-8, or are nested too deeply: {error}"
+    except RecursionError as error:
+        detail = "the tasks are nested too deeply; use fewer levels"
         raise Refused(Kind.INVALID, "malformed_json", detail) from error
+    except ValueError as error:  # Its text is Python's.
+        detail = f"the tasks are not valid JSON in UTF-8, after {len(items):,} valid tasks"
+        raise Refused(Kind.INVALID, "malformed_json", f"{detail}; correct the next one") from error
     return items
 
 

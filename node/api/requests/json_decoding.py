@@ -17,6 +17,11 @@ _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.
 _MISSING_FIELD = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
 _NOT_ALLOWED = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
 _WRONG_TYPE = re.compile(r"Expected `(?P<wanted>[a-z |]+)`, got `(?P<given>[a-z]+)`")
+_BOUND = re.compile(r"Expected `(?:int|float)` (?P<sign>>=|<=|>|<) (?P<limit>\S+)")
+_LENGTH = re.compile(r"Expected `(?P<kind>[a-z]+)` of length (?P<sign>>=|<=) (?P<limit>\d+)")
+_SIGNS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+_PARTS = {"str": "characters", "array": "items", "object": "fields"}
+"""The parts that the length of a value counts, by its type in msgspec."""
 _NAMES = {
     "str": "text",
     "int": "a whole number",
@@ -29,7 +34,10 @@ _NAMES = {
 """The types of JSON in words, by their names in msgspec."""
 LISTED_MAX = 12
 """An error about an unknown field lists the valid fields if there are at most so many."""
-_AT_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+SHOWN_BYTES_MAX = 64 << 10
+"""The length of a body up to which an error about a limit shows the value: the body is decoded once
+more for that."""
+_AT_PATH = re.compile(r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+|\.\.\.)\]")
 
 
@@ -48,7 +56,7 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
     try:
         return _decoder(kind).decode(content)
     except msgspec.ValidationError as error:
-        raise _refusal(str(error), kind, place) from error
+        raise _refusal(str(error), kind, place, content) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         detail = f"the request body is not valid JSON in UTF-8: {error}; correct it"
         raise Refused(Kind.INVALID, "malformed_json", detail) from error
@@ -69,7 +77,12 @@ def _decoder(kind: type[T]) -> "msgspec.json.Decoder[T]":
     return decoder
 
 
-def _refusal(text: str, kind: object, place: str) -> Refused:
+def escaped(name: str) -> str:
+    """Return *name* as a part of a JSON pointer, in which two characters are special (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _refusal(text: str, kind: object, place: str, content: bytes | msgspec.Raw) -> Refused:
     """Return the refusal for the error message *text* of the decoder of *kind*."""
     at = _AT_PATH.search(text)
     path = at["path"] if at else ""
@@ -78,14 +91,17 @@ def _refusal(text: str, kind: object, place: str) -> Refused:
     if unknown := _UNKNOWN_FIELD.match(detail):
         name = unknown["name"][: QUOTED_MAX + 1]
         detail = f"unknown field {in_quotes(name)}{_did_you_mean(name, info)}"
-        # The name may contain the special characters of JSON pointers (RFC 6901).
-        pointer = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+        pointer = f"{pointer}/{escaped(name)}"
     elif wrong := _WRONG_TYPE.fullmatch(detail):
         detail = _wrong_type(wrong["wanted"].split(" | "), wrong["given"])
     elif missing := _MISSING_FIELD.match(detail):
-        pointer = f"{pointer}/{missing['name']}"
+        pointer, detail = f"{pointer}/{missing['name']}", "the required field is missing; add it"
     elif (refused := _NOT_ALLOWED.match(detail)) and (words := _words(info)):
         detail = f"{shortened(refused['value'])} is not one of {', '.join(words)}"
+    elif at is not None and at["key"]:
+        detail = _wrong_name(detail)
+    else:
+        detail = _outside_limit(detail, _shown_value(content, path))
     problem = Problem(pointer, detail)
     return invalid("invalid_body", str(problem) if pointer else detail, problem)
 
@@ -96,6 +112,51 @@ def _wrong_type(wanted: list[str], given: str) -> str:
     words = [_NAMES.get(each, each) for each in wanted if each != "null" or len(wanted) == 1]
     quote = "; put it in quotes" if "str" in wanted and given in ("int", "float", "bool") else ""
     return f"needs {' or '.join(words)}, not {_NAMES.get(given, given)}{quote}"
+
+
+def _wrong_name(text: str) -> str:
+    """Return the detail about a field name for which msgspec has the message *text*."""
+    length = _LENGTH.fullmatch(text)
+    if length is None:
+        return "the name of one of the fields is not valid; correct it"
+    return f"the name of a field must have {_bound(length)} characters; shorten it"
+
+
+def _outside_limit(text: str, value: str) -> str:
+    """Return the detail about a value for which msgspec has the message *text*.
+
+    Args:
+        text: The message.
+        value: The value as JSON, shortened; empty if it is unknown.
+    """
+    shown = f"{value} " if value else "the value "
+    if bound := _BOUND.fullmatch(text):
+        return f"{shown}is out of range; give a number that is {_bound(bound)}"
+    if length := _LENGTH.fullmatch(text):
+        parts = _PARTS.get(length["kind"], "items")
+        return f"{shown}must have {_bound(length)} {parts}; change it"
+    if "out of range" in text:
+        return f"{shown}is too large a number; give a smaller one"
+    return f"{shown}is not valid here; see docs/reference/api.md"
+
+
+def _bound(limit: re.Match[str]) -> str:
+    return f"{_SIGNS[limit['sign']]} {limit['limit']}"
+
+
+def _shown_value(content: bytes | msgspec.Raw, path: str) -> str:
+    """Return the JSON at *path* in *content*, shortened; empty if it cannot be found."""
+    if len(bytes(content)) > SHOWN_BYTES_MAX or "..." in path:
+        return ""
+    try:
+        value: Any = msgspec.json.decode(content)  # Any: the JSON of a client.
+        for step in _STEP.finditer(path):
+            value = value[int(step["place"])] if step["place"] else value[step["name"]]
+        return shortened(msgspec.json.encode(value).decode())
+    except (msgspec.DecodeError, LookupError, TypeError, RecursionError, OverflowError):
+        # The first decoding ended before a later error, such as a missing bracket. Integers of more
+        # than 64 bits can be decoded, and cannot be encoded.
+        return ""
 
 
 def _pointer(path: str) -> str:

@@ -116,8 +116,13 @@ def find_job(request: RequestContext, named: str) -> tuple[Shard, Job]:
         Refused: No such job exists, or the caller lacks the operation's verb in its namespace.
     """
     shard, job = _job(request, named)
-    request.authorize(job.spec.namespace, missing=not_found("job", named))
+    request.authorize(job.spec.namespace, missing=missing_job(request, named))
     return shard, job
+
+
+def missing_job(request: RequestContext, named: str) -> Refused:
+    """Return the refusal of a request about a job that does not exist, with its full name."""
+    return not_found("job", named if is_job_id(named) else "/".join(_full_name(request, named)))
 
 
 def _job(request: RequestContext, named: str) -> tuple[Shard, Job]:
@@ -131,11 +136,11 @@ def _job(request: RequestContext, named: str) -> tuple[Shard, Job]:
     shard = shards.of_name(namespace, name)
     if is_job_id(named) and not shard.is_open:
         # A name that looks like an id is taken as an id; with its namespace it is unambiguous.
-        raise not_found("job", named)
+        raise missing_job(request, named)
     state = request.state(shard)
     job_id = state.names.get(f"{namespace}/{name}")
     if job_id is None:
-        raise not_found("job", named)
+        raise missing_job(request, named)
     return shard, state.jobs[job_id]
 
 
@@ -154,7 +159,7 @@ def find_job_id(request: RequestContext, named: str) -> tuple[Shard, JobId]:
             raise
         request.authorize(EVERY, missing=refusal)
         return request.node.shards.of_id(JobId(named)), JobId(named)
-    request.authorize(job.spec.namespace, missing=not_found("job", named))
+    request.authorize(job.spec.namespace, missing=missing_job(request, named))
     return shard, job.id
 
 

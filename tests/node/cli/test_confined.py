@@ -49,7 +49,7 @@ def test_an_image_needs_no_command(rota: Rota) -> None:
     refused = rota("jobs", "create", "shipped", "--image", "a b")
 
     assert refused.status == 9
-    assert "/container: 'a b' is not an image" in refused.err
+    assert "/container: 'a b' is not the name of an image" in refused.err
 
 
 def test_a_container_has_the_binds_and_no_network() -> None:

@@ -24,12 +24,16 @@ def error_of(capsys: pytest.CaptureFixture[str], status: int, *argv: str) -> Jso
 def test_the_error_of_a_node_is_its_problem_document_with_the_hint(
     form: str, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    error = error_of(capsys, 3, "--url", url, "jobs", "show", "no-such-job", "-o", form)
+    main(["--url", url, "jobs", "create", f"twice-{form}", "--", "true"])
+    capsys.readouterr()
 
-    assert (error["code"], error["status"]) == ("job_not_found", 404)
-    assert error["type"] == "urn:rota:problem:job_not_found"
+    argv = ("--url", url, "jobs", "create", f"twice-{form}", "-o", form, "--", "false")
+    error = error_of(capsys, 5, *argv)
+
+    assert (error["code"], error["status"]) == ("job_exists", 409)
+    assert error["type"] == "urn:rota:problem:job_exists"
     assert error["requestId"]
-    assert "`rota jobs` lists the jobs" in error["hint"]
+    assert "`rota jobs diff` shows the differences" in error["hint"]
 
 
 def test_errors_of_fields_are_listed(

@@ -336,8 +336,8 @@ def test_a_deleted_job_is_gone(rota: Rota) -> None:
 
     assert (deleted.status, deleted.out, deleted.err) == (0, "", "deleted gone\n")
     assert again.status == 3
-    assert "there is no job 'gone'" in again.err
-    assert "hint: `rota jobs` lists the jobs" in again.err
+    assert "there is no job 'default/gone'" in again.err
+    assert "`rota jobs` lists the jobs" in again.err
 
 
 def test_an_empty_list_of_jobs_is_reported_on_standard_error_only_for_tables(rota: Rota) -> None:

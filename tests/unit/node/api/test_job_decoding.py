@@ -60,7 +60,7 @@ def test_a_job_with_too_many_tasks_is_refused_before_any_of_them_is_decoded(
     monkeypatch.setattr(job_decoding, "decode", watched)
     tasks = [{"name": f"t{number}"} for number in range(TASKS_MAX + 1)]
 
-    with pytest.raises(Refused, match=f"more than {TASKS_MAX} tasks, the limit") as refusal:
+    with pytest.raises(Refused, match=f"more than {TASKS_MAX:,} tasks, the limit") as refusal:
         finished(decoded(msgspec.json.encode({"tasks": tasks})))
 
     assert refusal.value.code == "invalid_job"

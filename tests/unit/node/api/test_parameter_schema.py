@@ -27,9 +27,27 @@ def alternatives(width: int) -> Json:
 def test_errors_are_listed_with_their_places() -> None:
     found = problems_of_value(OBJECT, {"a": "x"}, "/parameters")
 
-    assert [(each.pointer, each.detail) for each in found] == [
-        ("/parameters/a", '"x" is not of type "integer"')
-    ]
+    [problem] = found
+    assert problem.pointer == "/parameters/a"
+    assert problem.detail.startswith('the value is not of type "integer": "x"; change it')
+
+
+def test_an_error_shows_a_long_value_shortened() -> None:
+    schema: Json = {"properties": {"a": {"maxLength": 3}, "b": {"maxItems": 1}}}
+
+    found = problems_of_value(schema, {"a": "x" * 2_000, "b": ["y" * 1_000] * 2}, "/parameters")
+
+    assert [len(each.detail) < 250 for each in found] == [True, True]
+    assert "longer than 3 characters" in found[0].detail
+
+
+def test_the_place_of_an_error_is_an_escaped_pointer() -> None:
+    schema: Json = {"properties": {"a/b~c": {"type": "integer"}}}
+
+    assert problems_of_value(schema, {"a/b~c": "x"}, "/p")[0].pointer == "/p/a~1b~0c"
+    assert problems_of_schema({"properties": {"a/b": {"$ref": "#"}}}, "")[0].pointer == (
+        "/properties/a~1b/$ref"
+    )
 
 
 @pytest.mark.parametrize(
