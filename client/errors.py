@@ -15,6 +15,8 @@ All classes are subclasses of `RotaError`; an error with which a node answered h
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from rota.core.errors import RotaError
 from rota.wire.documents import ExecutionView, FieldProblem, ProblemView
 
@@ -93,24 +95,41 @@ class NodeFailed(RequestFailed):
 class Unreachable(RequestFailed):
     """No node answered, or the outcome is unknown; the message names all nodes that were tried.
 
+    If a node answered that the outcome is unknown, code, status and request id are those of its
+    answer, such as ``outcome_unknown`` and 503. Otherwise the code is ``unreachable``.
+
+    Args:
+        detail: The description of the error.
+        may_have_arrived: See the attribute.
+        idempotency_key: See the attribute.
+        answer: The error document of a node; None if no node answered.
+
     Attributes:
         may_have_arrived: Whether a node may have received the request.
         idempotency_key: The key of the request; empty for none. With the key, the same request may
             be sent again and takes effect once.
     """
 
-    def __init__(self, detail: str, *, may_have_arrived: bool, idempotency_key: str = "") -> None:
-        super().__init__(
-            ProblemView(
-                type="urn:rota:problem:unreachable",
-                title="Unreachable",
-                status=0,
-                code="unreachable",
-                detail=detail,
-            )
-        )
+    def __init__(
+        self,
+        detail: str,
+        *,
+        may_have_arrived: bool,
+        idempotency_key: str = "",
+        answer: ProblemView | None = None,
+    ) -> None:
+        super().__init__(replace(answer or _NO_ANSWER, detail=detail))
         self.may_have_arrived = may_have_arrived
         self.idempotency_key = idempotency_key
+
+
+_NO_ANSWER = ProblemView(
+    type="urn:rota:problem:unreachable",
+    title="Unreachable",
+    status=0,
+    code="unreachable",
+    detail="",
+)
 
 
 class OutputBroken(RotaError):

@@ -123,7 +123,7 @@ def _lines(error: RotaError) -> list[str]:
     hint = _hint(error)
     if hint:
         lines.append(f"hint: {hint}")
-    if isinstance(error, NodeFailed) and error.problem.request_id:
+    if isinstance(error, NodeFailed | Unreachable) and error.request_id:
         lines.append(f"request: {error.problem.request_id}, for the node's log")
     return lines
 
@@ -131,7 +131,7 @@ def _lines(error: RotaError) -> list[str]:
 def _hint(error: RotaError) -> str | None:
     if notes := getattr(error, "__notes__", None):
         return "; ".join(notes)
-    if not isinstance(error, Unreachable):
+    if not isinstance(error, Unreachable) or error.problem.status:
         return HINTS.get(error.code)
     # Advice to start a node would hide that a configured cluster cannot be reached.
     is_here = error.detail.startswith(f"no answer from {DEFAULT_URL}: ")

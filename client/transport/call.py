@@ -142,7 +142,7 @@ def failure_of(answer: Response) -> RequestFailed:
             f"and any proxy before the node (body: {said or 'empty'})"
         )
         problem = _problem(answer.status, UNEXPLAINED, detail, answer.request_id)
-    if answer.status in (429, 503):
+    if answer.status in TRANSIENT:
         return TooBusy(problem, retry_after_s=_seconds(answer.retry_after))
     return _FAILURES.get(answer.status, _failure_class(answer.status))(problem)
 
@@ -170,6 +170,10 @@ def unreadable(
 
 UNEXPLAINED = "unexplained"
 """The code of a failure without a problem document, which comes from a gateway, not from a node."""
+
+TRANSIENT = (408, 429, 503)
+"""Statuses of answers to requests that a node did not accept and may accept later: the body was too
+slow, a limit is reached, or the node is busy."""
 
 _FAILURES: dict[int, type[RequestFailed]] = {
     401: NotAllowed,

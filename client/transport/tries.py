@@ -8,7 +8,7 @@
 A lost stream is opened again by a call of its own; `Reopening` has the times of these calls.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from secrets import randbelow
 from typing import Any
@@ -18,6 +18,7 @@ import msgspec
 from rota.client.errors import NodeFailed, RequestFailed, TooBusy, Unreachable
 from rota.client.transport.call import UNEXPLAINED, Call
 from rota.client.transport.endpoints import Endpoints
+from rota.wire.documents import ProblemView
 
 TIMEOUT_S = 30.0
 """The limit of a call in seconds with all tries; a wait may take this in addition to its time."""
@@ -157,7 +158,10 @@ class Tries:
         text = "; ".join([*_refusals_text(refusals), *map(_text, others.items())])
         if not refusals or is_unknown:
             return Unreachable(
-                text, may_have_arrived=self._is_unknown, idempotency_key=self._call.key
+                text,
+                may_have_arrived=self._is_unknown,
+                idempotency_key=self._call.key,
+                answer=_answer_in(others.values()),
             )
         first = next(iter(refusals.values()))
         asked_s = [
@@ -181,6 +185,12 @@ def _has_arrived(failure: RequestFailed) -> bool | None:
             return None if is_gateway else True
         case _:
             return True
+
+
+def _answer_in(failures: Iterable[RequestFailed]) -> ProblemView | None:
+    """Return the first answer of a node, not of a proxy, among *failures*; None for none."""
+    problems = (each.problem for each in failures)
+    return next((each for each in problems if each.status and each.code != UNEXPLAINED), None)
 
 
 def _refusals_text(refusals: Mapping[str, TooBusy]) -> list[str]:

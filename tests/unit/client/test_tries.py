@@ -207,6 +207,33 @@ def test_a_write_that_may_have_arrived_once_is_never_reported_as_refused() -> No
 # -- giving up -------------------------------------------------------------------------------------
 
 
+def test_an_unknown_outcome_has_code_status_and_request_id_of_the_nodes_answer() -> None:
+    body = (
+        b'{"type":"","title":"","status":503,"code":"outcome_unknown","detail":"late",'
+        b'"requestId":"r1"}'
+    )
+    failure = failure_of(Response(503, body))
+    of = tries(WRITE, endpoints(A, B), repeats_max=0)
+
+    second = of.after(of.first(0.0), LOST, 0.0)
+    with pytest.raises(Unreachable) as caught:
+        of.after(second, failure, 0.0)
+
+    error = caught.value
+    assert (error.code, error.problem.status, error.request_id) == ("outcome_unknown", 503, "r1")
+    assert error.detail == f"no answer: cut; {B}: late"
+    assert (error.may_have_arrived, error.idempotency_key) == (True, "a-key")
+
+
+def test_a_body_that_was_too_slow_is_sent_again_even_if_the_call_cannot_be_repeated() -> None:
+    body = b'{"type":"","title":"","status":408,"code":"body_too_slow","detail":"slow"}'
+    failure = failure_of(Response(408, body))
+    of = tries(FORGET, endpoints(A), repeats_max=1)
+
+    assert isinstance(failure, TooBusy)
+    assert of.after(of.first(0.0), failure, 0.0).url == A
+
+
 def test_the_error_names_every_endpoint_that_was_asked() -> None:
     call = tries(READ, endpoints(A, B, C), repeats_max=0)
     refused = Unreachable(f"no answer from {A}: refused", may_have_arrived=False)
