@@ -26,8 +26,8 @@ from rota.core.decide.rerun_execution import rerun
 from rota.core.decide.retention import forget
 from rota.core.decide.run_hooks import end_notification, note_late
 from rota.core.decide.save_job import delete_job, save_job
+from rota.core.decide.startup_schedules import take_over
 from rota.core.decide.stop_execution import cancel_execution, expire_execution
-from rota.core.decide.take_over import take_over
 from rota.core.decide.trigger_job import trigger
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.commands import (

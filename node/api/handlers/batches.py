@@ -15,7 +15,6 @@ from rota.core.vocabulary.decision import JobSaved, Triggered
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.field_reader import Hints
 from rota.node.api.forwarding.batch_splitting import Item, read_split, results_of
-from rota.node.api.forwarding.writes import Written, write_all
 from rota.node.api.handlers.jobs import creation_of, trigger_of
 from rota.node.api.requests.error_codes import DECIDING
 from rota.node.api.requests.job_decoding import decoded_job
@@ -28,6 +27,7 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import checked_key, document, idempotency_key
 from rota.node.api.requests.targets import JobName, shard_named
 from rota.node.api.requests.tracing import TRACEPARENT
+from rota.node.api.requests.writes import Written, write_all
 from rota.node.shards.shard import Answer, Shard
 from rota.node.system.pacing import Pace, paced
 from rota.wire.documents import (

@@ -35,7 +35,6 @@ from rota.node.api.forwarding.peer_requests import (
     requested_shards,
 )
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
-from rota.node.api.forwarding.writes import write
 from rota.node.api.requests.error_codes import DECIDING, READING, WAITING
 from rota.node.api.requests.operations import Body, Operations, Success
 from rota.node.api.requests.parameters import (
@@ -57,6 +56,7 @@ from rota.node.api.requests.targets import (
     shard_named,
     shard_of_execution,
 )
+from rota.node.api.requests.writes import write
 from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard

@@ -13,10 +13,10 @@ from rota.core.model.job import Job
 from rota.core.vocabulary.commands import Command, Idempotency
 from rota.core.vocabulary.decision import Reply
 from rota.node.api.documents.job_bodies import print_of
-from rota.node.api.forwarding.writes import Written, repeated, write
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import idempotency_key, read_content
 from rota.node.api.requests.targets import find_job
+from rota.node.api.requests.writes import Written, repeated, write
 
 CONDITIONS = ("If-Match", "If-None-Match")
 

@@ -18,7 +18,6 @@ from rota.core.vocabulary.decision import Reply
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.job_bodies import reading
 from rota.node.api.documents.job_definitions import definition_of
-from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.idempotency import earlier_reply, idempotency_of, write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.jobs import NAMESPACE, saved_document
@@ -45,6 +44,7 @@ from rota.node.api.requests.request_reader import (
     read_object,
 )
 from rota.node.api.requests.targets import find_job, shard_of_job, shard_of_job_name
+from rota.node.api.requests.writes import Written, write
 from rota.node.system.pacing import paced
 from rota.wire.documents import JobBody, JobView, Json, PauseBody
 

@@ -19,7 +19,6 @@ from rota.node.api.documents.field_reader import Hints
 from rota.node.api.documents.job_bodies import parameters_json, print_of, reading
 from rota.node.api.documents.job_warnings import warnings_of
 from rota.node.api.documents.record_views import ledger_entry_view, next_fire_view, view_of
-from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.executions import created_execution
 from rota.node.api.handlers.hook_warnings import hook_warnings
 from rota.node.api.handlers.idempotency import idempotency_under, write_once
@@ -66,6 +65,7 @@ from rota.node.api.requests.targets import (
     shard_of_job_body,
 )
 from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
+from rota.node.api.requests.writes import Written, write
 from rota.node.shards.shard import Shard
 from rota.node.system.pacing import Pace, paced
 from rota.wire.documents import (

@@ -14,7 +14,6 @@ from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Rerun, RerunScope
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.job_bodies import parameters_json, print_of
-from rota.node.api.forwarding.writes import write
 from rota.node.api.handlers.executions import created_execution, load_execution
 from rota.node.api.handlers.idempotency import idempotency_under
 from rota.node.api.kinds.job_types import checked_parameters
@@ -26,6 +25,7 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import idempotency_key, read_body
 from rota.node.api.requests.targets import execution_id_of, find_job, shard_of_execution
 from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
+from rota.node.api.requests.writes import write
 from rota.wire.documents import Json, RerunBody, TriggeredView
 
 operations = Operations("Executions")

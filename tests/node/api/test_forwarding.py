@@ -21,10 +21,10 @@ from rota.core.model.ids import Epoch, NodeId
 from rota.core.vocabulary.commands import SaveJob
 from rota.node.api.forwarding.peer_requests import OF_ITEMS, OF_SHARDS
 from rota.node.api.forwarding.request_forwarding import respond
-from rota.node.api.forwarding.writes import write
 from rota.node.api.requests.operations import Handler, Operation, Operations, Target
 from rota.node.api.requests.permissions import ANYONE
 from rota.node.api.requests.request_context import FORWARDED, RequestContext
+from rota.node.api.requests.writes import write
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.shard import NotPrimary, Shard
 from rota.storage.memory import MemoryStore
