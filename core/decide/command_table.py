@@ -26,7 +26,7 @@ from rota.core.decide.rerun_execution import rerun
 from rota.core.decide.retention import forget
 from rota.core.decide.run_hooks import end_notification, note_late
 from rota.core.decide.save_job import delete_job, save_job
-from rota.core.decide.startup_schedules import take_over
+from rota.core.decide.startup_schedules import fire_at_startup
 from rota.core.decide.stop_execution import cancel_execution, expire_execution
 from rota.core.decide.trigger_job import trigger
 from rota.core.state.draft import Draft
@@ -39,6 +39,7 @@ from rota.core.vocabulary.commands import (
     Expire,
     FinishAttempt,
     Fire,
+    FireAtStartup,
     FollowJob,
     Forget,
     ForgetRequests,
@@ -53,7 +54,6 @@ from rota.core.vocabulary.commands import (
     ResumeJob,
     SaveJob,
     StartTask,
-    TakeOver,
     Trigger,
     Wake,
 )
@@ -97,7 +97,7 @@ ROWS = (
     Row(FinishAttempt, finish_attempt, lambda it: f"finish {it.attempt} {it.ending.outcome.value}"),
     Row(ReportAttempt, report_attempt, lambda it: f"report {it.attempt}"),
     Row(LoseSession, lose_session, lambda it: f"lose {it.node_id} {it.session}"),
-    Row(TakeOver, take_over, lambda it: f"takeover {it.epoch}"),
+    Row(FireAtStartup, fire_at_startup, lambda it: f"startup {it.epoch}"),
     # From other shards.
     Row(
         ReceiveMessage,

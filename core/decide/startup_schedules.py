@@ -1,4 +1,4 @@
-"""``@startup`` schedules, which are due when the cluster starts."""
+"""``@startup`` schedules, which are due when a single node starts."""
 
 from msgspec.structs import replace
 
@@ -6,13 +6,12 @@ from rota.core.decide.fire import set_fire_timer
 from rota.core.state.draft import Draft
 from rota.core.timing.schedule import is_startup
 from rota.core.vocabulary.changes import Table
-from rota.core.vocabulary.commands import TakeOver
+from rota.core.vocabulary.commands import FireAtStartup
 
 
-def take_over(draft: Draft, command: TakeOver) -> None:
-    """Make ``@startup`` schedules due if the cluster starts; a later takeover changes nothing."""
-    if not command.is_start:
-        return
+def fire_at_startup(draft: Draft, command: FireAtStartup) -> None:
+    """Make the ``@startup`` schedules of all jobs due now."""
+    del command
     for job_id, plan in draft.state.plans.items():
         schedules = draft.state.jobs[job_id].spec.schedules
         if any(is_startup(schedule) for schedule in schedules):

@@ -223,11 +223,14 @@ class LoseSession(msgspec.Struct, frozen=True, kw_only=True):
     session: Session
 
 
-class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
-    """This node became the shard's primary under *epoch*; *is_start* if the cluster starts."""
+class FireAtStartup(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``@startup`` schedules are due, because a single node has started.
+
+    Attributes:
+        epoch: The epoch under which the node is the primary of the shard.
+    """
 
     epoch: Epoch
-    is_start: bool = False
 
 
 class ReceiveMessage(msgspec.Struct, frozen=True, kw_only=True, tag="receive"):
@@ -372,7 +375,7 @@ Command = (
     | FinishAttempt
     | ReportAttempt
     | LoseSession
-    | TakeOver
+    | FireAtStartup
     | ReceiveMessage
     | ConfirmDelivery
     | EndNotification

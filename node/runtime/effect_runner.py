@@ -13,7 +13,7 @@ from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import NodeId, instant_of
 from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND, Duration
-from rota.core.vocabulary.commands import Command, TakeOver
+from rota.core.vocabulary.commands import Command, FireAtStartup
 from rota.core.vocabulary.decision import FreeSlots
 from rota.core.vocabulary.effects import (
     ClearTimer,
@@ -127,7 +127,7 @@ class EffectRunner:
         self._outbound.opened(shard)
         self._stand_ins.shard_opened(shard)
         if self._is_alone:
-            self._shards.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
+            self._shards.submit(shard, FireAtStartup(epoch=shard.epoch))
         self._open_count += 1
         self._check_all_open()
 

@@ -1,1 +1,1 @@
-"""Declarations of operations and parameters, decoding of requests, and error documents."""
+"""Declarations of operations and parameters, decoding of requests, writes, and error documents."""

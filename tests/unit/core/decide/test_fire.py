@@ -22,7 +22,14 @@ from rota.core.timing.instants import (
     later,
 )
 from rota.core.vocabulary.changes import Change, Table
-from rota.core.vocabulary.commands import Fire, PauseJob, ResumeJob, SaveJob, StartTask, TakeOver
+from rota.core.vocabulary.commands import (
+    Fire,
+    FireAtStartup,
+    PauseJob,
+    ResumeJob,
+    SaveJob,
+    StartTask,
+)
 from rota.core.vocabulary.decision import Limits
 from rota.core.vocabulary.effects import (
     ClearTimer,
@@ -604,7 +611,7 @@ def test_startup_fires_when_the_cluster_starts() -> None:
     job_id = shard.save(schedules=every("@startup"))
     before = shard.executions()
 
-    shard.do(TakeOver(epoch=Epoch(1), is_start=True))
+    shard.do(FireAtStartup(epoch=Epoch(1)))
     shard.pass_time(MINUTE)
 
     assert before == []
@@ -612,11 +619,10 @@ def test_startup_fires_when_the_cluster_starts() -> None:
     assert first_due(shard, job_id) is None
 
 
-def test_startup_does_not_fire_when_only_the_primary_changes() -> None:
+def test_startup_does_not_fire_when_the_job_is_saved() -> None:
     shard = Shard()
     shard.save(schedules=every("@startup"))
 
-    shard.do(TakeOver(epoch=Epoch(2)))
     shard.pass_time(MINUTE)
 
     assert shard.executions() == []
@@ -626,7 +632,7 @@ def test_startup_fires_again_at_the_next_start() -> None:
     shard = Shard()
     shard.save(schedules=every("@startup"))
     for _ in range(2):
-        shard.do(TakeOver(epoch=Epoch(1), is_start=True))
+        shard.do(FireAtStartup(epoch=Epoch(1)))
         shard.pass_time(MINUTE)
 
     assert len(shard.fired()) == 2
@@ -636,7 +642,7 @@ def test_a_start_leaves_other_schedules_alone() -> None:
     shard = Shard()
     job_id = shard.save(schedules=every("@startup") + EVERY_MINUTE)
 
-    shard.do(TakeOver(epoch=Epoch(1), is_start=True))
+    shard.do(FireAtStartup(epoch=Epoch(1)))
 
     assert shard.state.plans[job_id].next_fires == (shard.decided_at, at("12:01"))
 

@@ -44,13 +44,13 @@ from rota.core.vocabulary.commands import (
     Expire,
     FinishAttempt,
     Fire,
+    FireAtStartup,
     Forget,
     NoteLate,
     Rerun,
     RerunScope,
     SaveJob,
     StartTask,
-    TakeOver,
     Trigger,
     Wake,
 )
@@ -318,7 +318,8 @@ class _ShardUnderFire(RuleBasedStateMachine):
             shard.sending,
         ):
             forgotten.clear()
-        shard.do(TakeOver(epoch=shard.copy.epoch, is_start=is_start))
+        if is_start:
+            shard.do(FireAtStartup(epoch=shard.copy.epoch))
         for effect in pending(shard.state, shard.ahead):
             shard.note(effect)
 
