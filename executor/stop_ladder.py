@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from rota.core.model.attempt import Outcome, Work
+from rota.core.model.attempt import Outcome
+from rota.core.model.work import Work
 from rota.core.timing.instants import SECOND, Duration, format_duration
 
 

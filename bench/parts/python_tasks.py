@@ -23,8 +23,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.core.model.attempt import AttemptKey, Call, Ending, Order, Outcome, Report, Token, Work
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Token
 from rota.core.model.ids import Epoch, ExecutionId, Index, NodeId
+from rota.core.model.work import Call, Work
 from rota.core.timing.instants import MINUTE, Duration, Instant
 from rota.executor.python.executor import PythonExecutor
 from rota.executor.python.pool import Bounds

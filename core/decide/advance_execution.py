@@ -9,16 +9,7 @@ from msgspec.structs import replace
 from rota.core.decide.outbox import has_room, send_message
 from rota.core.decide.run_hooks import late_at_of, late_timer, note_end
 from rota.core.errors import Kind, Refused
-from rota.core.model.attempt import (
-    RESULTS_BYTES_MAX,
-    Attempt,
-    AttemptKey,
-    Ending,
-    Outcome,
-    Selector,
-    Token,
-    Work,
-)
+from rota.core.model.attempt import RESULTS_BYTES_MAX, Attempt, AttemptKey, Ending, Outcome, Token
 from rota.core.model.dag import TriggerVerdict, census_of, verdict
 from rota.core.model.execution import (
     FINAL_TASK_STATES,
@@ -37,6 +28,7 @@ from rota.core.model.ids import ExecutionId, instant_of
 from rota.core.model.job import Job, JobSpec, TaskSpec
 from rota.core.model.recorded_endings import recordable, with_ending
 from rota.core.model.retry import delay_after_losses, next_attempt_at
+from rota.core.model.work import Selector, Work
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import Graph, version_key
 from rota.core.timing.instants import Instant, later

@@ -6,12 +6,12 @@ from enum import Enum
 import msgspec
 
 from rota.core.errors import Problem, out_of_range
-from rota.core.model.attempt import Selector, Work
 from rota.core.model.dag import TriggerRule, problems_of_graph, repetitions
 from rota.core.model.hook import Hook, HookEvent, problems_of_hooks
 from rota.core.model.ids import NAME_RULE, Index, JobId, is_full_name, is_name
 from rota.core.model.result_arguments import problems_of_result_arguments
 from rota.core.model.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.model.work import Selector, Work
 from rota.core.model.work_checks import TIMEOUT_MAX, problems_of_work
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration

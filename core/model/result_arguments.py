@@ -6,7 +6,7 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Problem
-from rota.core.model.attempt import Call
+from rota.core.model.work import Call
 from rota.core.quoting import in_quotes
 
 _MEMBER = "result"

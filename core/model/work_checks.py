@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterator
 
 from rota.core.errors import Problem, out_of_range
-from rota.core.model.attempt import Bind, Image, ResourceLimits, Sandbox, Work
+from rota.core.model.work import Bind, Image, ResourceLimits, Sandbox, Work
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import DAY, Duration, format_duration
 

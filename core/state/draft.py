@@ -5,7 +5,7 @@ A handler reads its own writes, may write a key several times, and leaves the st
 
 from collections.abc import Iterator
 
-from rota.core.model.attempt import AttemptKey, Order, Work
+from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.dag import Census
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
@@ -24,6 +24,7 @@ from rota.core.model.hook import HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
+from rota.core.model.work import Work
 from rota.core.state.shard_state import Graph, State, graph_of, version_key
 from rota.core.vocabulary.changes import Change, Checkpoint, Hooked, Record, Table
 from rota.core.vocabulary.decision import Decision, Limits, Reply, Situation

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rota.core.model.attempt import Selector, Token
+from rota.core.model.attempt import Token
 from rota.core.model.ids import ExecutionId, JobId, NodeId, Session
+from rota.core.model.work import Selector
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.changes import Change
 from rota.core.vocabulary.disk_space import DiskSpace

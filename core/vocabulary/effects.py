@@ -8,11 +8,12 @@ from enum import Enum
 
 import msgspec
 
-from rota.core.model.attempt import AttemptKey, Order, Selector
+from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.hook import HookEvent, HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.model.ledger import FireOutcome
+from rota.core.model.work import Selector
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import OutboxItem
 from rota.core.vocabulary.commands import TimerCommand

@@ -25,14 +25,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from rota.core.model.attempt import (
-    AttemptKey,
-    Ending,
-    Order,
-    Outcome,
-    Report,
-    Usage,
-)
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Usage
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Duration, Instant, from_datetime
 from rota.executor.attempt_settings import AttemptSettings

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from rota.core.model.attempt import AttemptKey, Bind, Image, Order, ResourceLimits, Work
+from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.ids import ExecutionId, NodeId
+from rota.core.model.work import Bind, Image, ResourceLimits, Work
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, resolved
 from rota.executor.launch.spawn import environment_of

@@ -2,7 +2,7 @@
 
 import signal
 
-from rota.core.model.attempt import Image, ResourceLimits
+from rota.core.model.work import Image, ResourceLimits
 from rota.executor.container.engine import Resources
 
 

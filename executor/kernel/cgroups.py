@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.model.attempt import ResourceLimits
+from rota.core.model.work import ResourceLimits
 from rota.core.timing.instants import Duration
 
 CONTROLLERS = ("cpu", "memory", "pids")

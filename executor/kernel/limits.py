@@ -16,7 +16,7 @@ from functools import cached_property
 from hashlib import blake2s
 from typing import NamedTuple
 
-from rota.core.model.attempt import ResourceLimits
+from rota.core.model.work import ResourceLimits
 from rota.executor.kernel.cgroups import Cgroup, Cgroups
 
 _STOPPED = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")

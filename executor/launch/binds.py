@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.model.attempt import Bind
+from rota.core.model.work import Bind
 from rota.core.model.work_checks import why_never_bound
 
 _SOCKETS = ("/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")

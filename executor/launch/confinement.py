@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.model.attempt import AttemptKey, Order, ResourceLimits, Work
+from rota.core.model.attempt import AttemptKey, Order
+from rota.core.model.work import ResourceLimits, Work
 from rota.executor.kernel.env_marker import is_mark
 from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
 from rota.executor.kernel.pidfd_signals import hold

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.model.attempt import Bind, Sandbox, Work
+from rota.core.model.work import Bind, Sandbox, Work
 from rota.core.model.work_checks import PROFILES
 
 PRIVATE = "/tmp"

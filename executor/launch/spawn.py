@@ -15,8 +15,9 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from rota.core.model.attempt import Order, Work
+from rota.core.model.attempt import Order
 from rota.core.model.ids import NodeId
+from rota.core.model.work import Work
 from rota.core.timing.instants import format_instant
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.kernel.env_marker import STORE_VARIABLE, mark_of

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rota.core.model.attempt import Call, Order, ResourceLimits
+from rota.core.model.attempt import Order
+from rota.core.model.work import Call, ResourceLimits
 from rota.executor.launch.spawn import variables_of
 
 _OF_ONE_CALL = ("ROTA_", "TRACEPARENT")

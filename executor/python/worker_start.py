@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rota.core.model.attempt import ResourceLimits
+from rota.core.model.work import ResourceLimits
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.kernel.cgroups import Cgroup
 from rota.executor.kernel.environment_reader import EnvironmentReader

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from rota.core.model.attempt import Selector
 from rota.core.model.ids import NodeId, Session
+from rota.core.model.work import Selector
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import StartTask
 from rota.core.vocabulary.decision import FreeSlots

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import NamedTuple
 
-from rota.core.model.attempt import Selector
 from rota.core.model.ids import ExecutionId, NodeId, Session
+from rota.core.model.work import Selector
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Command, StartTask

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contract.executor.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
-from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Work
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.model.ids import AllocationId, Epoch, JobId, NodeId, Session, ShardId
+from rota.core.model.work import Work
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Name, Table
 from rota.core.vocabulary.codec import Undecodable, encode_record

@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
-from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Token, Work
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Token
 from rota.core.model.hook import HookEvent
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.model.ledger import LedgerEntry
+from rota.core.model.work import Work
 from rota.core.replication.messages import (
     Append,
     Appended,

@@ -6,8 +6,8 @@ from typing import Literal, TypeVar
 import msgspec
 
 from rota.core.errors import Problem, Refused
-from rota.core.model.attempt import Bind
 from rota.core.model.sizes import parse_size
+from rota.core.model.work import Bind
 from rota.core.model.work_checks import PROFILES
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import Duration, parse_duration, seconds

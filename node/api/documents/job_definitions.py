@@ -5,10 +5,10 @@
 
 import msgspec
 
-from rota.core.model.attempt import Sandbox
 from rota.core.model.hook import HookEvent
 from rota.core.model.job import JobSpec, Misfire, TaskSpec
 from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.model.work import Sandbox
 from rota.core.timing.instants import Duration, format_duration
 from rota.core.timing.schedule import Schedule
 from rota.node.api.documents.job_bodies import MAIN_TASK

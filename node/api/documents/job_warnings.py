@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from functools import partial
 
-from rota.core.model.attempt import Selector
 from rota.core.model.job import JobSpec
+from rota.core.model.work import Selector
 from rota.node.api.documents.path_warnings import may_have_warnings, path_warnings
 from rota.node.cluster.membership import Membership
 from rota.node.context import NodeContext

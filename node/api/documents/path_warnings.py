@@ -5,9 +5,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from rota.core.model.attempt import Work
 from rota.core.model.ids import NodeId
 from rota.core.model.job import JobSpec, TaskSpec
+from rota.core.model.work import Work
 from rota.core.quoting import in_quotes
 
 TASKS_MAX = 100

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.model.attempt import Attempt, Outcome, Raised, ResourceLimits, Sandbox
+from rota.core.model.attempt import Attempt, Outcome, Raised
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
@@ -18,6 +18,7 @@ from rota.core.model.ids import JobId
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.sizes import format_size
+from rota.core.model.work import ResourceLimits, Sandbox
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import (
     LATEST_INSTANT,

@@ -9,8 +9,8 @@ from typing import Literal, TypeVar, cast
 import msgspec
 
 from rota.core.errors import Problem
-from rota.core.model.attempt import Bind, Call, Image, ResourceLimits, Sandbox, Work
 from rota.core.model.sizes import format_size
+from rota.core.model.work import Bind, Call, Image, ResourceLimits, Sandbox, Work
 from rota.core.model.work_checks import LIMITED, SANDBOXED
 from rota.core.quoting import in_quotes
 from rota.node.api.documents.field_reader import Reader

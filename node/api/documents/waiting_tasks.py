@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rota.core.model.attempt import Selector
+from rota.core.model.work import Selector
 from rota.core.timing.instants import MINUTE, Duration
 from rota.node.api.documents.job_warnings import labels_text, living_nodes
 from rota.node.context import NodeContext

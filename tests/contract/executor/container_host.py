@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 from contract.executor.executor_host import FIRE_AT, TOKEN, MakeExecutor, now, store_id_of
-from rota.core.model.attempt import AttemptKey, Image, Order, Work
+from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.ids import NodeId
+from rota.core.model.work import Image, Work
 from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.container import ContainerExecutor
 from rota.executor.executor import Reported
@@ -23,7 +24,7 @@ import asyncio, sys
 from contract.executor.container_host import make_container_executor
 from contract.executor.executor_host import Host
 from pathlib import Path
-from rota.core.model.attempt import Work
+from rota.core.model.work import Work
 import msgspec
 
 async def main():

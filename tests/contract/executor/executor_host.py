@@ -10,8 +10,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import uvloop
 
-from rota.core.model.attempt import AttemptKey, Ending, Order, Report, Token, Work
+from rota.core.model.attempt import AttemptKey, Ending, Order, Report, Token
 from rota.core.model.ids import Epoch, ExecutionId, Index, NodeId
+from rota.core.model.work import Work
 from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, parse_instant
 from rota.executor.executor import CLOSE_GRACE, Ended, Executor
 from rota.executor.kernel.orphans import end_orphans

@@ -16,8 +16,9 @@ from contract.executor.executor_host import (
     run_scenario,
     store_id_of,
 )
-from rota.core.model.attempt import AttemptKey, Call, Ending, Outcome, Report, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome, Report
 from rota.core.model.ids import NodeId
+from rota.core.model.work import Call, Work
 from rota.core.timing.instants import MILLISECOND, Duration
 from rota.executor.python.executor import PythonExecutor
 from rota.executor.python.pool import Bounds

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from contract.executor.executor_host import Host, Scenario, make_process_executor, run_scenario
-from rota.core.model.attempt import Ending, Sandbox, Work
+from rota.core.model.attempt import Ending
+from rota.core.model.work import Sandbox, Work
 from rota.executor.kernel.procfs import children_of
 
 T = TypeVar("T")

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from contract.executor.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
-from rota.core.model.attempt import AttemptKey, Bind, Image, Order, Work
+from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.ids import NodeId
+from rota.core.model.work import Bind, Image, Work
 from rota.executor.attempt_settings import USUAL
 from rota.executor.container.creation import UnusableOrderError, creation
 from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, kept_from_binds, resolved

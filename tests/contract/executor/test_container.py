@@ -24,18 +24,8 @@ from contract.executor.executor_host import (
     store_id_of,
     wait_until,
 )
-from rota.core.model.attempt import (
-    OUTPUT_TAIL_BYTES,
-    AttemptKey,
-    Bind,
-    Ending,
-    Image,
-    Order,
-    Outcome,
-    Report,
-    ResourceLimits,
-    Work,
-)
+from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Order, Outcome, Report
+from rota.core.model.work import Bind, Image, ResourceLimits, Work
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.container.engine import Container, Engine

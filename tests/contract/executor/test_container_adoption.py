@@ -22,7 +22,8 @@ from contract.executor.executor_host import (
     store_id_of,
     wait_until,
 )
-from rota.core.model.attempt import AttemptKey, Bind, Ending, Outcome, Report, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome, Report
+from rota.core.model.work import Bind, Work
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.container import end_containers
 from rota.executor.container.creation import labels_of

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from rota.core.model.attempt import ResourceLimits
+from rota.core.model.work import ResourceLimits
 from rota.executor.container.engine import Engine, EngineSilent, Resources
 from rota.executor.container.exit_reasons import reason_of, signal_of, unenforced
 

@@ -25,7 +25,8 @@ from contract.executor.python_host import (
     make_hosted_python_executor,
     make_python_executor,
 )
-from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Image, Outcome, Work
+from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Outcome
+from rota.core.model.work import Image, Work
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.executor.testing.scripted_executor import ScriptedExecutor
 from support.docker import needs_docker

@@ -18,7 +18,8 @@ from contract.executor.executor_host import (
     store_id_of,
     wait_until,
 )
-from rota.core.model.attempt import AttemptKey, Ending, Outcome, ResourceLimits, Sandbox, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome
+from rota.core.model.work import ResourceLimits, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.kernel import cgroups
 from rota.executor.kernel.cgroups import CONTROLLERS, Cgroups, settings

@@ -24,7 +24,8 @@ from contract.executor.executor_host import (
     wait_until,
 )
 from contract.executor.test_warden import life_of
-from rota.core.model.attempt import AttemptKey, Order, Work
+from rota.core.model.attempt import AttemptKey, Order
+from rota.core.model.work import Work
 from rota.executor.warden.messages import (
     VERSION,
     Hello,

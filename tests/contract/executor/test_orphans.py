@@ -19,7 +19,8 @@ from contract.executor.executor_host import (
     run_scenario,
     store_id_of,
 )
-from rota.core.model.attempt import AttemptKey, Ending, Outcome, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome
+from rota.core.model.work import Work
 from rota.executor.kernel.orphans import end_orphans
 
 Begin: TypeAlias = Callable[[str], tuple[subprocess.Popen[bytes], list[int]]]
@@ -28,7 +29,7 @@ NODE = """
 import asyncio, sys
 from contract.executor.executor_host import Host, make_process_executor
 from pathlib import Path
-from rota.core.model.attempt import Work
+from rota.core.model.work import Work
 
 async def main():
     host = Host(make_process_executor(Path(sys.argv[1])))

@@ -24,7 +24,8 @@ from contract.executor.executor_host import (
     store_id_of,
     wait_until,
 )
-from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Order, Outcome, Work
+from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Order, Outcome
+from rota.core.model.work import Work
 from rota.core.timing.instants import (
     HOUR,
     MILLISECOND,

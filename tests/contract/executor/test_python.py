@@ -25,13 +25,11 @@ from rota.core.model.attempt import (
     OUTPUT_TAIL_BYTES,
     RESULT_BYTES_MAX,
     AttemptKey,
-    Call,
     Ending,
     Order,
     Outcome,
-    Sandbox,
-    Work,
 )
+from rota.core.model.work import Call, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.python.executor import PythonExecutor

@@ -22,7 +22,8 @@ from contract.executor.executor_host import (
     wait_until,
 )
 from contract.executor.python_host import CALLED, ONE, Bench, Json, call
-from rota.core.model.attempt import AttemptKey, Call, Ending, Order, Outcome, ResourceLimits, Work
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
+from rota.core.model.work import Call, ResourceLimits, Work
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.python.pool import Bounds
 from rota.executor.python.worker_protocol import PROGRAM

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from contract.executor.executor_host import Host, kill_leftovers, wait_until
 from contract.executor.sandbox_host import DEFAULT, OFF, STRICT, Bench
-from rota.core.model.attempt import AttemptKey, Bind, Ending, Outcome, ResourceLimits, Sandbox, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome
+from rota.core.model.work import Bind, ResourceLimits, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.launch.sandbox import ARRANGED, PRIVATE, Rooms, outermost, wrapping
@@ -39,7 +40,7 @@ HOST = """
 import asyncio, sys
 from contract.executor.executor_host import Host, make_process_executor
 from pathlib import Path
-from rota.core.model.attempt import Sandbox, Work
+from rota.core.model.work import Sandbox, Work
 
 async def main():
     host = Host(make_process_executor(Path(sys.argv[1])))

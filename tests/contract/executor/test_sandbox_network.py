@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from contract.executor.executor_host import Host, kill_leftovers, wait_until
 from contract.executor.sandbox_host import DEFAULT, EGRESS, OFF, STRICT, Bench, own_children
-from rota.core.model.attempt import Outcome, Sandbox, Work
+from rota.core.model.attempt import Outcome
+from rota.core.model.work import Sandbox, Work
 from rota.core.timing.instants import Duration
 
 pytestmark = pytest.mark.skipif(

@@ -21,7 +21,8 @@ from contract.executor.executor_host import (
     run_scenario,
     wait_until,
 )
-from rota.core.model.attempt import AttemptKey, Ending, Outcome, ResourceLimits, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome
+from rota.core.model.work import ResourceLimits, Work
 from rota.core.timing.instants import Duration
 from rota.executor.kernel import subreaper
 from rota.executor.kernel.environment_reader import EnvironmentReader

@@ -27,9 +27,8 @@ from rota.core.model.attempt import (
     Order,
     Outcome,
     Report,
-    Sandbox,
-    Work,
 )
+from rota.core.model.work import Sandbox, Work
 from rota.executor.launch.task_channel import PROGRESS, TaskChannel, percent_in
 
 T = TypeVar("T")

@@ -24,7 +24,8 @@ from contract.executor.executor_host import (
     now,
     wait_until,
 )
-from rota.core.model.attempt import AttemptKey, Order, Outcome, Work
+from rota.core.model.attempt import AttemptKey, Order, Outcome
+from rota.core.model.work import Work
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.executor.warden.messages import (
     VERSION,

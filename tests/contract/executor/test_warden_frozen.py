@@ -20,7 +20,8 @@ from contract.executor.executor_host import (
     wait_until,
 )
 from contract.executor.test_warden import KEY, life_of
-from rota.core.model.attempt import AttemptKey, Outcome, Work
+from rota.core.model.attempt import AttemptKey, Outcome
+from rota.core.model.work import Work
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.attempt_settings import USUAL, settings_text
 from rota.executor.warden.paths import LOCK, LOG

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from contract.executor.executor_host import EXECUTION_ID, FIRE_AT, LIMIT_S, TOKEN, wait_until
-from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Work
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
+from rota.core.model.work import Work
 from rota.core.timing.instants import Instant
 from rota.executor.warden.journal import REWRITE_BYTES, Journal, Kept
 

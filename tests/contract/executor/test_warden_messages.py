@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.executor.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
-from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
+from rota.core.model.work import Work
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.warden.lease_groups import NEVER, LeaseGroups
 from rota.executor.warden.messages import (

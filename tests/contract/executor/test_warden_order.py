@@ -19,8 +19,9 @@ from contract.executor.executor_host import (
     now,
     store_id_of,
 )
-from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
 from rota.core.model.ids import NodeId
+from rota.core.model.work import Work
 from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, later
 from rota.executor.attempt_settings import USUAL
 from rota.executor.executor import Ended as OnEnded

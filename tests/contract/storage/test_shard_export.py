@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rota.core.model.attempt import Work
 from rota.core.model.ids import Epoch, JobId, ShardId
 from rota.core.model.job import Job, JobSpec, TaskSpec
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
+from rota.core.model.work import Work
 from rota.core.replication.local_copy import LocalCopy
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Change, Table

@@ -11,7 +11,7 @@ from typing import TypedDict, TypeVar, Unpack
 
 from rota.core.decide.dispatch import decide
 from rota.core.errors import Refused
-from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report, Token, Work
+from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report, Token
 from rota.core.model.dag import TriggerRule
 from rota.core.model.execution import (
     EXECUTION_MOVES,
@@ -27,6 +27,7 @@ from rota.core.model.ids import AllocationId, Epoch, ExecutionId, Index, JobId, 
 from rota.core.model.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
 from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Fixed, RetryPolicy
+from rota.core.model.work import Work
 from rota.core.replication.local_copy import LocalCopy, Rows, Stored
 from rota.core.state.shard_state import State, load_state
 from rota.core.timing.instants import MICROSECOND, SECOND, Duration, Instant, later, parse_instant

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rota.core.model.attempt import AttemptKey, Image, Order, ResourceLimits, Token, Work
+from rota.core.model.attempt import AttemptKey, Order, Token
 from rota.core.model.ids import Epoch, ExecutionId, Index, NodeId
+from rota.core.model.work import Image, ResourceLimits, Work
 from rota.core.timing.instants import Instant
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.container.creation import creation

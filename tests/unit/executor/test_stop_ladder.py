@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Coroutine
 
-from rota.core.model.attempt import Outcome, Work
+from rota.core.model.attempt import Outcome
+from rota.core.model.work import Work
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.stop_ladder import StopLadder
 from sim.loop import VirtualLoop

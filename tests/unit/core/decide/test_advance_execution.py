@@ -9,12 +9,7 @@ import rota.core.state.draft as core_draft
 import rota.core.state.shard_state as core_state
 from rota.core.decide.dispatch import pending
 from rota.core.errors import Refused
-from rota.core.model.attempt import (
-    AttemptKey,
-    Ending,
-    Outcome,
-    Token,
-)
+from rota.core.model.attempt import AttemptKey, Ending, Outcome, Token
 from rota.core.model.dag import TriggerRule, UpstreamState
 from rota.core.model.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, Task, TaskStatus, standing
 from rota.core.model.ids import Epoch, ExecutionId, Index

@@ -4,13 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import LOSSES_MAX
-from rota.core.model.attempt import (
-    RESULT_BYTES_MAX,
-    RESULTS_BYTES_MAX,
-    Ending,
-    Outcome,
-    Raised,
-)
+from rota.core.model.attempt import RESULT_BYTES_MAX, RESULTS_BYTES_MAX, Ending, Outcome, Raised
 from rota.core.model.ids import Session
 from rota.core.model.recorded_endings import DETAILS_KEPT
 from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rota.core.model.attempt import Call
 from rota.core.model.result_arguments import problems_of_result_arguments
+from rota.core.model.work import Call
 
 NEEDS = ("extract",)
 

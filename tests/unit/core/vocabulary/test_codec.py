@@ -6,20 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
-from rota.core.model.attempt import (
-    Attempt,
-    Bind,
-    Call,
-    Ending,
-    Image,
-    Outcome,
-    Raised,
-    ResourceLimits,
-    Sandbox,
-    Token,
-    Usage,
-    Work,
-)
+from rota.core.model.attempt import Attempt, Ending, Outcome, Raised, Token, Usage
 from rota.core.model.dag import TriggerRule
 from rota.core.model.execution import Execution, ExecutionStatus, Hold, Origin, Task, TaskStatus
 from rota.core.model.hook import Hook, HookEvent, Notification
@@ -27,6 +14,7 @@ from rota.core.model.ids import Epoch, ExecutionId, Index, JobId, NodeId, Sessio
 from rota.core.model.job import Consistency, Job, JobPlan, Misfire, Overlap, TaskSpec, Upstream
 from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.model.work import Bind, Call, Image, ResourceLimits, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.vocabulary.changes import (
     Available,

@@ -2,9 +2,10 @@
 
 import pytest
 
-from rota.core.model.attempt import AttemptKey, Ending, Outcome, Report, Token, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome, Report, Token
 from rota.core.model.ids import Epoch, ExecutionId, Index, JobId
 from rota.core.model.job import JobSpec, TaskSpec
+from rota.core.model.work import Work
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.commands import (
     Command,

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.model.attempt import Bind, ResourceLimits, Sandbox
+from rota.core.model.work import Bind, ResourceLimits, Sandbox
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.documents.job_definitions import definition_of
 from rota.wire.documents import (
