@@ -29,7 +29,7 @@ RATE_MIN = 0.2
 Trial = Callable[[float], Awaitable["Measured"]]
 
 
-class Promise(msgspec.Struct, frozen=True, kw_only=True):
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A target for lateness.
 
     Attributes:
@@ -69,7 +69,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     is_held: bool
 
 
-async def measure(load: "FireLoad", promise: Promise, *, now: Callable[[], Instant]) -> Measured:
+async def measure(load: "FireLoad", target: Target, *, now: Callable[[], Instant]) -> Measured:
     """Run the load of a target on a cluster, and return the result.
 
     The jobs are deleted at the end, also after an error, unless this process is killed; the history
@@ -77,7 +77,7 @@ async def measure(load: "FireLoad", promise: Promise, *, now: Callable[[], Insta
     """
     try:
         await load.create()
-        window = load.window(now(), promise.duration)
+        window = load.window(now(), target.duration)
         await asyncio.sleep((window.until - now()) / SECOND + STARTED_S)
         fires = await load.fires(window)
     finally:
@@ -93,7 +93,7 @@ async def measure(load: "FireLoad", promise: Promise, *, now: Callable[[], Insta
         p50_ms=fires.lateness_ms_at(0.5),
         p99_ms=p99_ms,
         max_ms=fires.lateness_ms_at(1.0),
-        is_held=is_whole and p99_ms <= promise.p99_lateness / 1e3,
+        is_held=is_whole and p99_ms <= target.p99_lateness / 1e3,
     )
 
 

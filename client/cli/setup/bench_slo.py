@@ -18,7 +18,7 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.client.cli.inputs.program_words import ProgramCommand
-from rota.client.slo.slo import Measured, Promise, find_rate, measure
+from rota.client.slo.slo import Measured, Target, find_rate, measure
 from rota.core.timing.instants import SECOND, Duration
 
 EX_NOT_HELD = 8
@@ -97,16 +97,16 @@ def slo(
     every 5 seconds, and the fires of all jobs are spread evenly. Each fire starts a process, `true`
     unless a COMMAND is given. No fire may be missed, and none may start twice.
     """
-    promise = Promise(
+    target = Target(
         p99_lateness=Duration(round(p99_lateness_s * SECOND)),
         rate=rate,
         duration=Duration(round(for_s * SECOND)),
     )
-    is_kept = asyncio.run(_hold(promise, argv, form, is_search=is_search))
+    is_kept = asyncio.run(_hold(target, argv, form, is_search=is_search))
     return 0 if is_kept else EX_NOT_HELD
 
 
-async def _hold(promise: Promise, argv: Sequence[str], form: str, *, is_search: bool) -> bool:
+async def _hold(target: Target, argv: Sequence[str], form: str, *, is_search: bool) -> bool:
     from rota.client.slo.fire_load import SHORTEST, FireLoad
 
     rows = Rows(LOOK, form)
@@ -117,13 +117,13 @@ async def _hold(promise: Promise, argv: Sequence[str], form: str, *, is_search: 
         async def trial(rate: float) -> Measured:
             load = FireLoad(client, f"slo-{secrets.token_hex(4)}", rate, body=body)
             say(f"{load.rate:g} fires/s: {load.job_count} jobs in namespace {load.namespace}")
-            seen = await measure(load, promise, now=now)
+            seen = await measure(load, target, now=now)
             rows.print([seen])
             return seen
 
         if not is_search:
-            return (await trial(promise.rate)).is_held
-        found = await find_rate(trial, promise.rate)
+            return (await trial(target.rate)).is_held
+        found = await find_rate(trial, target.rate)
     say(
         f"the target is met up to {found:g} fires/s"
         if found
