@@ -3,9 +3,11 @@
 The policy is applied inside the shard, in the entry that creates the execution, so it cannot race.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
-from rota.core.model.execution import Hold
+from rota.core.model.execution import Execution, Hold
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import Job, Overlap
 from rota.core.state.draft import Draft
@@ -25,13 +27,19 @@ class Admission(msgspec.Struct, frozen=True):
 
 def admit(draft: Draft, job: Job) -> Admission:
     """Return the verdict of the overlap policy of *job* on one more execution."""
-    if job.spec.overlap is Overlap.ALLOW:
-        return Admission()
-    live = list(draft.live_of(job.id))
+    match job.spec.overlap:  # Without a default, so that type checkers find a missing policy.
+        case Overlap.ALLOW:
+            return Admission()
+        case Overlap.SKIP:
+            first = next(iter(draft.live_of(job.id)), None)
+            return Admission(blocked_by=first.id if first else None)
+        case Overlap.QUEUE_ONE:
+            return _queue_one(list(draft.live_of(job.id)))
+
+
+def _queue_one(live: Sequence[Execution]) -> Admission:
     if not live:
         return Admission()
-    if job.spec.overlap is Overlap.SKIP:
-        return Admission(blocked_by=live[0].id)
     waiting = next((one for one in live if one.hold is not Hold.NONE), None)
     return Admission(blocked_by=waiting.id) if waiting else Admission(hold=Hold.OVERLAP)
 
