@@ -2,10 +2,6 @@
 
 from dataclasses import dataclass
 
-from rota.core.model.fallback_ids import is_fallback_shard
-from rota.core.model.ids import ShardId
-from rota.core.vocabulary.commands import TimerCommand
-from rota.core.vocabulary.effects import SetTimer
 from rota.node.attempts.delivery import Route, RouteOutcome
 from rota.node.fallback.fallback_effects import FallbackEffects
 from rota.node.fallback.reconciliation import Reconciliation
@@ -16,7 +12,7 @@ from rota.node.runtime.foundation import NodeFoundation
 from rota.node.shards.fallback_shards import FallbackShards, inward_commands
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
-from rota.node.shards.timers import Alarm, Timers
+from rota.node.shards.timers import Timers
 from rota.storage.history import History
 
 
@@ -81,19 +77,3 @@ def route_outcome_of(fallback_shards: FallbackShards) -> RouteOutcome:
         return Route(fallback_shards, fallback_shards.of(shard), inward) if inward else None
 
     return route_outcome
-
-
-def alarm_of(shards: Shards, stand_ins: StandIns) -> Alarm:
-    """Return the function that submits the commands of due timers."""
-
-    def alarm(number: ShardId, command: TimerCommand) -> SetTimer | None:
-        if is_fallback_shard(number):
-            stand_ins.due(number, command)
-            return None
-        shard = shards[number]
-        postponed = stand_ins.before_fire(shard, command)
-        if postponed is None:
-            shards.submit(shard, command)
-        return postponed
-
-    return alarm

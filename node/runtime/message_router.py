@@ -26,6 +26,7 @@ from rota.node.peers.messages import (
     GiveDigest,
     GiveLease,
     LendSlots,
+    NodeMessage,
     ReturnSlots,
     Sent,
     Served,
@@ -103,12 +104,13 @@ class MessageRouter:
             elif shard is not None:
                 self._take(shard, sender, message)
             else:
+                assert isinstance(message, NodeMessage), f"{name_of(message)} is about a shard"
                 self._take_of_node(sender, message)
         except Exception as error:
             self._shards.fail(error)
 
-    def _take_of_node(self, sender: NodeId, message: Sent) -> None:
-        match message:
+    def _take_of_node(self, sender: NodeId, message: NodeMessage) -> None:
+        match message:  # Without a default, so that type checkers find a missing message.
             case AskSlots():
                 self._lending.asked(sender, message)
             case LendSlots():
@@ -118,8 +120,6 @@ class MessageRouter:
             case CoordinationLost():
                 if not self._membership.heard_loss(sender, message.generation):
                     self._refused[name_of(message)] += 1
-            case _:
-                raise AssertionError(f"{name_of(message)} of {sender} is about a shard")
 
     def _take(self, shard: Shard, sender: NodeId, message: Sent) -> None:
         match message:

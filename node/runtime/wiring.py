@@ -16,7 +16,6 @@ from rota.node.runtime.effect_runner import EffectRunner
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.fallback_wiring import (
     FallbackParts,
-    alarm_of,
     route_outcome_of,
     wire_fallback_effects,
     wire_stand_ins,
@@ -26,6 +25,7 @@ from rota.node.runtime.housekeeping import Housekeeping
 from rota.node.runtime.message_router import MessageRouter
 from rota.node.runtime.readiness import ServingPhase
 from rota.node.runtime.shard_wiring import wire_fallback_shards, wire_shards
+from rota.node.runtime.timer_wiring import wire_timers
 from rota.node.shards.copy_comparison import CopyComparison
 from rota.node.shards.fallback_shards import FallbackShards
 from rota.node.shards.local_shards import Shards
@@ -104,13 +104,7 @@ def wire(
         base, shards, cluster.membership, route_outcome=route_outcome_of(fallback_shards)
     )
     stand_ins = wire_stand_ins(base, shards, fallback_shards, attempts)
-    timers = Timers(
-        environment.store,
-        clock,
-        alarm_of(shards, stand_ins),
-        may_fire=base.self_check.check_clock,
-        on_failed=shards.fail,
-    )
+    timers = wire_timers(base, shards, stand_ins)
     fallback = FallbackParts(
         stand_ins=stand_ins,
         effects=wire_fallback_effects(base, fallback_shards, stand_ins, attempts, timers),
