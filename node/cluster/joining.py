@@ -5,7 +5,7 @@ Every node has the same settings too, and does not start if they differ from tho
 otherwise an operator could set a value without effect and not notice.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,6 @@ from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import MILLISECOND, Duration, format_duration
 from rota.node.coordination.coordinator import Cluster, Coordinator, Member
 from rota.node.coordination.coordinator_errors import CoordinatorError
-from rota.node.shards.local_shards import Shards
 from rota.node.system.config import NodeConfig
 from rota.storage.directory import Identity
 
@@ -177,50 +176,3 @@ def timing_of(cluster: Cluster) -> Timing:
         attempt_lease=cluster.attempt_lease,
         kill_grace=Duration(cluster.attempt_lease // 3),
     )
-
-
-def why_unready(shards: Shards, node_id: NodeId, reached: Collection[NodeId]) -> str | None:
-    """Return why some requests to this node cannot be answered; None if all can.
-
-    Args:
-        shards: The shards of this node.
-        node_id: This node.
-        reached: The nodes to which there is a link.
-    """
-    not_open = [shard for shard in shards if not shard.is_open]
-    unknown = [each.id for each in not_open if each.primary_node is None]
-    if unknown:
-        return (
-            f"{len(unknown)} shards have no primary in the view of this node; check etcd and the "
-            "nodes with `rota cluster status`"
-        )
-    ours = [each.id for each in not_open if each.primary_node == node_id]
-    if ours:
-        return f"{len(ours)} shards of this node are not open yet: copies of them are missing"
-    away = {each.primary_node for each in not_open if each.primary_node not in reached}
-    if away:
-        return (
-            "shards have their primary on nodes that this node cannot reach; start them, or "
-            f"restore the network: {', '.join(sorted(filter(None, away)))}"
-        )
-    return None
-
-
-def why_cut_off(shards: Shards, reached: Collection[NodeId]) -> str | None:
-    """Return why another node may be able to serve more requests than this node; None if none may.
-
-    A shard without a primary, or with a primary that cannot be reached, is as unavailable on the
-    other nodes. If such a shard made nodes unready, the loss of one node would take all nodes out
-    of service.
-
-    Args:
-        shards: The shards of this node.
-        reached: The nodes to which there is a link.
-    """
-    # The primaries of shards that are not open here; this node may be one of these primaries.
-    primaries = {shard.primary_node for shard in shards if not shard.is_open}
-    if None in primaries:
-        return "some shards have no primary in the view of this node"
-    if primaries and not reached:
-        return "no other node can be reached"
-    return None

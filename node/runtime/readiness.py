@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection
 
 from rota.core.model.ids import NodeId
 from rota.executor.warden.node_link import WardenLink
-from rota.node.cluster.joining import why_cut_off, why_unready
 from rota.node.cluster.self_check import SelfCheck
 from rota.node.shards.local_shards import Shards
 
@@ -83,9 +82,56 @@ class Readiness:
         if self._phase.reason is not None or self._linked_nodes is None:
             return self._phase.reason
         if exclude_cluster:
-            return why_cut_off(self._shards, self._linked_nodes())
-        return why_unready(self._shards, self._node_id, self._linked_nodes())
+            return _why_cut_off(self._shards, self._linked_nodes())
+        return _why_unready(self._shards, self._node_id, self._linked_nodes())
 
     def _why_unreadable(self) -> str | None:
         faults = [shard.fault for shard in self._shards if shard.is_unreadable]
         return f"{len(faults)} shards stay closed: {faults[0]}" if faults else None
+
+
+def _why_unready(shards: Shards, node_id: NodeId, reached: Collection[NodeId]) -> str | None:
+    """Return why some requests to this node cannot be answered; None if all can.
+
+    Args:
+        shards: The shards of this node.
+        node_id: This node.
+        reached: The nodes to which there is a link.
+    """
+    not_open = [shard for shard in shards if not shard.is_open]
+    unknown = [each.id for each in not_open if each.primary_node is None]
+    if unknown:
+        return (
+            f"{len(unknown)} shards have no primary in the view of this node; check etcd and the "
+            "nodes with `rota cluster status`"
+        )
+    ours = [each.id for each in not_open if each.primary_node == node_id]
+    if ours:
+        return f"{len(ours)} shards of this node are not open yet: copies of them are missing"
+    away = {each.primary_node for each in not_open if each.primary_node not in reached}
+    if away:
+        return (
+            "shards have their primary on nodes that this node cannot reach; start them, or "
+            f"restore the network: {', '.join(sorted(filter(None, away)))}"
+        )
+    return None
+
+
+def _why_cut_off(shards: Shards, reached: Collection[NodeId]) -> str | None:
+    """Return why another node may be able to serve more requests than this node; None if none may.
+
+    A shard without a primary, or with a primary that cannot be reached, is as unavailable on the
+    other nodes. If such a shard made nodes unready, the loss of one node would take all nodes out
+    of service.
+
+    Args:
+        shards: The shards of this node.
+        reached: The nodes to which there is a link.
+    """
+    # The primaries of shards that are not open here; this node may be one of these primaries.
+    primaries = {shard.primary_node for shard in shards if not shard.is_open}
+    if None in primaries:
+        return "some shards have no primary in the view of this node"
+    if primaries and not reached:
+        return "no other node can be reached"
+    return None

@@ -47,14 +47,23 @@ async def livez(request: RequestContext) -> web.Response:
 async def readyz(request: RequestContext) -> web.Response:
     """Check whether the node is ready for requests; if it is not, the error states the reason.
 
-    A node is not ready while it starts or stops, while its disk is nearly full, and while it hands
-    over its shards because it is slow or its clock is wrong. Send requests to other nodes then. A
-    node is also not ready while etcd has older configurations of some shards than the node, for
-    example after a restore from a backup. The shards continue to work, but an operator must recover
-    them.
+    A node is not ready
 
-    With `exclude=cluster` only conditions of this node count, and not the loss of another node.
-    Load balancers should use this parameter: without it, one lost node makes them remove all nodes.
+    - while it starts or stops;
+    - while its disk is nearly full, or its storage has failed;
+    - while it hands over its shards, because it is slow or its clock is wrong;
+    - while it replaces its warden, which runs the tasks;
+    - while a shard has no primary, or one that this node cannot reach, or while copies of a shard
+      of this node are missing;
+    - while etcd has older configurations of some shards than the node, for example after a restore
+      from a backup, or lacks epochs that this node promised. The shards continue to work, but an
+      operator must recover them;
+    - while shards of this node stay closed, because their records cannot be read.
+
+    With `exclude=cluster` only conditions of this node count, and not the loss of another node: a
+    shard without a reachable primary counts only if another node may be able to serve it, and the
+    last two conditions do not count. Load balancers should use this parameter: without it, one lost
+    node makes them remove all nodes.
     """
     excluded = EXCLUDE.of(request)
     reason = request.node.unready(exclude_cluster=excluded == CLUSTER)
