@@ -30,9 +30,9 @@ USUAL = AttemptSettings()
 """The settings of a node that configures none."""
 
 
-def settings_text(terms: AttemptSettings) -> str:
-    """Return *terms* as JSON, for an argument of a program."""
-    return msgspec.json.encode(terms).decode()
+def settings_text(settings: AttemptSettings) -> str:
+    """Return *settings* as JSON, for an argument of a program."""
+    return msgspec.json.encode(settings).decode()
 
 
 def settings_from(text: str) -> AttemptSettings:

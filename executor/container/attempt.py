@@ -76,7 +76,7 @@ class ContainerEnvironment(NamedTuple):
         now: The clock for the times in endings.
         node_id: Passed to the containers.
         store_id: Marks the containers as this store's.
-        terms: The node's settings for attempts.
+        settings: The node's settings for attempts.
         kept: Paths that are never bound.
         begin: Starts a coroutine that runs concurrently.
         report: Called with the end of each attempt, once.
@@ -89,7 +89,7 @@ class ContainerEnvironment(NamedTuple):
     now: Callable[[], Instant]
     node_id: NodeId
     store_id: str
-    terms: AttemptSettings
+    settings: AttemptSettings
     kept: ProtectedPaths
     begin: Callable[[Coroutine[None, None, None]], None]
     report: Callable[[AttemptKey, Ending], None]
@@ -245,7 +245,7 @@ class ContainerAttempt:
             store_id=self._environment.store_id,
             folder=None if self.folder is None else self.folder.path,
             kept=self._environment.kept,
-            terms=self._environment.terms,
+            settings=self._environment.settings,
             has_log_driver=LOG_DRIVER in await self._engine.log_drivers(),
         )
 

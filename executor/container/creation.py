@@ -43,7 +43,7 @@ def creation(
     store_id: str,
     folder: Path | None,
     kept: ProtectedPaths,
-    terms: AttemptSettings,
+    settings: AttemptSettings,
     has_log_driver: bool,
 ) -> dict[str, Json]:
     """Return the body of a request to create the container of *order*.
@@ -57,7 +57,7 @@ def creation(
         store_id: The id of the data directory that the container belongs to.
         folder: The folder bound at `FOLDER`; None for a tmpfs that is removed with the container.
         kept: Paths that are never bound.
-        terms: The node's settings, with the limits that apply if the order has none.
+        settings: The node's settings, with the limits that apply if the order has none.
         has_log_driver: True if the engine has `LOG_DRIVER`.
 
     Raises:
@@ -82,7 +82,7 @@ def creation(
             "CapDrop": ["ALL"],
             "Mounts": [_mount_of_folder(folder), *map(_mount_of, _binds_of(image, kept))],
             **({"NetworkMode": image.network} if image.network else {}),
-            **_resources_of(work.limits, terms),
+            **_resources_of(work.limits, settings),
             **({"LogConfig": _LOG_CONFIG} if has_log_driver else {}),
         },
     }
@@ -154,13 +154,13 @@ def _mount_of(bind: Bind) -> dict[str, Json]:
     }
 
 
-def _resources_of(limits: ResourceLimits, terms: AttemptSettings) -> dict[str, Json]:
-    memory = limits.memory or terms.container_memory
+def _resources_of(limits: ResourceLimits, settings: AttemptSettings) -> dict[str, Json]:
+    memory = limits.memory or settings.container_memory
     limited: dict[str, Json] = {
         "NanoCpus": round(limits.cpu * 1e9),
         "Memory": memory,
         "MemorySwap": memory,  # Memory and swap together, so there is no swap.
-        "PidsLimit": limits.pids or terms.container_pids,
+        "PidsLimit": limits.pids or settings.container_pids,
     }
     return {name: value for name, value in limited.items() if value}
 

@@ -51,7 +51,7 @@ class ContainerExecutor:
         reported: Called with reports of attempts.
         now: The clock for the times in endings.
         environ: The node's environment, which may name the engine in ``DOCKER_HOST``.
-        terms: The node's settings for attempts.
+        settings: The node's settings for attempts.
         call_s: The time limit of the engine's responses, in seconds.
         output_bytes_max: The number of bytes of one output that are kept in its file.
         output_bytes_total_max: The number of bytes of all outputs above which `expire` removes
@@ -68,7 +68,7 @@ class ContainerExecutor:
         reported: Reported | None = None,
         now: Callable[[], Instant],
         environ: Mapping[str, str] = os.environ,
-        terms: AttemptSettings = USUAL,
+        settings: AttemptSettings = USUAL,
         call_s: float = CALL_S,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         output_bytes_total_max: int = OUTPUT_BYTES_TOTAL_MAX,
@@ -98,7 +98,7 @@ class ContainerExecutor:
             now=now,
             node_id=node_id,
             store_id=store_id,
-            terms=terms,
+            settings=settings,
             kept=kept_from_binds(directory, environ),
             begin=self._begun.put_nowait,
             report=self._report,

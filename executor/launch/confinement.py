@@ -101,12 +101,12 @@ class Confiner:
         environment = environment_of(order, self._environment.environment, folder)
         cwd = work.cwd or folder
         _look_up(argv[0], cwd, environment)
-        plan = LaunchPlan(argv, environment, cwd, work.stdin, self._environment.terms.umask)
+        plan = LaunchPlan(argv, environment, cwd, work.stdin, self._environment.settings.umask)
         leader, limited = self._launch(plan, order, work.limits)
         return StartedProcess(leader, channel, limited=limited)
 
     def _start_sandboxed(self, order: Order, argv: tuple[str, ...]) -> StartedProcess:
-        sandbox, terms = order.work.sandbox, self._environment.terms
+        sandbox, settings = order.work.sandbox, self._environment.settings
         try:
             sandbox = replace(sandbox, binds=resolved(sandbox.binds, self._kept))
             bubblewrap = self._bubblewrap.proven_for(sandbox)
@@ -129,7 +129,7 @@ class Confiner:
                     replace(order.work, sandbox=sandbox),
                     options=bubblewrap.options,
                     rooms=self._bubblewrap.rooms,
-                    tmp_bytes=terms.sandbox_tmp_bytes,
+                    tmp_bytes=settings.sandbox_tmp_bytes,
                     egress=egress,
                 ),
                 *setting(environment),
@@ -141,7 +141,7 @@ class Confiner:
                 environment={name: each for name, each in environment.items() if is_mark(name)},
                 cwd="/",
                 stdin=order.work.stdin,
-                umask=terms.umask,
+                umask=settings.umask,
                 inherited=(says, waits, listed, *(egress or ())),
             )
             leader, limited = self._launch(plan, order, _with_room(order.work.limits))

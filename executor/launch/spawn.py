@@ -36,12 +36,12 @@ class LaunchEnvironment(NamedTuple):
     Attributes:
         environment: The variables of every attempt (`base_environment`).
         folders: The private folders of attempts.
-        terms: The node's settings for attempts.
+        settings: The node's settings for attempts.
     """
 
     environment: dict[str, str]
     folders: Folders
-    terms: AttemptSettings
+    settings: AttemptSettings
 
 
 class LaunchPlan(NamedTuple):
@@ -154,7 +154,7 @@ def start(order: Order, around: LaunchEnvironment) -> StartedProcess:
         folder = str(channel.folder)
         environment = environment_of(order, around.environment, folder)
         cwd = order.work.cwd or folder
-        plan = LaunchPlan(argv, environment, cwd, order.work.stdin, around.terms.umask)
+        plan = LaunchPlan(argv, environment, cwd, order.work.stdin, around.settings.umask)
         return StartedProcess(launch(plan), channel)
 
 

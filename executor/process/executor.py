@@ -74,7 +74,7 @@ class ProcessExecutor:
         now: The clock for the times in endings.
         reported: Called with reports of attempts.
         environ: The node's environment.
-        terms: The node's settings for attempts.
+        settings: The node's settings for attempts.
         hidden: Other folders whose content is hidden in all sandboxes; they must exist already.
         is_subreaper: Whether this process becomes the parent of its attempts' orphans, so that
             all processes of attempts without sandbox and limits are ended, too. See
@@ -94,7 +94,7 @@ class ProcessExecutor:
         now: Callable[[], Instant],
         reported: Reported = lambda key, report: None,
         environ: Mapping[str, str] = os.environ,
-        terms: AttemptSettings = USUAL,
+        settings: AttemptSettings = USUAL,
         hidden: tuple[Path, ...] = (),
         is_subreaper: bool = False,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
@@ -115,9 +115,9 @@ class ProcessExecutor:
         self.watch = FdWatch()
         self._folders = Folders(directory / "work")
         self._environment = LaunchEnvironment(
-            base_environment(environ, node_id=node_id, store_id=store_id, url=terms.url),
+            base_environment(environ, node_id=node_id, store_id=store_id, url=settings.url),
             self._folders,
-            terms,
+            settings,
         )
         self._confiner = Confiner(
             self._environment,

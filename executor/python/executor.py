@@ -73,7 +73,7 @@ class PythonExecutor:
         reported: Called with reports of attempts.
         now: The clock for the times in endings.
         environ: The node's environment.
-        terms: The node's settings for attempts.
+        settings: The node's settings for attempts.
         bounds: The numbers and lifetimes of workers; by default based on the number of cores.
         output_bytes_max: The number of bytes of one output that are kept in its file.
         output_bytes_total_max: The number of bytes of all outputs above which `expire` removes
@@ -90,7 +90,7 @@ class PythonExecutor:
         reported: Reported,
         now: Callable[[], Instant],
         environ: Mapping[str, str] = os.environ,
-        terms: AttemptSettings = USUAL,
+        settings: AttemptSettings = USUAL,
         bounds: Bounds | None = None,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         output_bytes_total_max: int = OUTPUT_BYTES_TOTAL_MAX,
@@ -110,10 +110,10 @@ class PythonExecutor:
         for left in list(self._folders.iterdir()):
             shutil.rmtree(left, ignore_errors=True)
         self._starter = Starter(
-            base_environment(environ, node_id=node_id, store_id=store_id, url=terms.url),
+            base_environment(environ, node_id=node_id, store_id=store_id, url=settings.url),
             folders=self._folders,
             limiter=Limiter(f"{store_id} python"),
-            terms=terms,
+            settings=settings,
         )
         self._spawner = one_thread("python-spawner")
         self._sweeper = one_thread("python-sweeper")

@@ -57,16 +57,16 @@ class Starter:
         base: The variables that all attempts have.
         folders: The folder in which private folders are made.
         limiter: Sets the limits of workers.
-        terms: The node's settings for attempts.
+        settings: The node's settings for attempts.
     """
 
     def __init__(
-        self, base: Mapping[str, str], *, folders: Path, limiter: Limiter, terms: AttemptSettings
+        self, base: Mapping[str, str], *, folders: Path, limiter: Limiter, settings: AttemptSettings
     ) -> None:
         self._base = base
         self._folders = folders
         self._limiter = limiter
-        self._terms = terms
+        self._settings = settings
         self._numbers = count(1)
 
     def start(self, environment: Environment) -> StartedWorker:
@@ -99,7 +99,7 @@ class Starter:
             path=environment.path,
             folder=cwd,
             is_private=folder is not None,
-            reloads_code=self._terms.reloads_code,
+            reloads_code=self._settings.reloads_code,
         )
         argv = (interpreter, PROGRAM, msgspec.json.encode(settings).decode())
         limits = environment.limits
@@ -111,7 +111,7 @@ class Starter:
                     | {WORKER_VARIABLE: name},
                     cwd=cwd,
                     stdin="",
-                    umask=self._terms.umask,
+                    umask=self._settings.umask,
                     inherited=(theirs.fileno(),),
                 )
             )

@@ -16,6 +16,8 @@ from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Order
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output
 
+SCRIPTED = "scripted"
+"""The name of the executor in tasks."""
 _ENDINGS_PER_TURN = 256  # About 1 ms of the loop; the rest of a burst waits one turn.
 
 

@@ -1,7 +1,9 @@
 """The executors that a warden hosts, by their names in tasks.
 
 A further executor needs a row in `EXECUTORS` and the module that the row names, which is imported
-when the first attempt requires it. The class or function that the row names is called with
+when the first attempt requires it; its name is then a built-in task type. Fields of its own in a
+task are added as docs/ARCHITECTURE.md, "Changes and their files", describes. The class or function
+that the row names is called with
 
     directory   the node's data directory; each executor uses its own folders in it
     node_id     passed to the tasks
@@ -10,7 +12,7 @@ when the first attempt requires it. The class or function that the row names is 
     reported    called with reports of attempts, see `rota.executor.executor.Reported`
     now         the clock for the times in endings
     environ     the environment of the warden
-    terms       the node's settings for attempts
+    settings    the node's settings for attempts
 
 All arguments but the first are passed by keyword. The call is made on the loop of the executor and
 returns an `Executor` (`rota.executor.executor`). If the import or the call raises an error, the
@@ -80,7 +82,7 @@ class MakeExecutor(Protocol):
         reported: Reported,
         now: Callable[[], Instant],
         environ: Mapping[str, str],
-        terms: AttemptSettings,
+        settings: AttemptSettings,
     ) -> Executor:
         """Return an executor; called once, on the loop."""
         ...
@@ -106,7 +108,7 @@ class HostEnvironment:
     store_id: str
     now: Callable[[], Instant]
     environ: Mapping[str, str]
-    terms: AttemptSettings
+    settings: AttemptSettings
 
 
 class NotHosted(Exception):
@@ -174,7 +176,7 @@ class HostedExecutors:
                 reported=self._reported,
                 now=environment.now,
                 environ=environment.environ,
-                terms=environment.terms,
+                settings=environment.settings,
             )
         except KeyError as error:
             raise NotHosted(f"there is no executor {name!r} here") from error
@@ -237,13 +239,13 @@ def environment_of_warden(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def digest_of(node_id: NodeId, environ: Mapping[str, str], terms: AttemptSettings) -> str:
+def digest_of(node_id: NodeId, environ: Mapping[str, str], settings: AttemptSettings) -> str:
     """Return a digest of a warden's program, environment, settings and node.
 
     A warden with another digest is used while it has attempts, and replaced after the last one.
     Otherwise an upgrade, or another ``PATH``, would take effect only if no attempt ran during a
     restart of the node.
     """
-    program = (rota.__version__, sys.executable, node_id, settings_text(terms))
+    program = (rota.__version__, sys.executable, node_id, settings_text(settings))
     parts = [*program, *sorted(environ.items())]
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()

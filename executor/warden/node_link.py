@@ -84,7 +84,7 @@ class WardenLink:
         lease: The time that attempts may run without contact with their node.
         now: The clock for the times in endings.
         environ: The node's environment; a started warden gets a part of it.
-        terms: The node's settings for attempts.
+        settings: The node's settings for attempts.
 
     Attributes:
         why_away: The reason why there is no warden at present; None while there is one.
@@ -99,7 +99,7 @@ class WardenLink:
         lease: Duration,
         now: Callable[[], Instant],
         environ: Mapping[str, str] = os.environ,
-        terms: AttemptSettings = USUAL,
+        settings: AttemptSettings = USUAL,
     ) -> None:
         self.why_away: str | None = "the warden has not been found yet"
         self._directory = directory
@@ -107,12 +107,12 @@ class WardenLink:
         self._now = now
         # Computed here and passed on: the warden's interpreter adds to its environment (PEP 538).
         environ = environment_of_warden(environ)
-        self._made_of = digest_of(node_id, environ, terms)
+        self._made_of = digest_of(node_id, environ, settings)
         self._processes = Processes(
             directory,
             (
                 *("--node-id", node_id, "--store-id", store_id),
-                *("--made-of", self._made_of, "--terms", settings_text(terms)),
+                *("--made-of", self._made_of, "--settings", settings_text(settings)),
             ),
             environ,
         )

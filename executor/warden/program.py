@@ -78,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--node-id", required=True)
     parser.add_argument("--store-id", required=True)
     parser.add_argument("--made-of", required=True, help="digest of program and settings")
-    parser.add_argument("--terms", required=True, help="the node's settings for attempts, as JSON")
+    parser.add_argument(
+        "--settings", required=True, help="the node's settings for attempts, as JSON"
+    )
     chosen = parser.parse_args(argv)
     directory: Path = chosen.directory
     _begin_logging()
@@ -104,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             store_id=chosen.store_id,
             now=_now,
             environ=os.environ,
-            terms=settings_from(chosen.terms),
+            settings=settings_from(chosen.settings),
         )
         asyncio.run(_serve(environment, chosen.made_of))
     except BaseException:

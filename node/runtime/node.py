@@ -20,7 +20,7 @@ from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.attempt_settings import MIB, AttemptSettings
 from rota.executor.executor import Ended, Executor, Reported
-from rota.executor.testing.scripted_executor import ScriptedExecutor
+from rota.executor.testing.scripted_executor import SCRIPTED, ScriptedExecutor
 from rota.executor.warden.node_link import WardenLink
 from rota.executor.warden.proxies import RightOf
 from rota.node.api.app import make_app
@@ -99,7 +99,7 @@ class Node:
         self.clock = clock or SystemClock()
         self.entropy = entropy or SystemEntropy()
         self._supervisor = supervisor or Supervisor()
-        self._terms = _terms_of(config, task_umask)
+        self._settings = _attempt_settings(config, task_umask)
         self.address: Address | None = None
         """The address of the API; None before the start."""
         self.started = asyncio.Event()
@@ -314,7 +314,7 @@ class Node:
             store_id=directory.identity.store_id,
             lease=attempt_lease,
             now=self.clock.now,
-            terms=self._terms,
+            settings=self._settings,
         )
         await warden.connect()
         stack.push_async_callback(self._leave, warden)
@@ -336,7 +336,7 @@ class Node:
         return f"{self.entropy.draw():016x}{self.entropy.draw():016x}"
 
 
-def _terms_of(config: NodeConfig, umask: int) -> AttemptSettings:
+def _attempt_settings(config: NodeConfig, umask: int) -> AttemptSettings:
     return AttemptSettings(
         umask=umask,
         sandbox_tmp_bytes=config.sandbox_tmp_mb * MIB,
@@ -398,7 +398,7 @@ def alone(
     def executors(ended: Ended, reported: Reported, right_of: RightOf) -> AttemptExecutors:
         own: Mapping[str, Executor] = {}
         if config.testing_executors:
-            own = {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
+            own = {SCRIPTED: ScriptedExecutor(ended=ended, now=clock.now)}
         if warden is None:
             return AttemptExecutors(own=own)
         return AttemptExecutors(

@@ -7,6 +7,8 @@ import msgspec
 
 from rota.core.errors import Problem, Refused, invalid_fields
 from rota.core.quoting import in_quotes
+from rota.executor.testing.scripted_executor import SCRIPTED
+from rota.executor.warden.hosted_executors import EXECUTORS
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.kinds.document_kind import DocumentKind
@@ -28,7 +30,7 @@ OF_THE_JOB = (
 """Fields of a job that the template of a job type cannot have."""
 WORK = frozenset({"command", "python", "container", "tasks", "type"})
 """Fields of a job that define its work."""
-EXECUTORS = ("process", "python", "container", "scripted")
+BUILT_IN = frozenset({*EXECUTORS, SCRIPTED})
 """Built-in task types; no job type can have one of these names."""
 _PLACEHOLDER = "name"
 """The name of the job with which a template is checked."""
@@ -37,7 +39,7 @@ _PLACEHOLDER = "name"
 def problems_of(name: str, body: JobTypeBody) -> list[Problem]:
     """Return the errors of a job type."""
     problems: list[Problem] = []
-    if name in EXECUTORS:
+    if name in BUILT_IN:
         detail = f"{in_quotes(name)} is a built-in task type; choose another name"
         problems.append(Problem("/name", detail))
     problems += problems_of_schema(body.parameters, "/parameters")
@@ -149,5 +151,5 @@ def checked_parameters(documents: SharedDocuments, job_type: str, parameters: Js
 
 
 def _job_type(documents: SharedDocuments, name: str) -> JobTypeBody | None:
-    found = documents.get(JOB_TYPES.key(name)) if name not in ("", *EXECUTORS) else None
+    found = documents.get(JOB_TYPES.key(name)) if name and name not in BUILT_IN else None
     return None if found is None else msgspec.convert(found.definition, JobTypeBody)

@@ -46,7 +46,7 @@ def make_container_executor(
     reported: Reported | None = None,
     call_s: float = 20.0,
     output_bytes_max: int = 10 << 20,
-    terms: AttemptSettings = USUAL,
+    settings: AttemptSettings = USUAL,
 ) -> MakeExecutor:
     """Return a maker whose executor marks its containers with *directory*."""
     return lambda ended: ContainerExecutor(
@@ -57,7 +57,7 @@ def make_container_executor(
         reported=reported,
         now=now,
         environ={"DOCKER_HOST": host},
-        terms=terms,
+        settings=settings,
         call_s=call_s,
         output_bytes_max=output_bytes_max,
     )

@@ -47,7 +47,7 @@ def mounts_of(bind: Bind, kept: ProtectedPaths) -> list[Json]:
         store_id="s",
         folder=None,
         kept=kept,
-        terms=USUAL,
+        settings=USUAL,
         has_log_driver=True,
     )
     host = msgspec.convert(body["HostConfig"], dict[str, Json])

@@ -57,7 +57,7 @@ class Bench:
         host: str = "",
         call_s: float = 20.0,
         output_bytes_max: int = 10 << 20,
-        terms: AttemptSettings = USUAL,
+        settings: AttemptSettings = USUAL,
     ) -> T:
         """Return what *scenario* returns, after closing the executor."""
         make = make_container_executor(
@@ -66,19 +66,19 @@ class Bench:
             reported=lambda _, report: self.reports.append(report),
             call_s=call_s,
             output_bytes_max=output_bytes_max,
-            terms=terms,
+            settings=settings,
         )
         return run_scenario("asyncio", make, scenario)
 
     def ending_of(
-        self, work: Work, *, host: str = "", call_s: float = 20.0, terms: AttemptSettings = USUAL
+        self, work: Work, *, host: str = "", call_s: float = 20.0, settings: AttemptSettings = USUAL
     ) -> Ending:
         """Return how an attempt at *work* ends."""
 
         async def scenario(host: Host) -> Ending:
             return await host.run(work)
 
-        return self.run(scenario, host=host, call_s=call_s, terms=terms)
+        return self.run(scenario, host=host, call_s=call_s, settings=settings)
 
     def output_of(self, work: Work) -> str:
         """Return what a successful attempt at *work* writes."""
@@ -118,7 +118,7 @@ def test_root_in_a_container_has_no_capability_and_can_get_none(bench: Bench) ->
 def test_a_container_without_limits_has_those_of_its_node(bench: Bench) -> None:
     work = Work(image=BUSYBOX, shell="for i in $(seq 40); do sleep 60 & done 2>&1; echo all")
 
-    ending = bench.ending_of(work, terms=AttemptSettings(container_pids=20))
+    ending = bench.ending_of(work, settings=AttemptSettings(container_pids=20))
 
     assert b"can't fork" in ending.output
 
@@ -131,7 +131,7 @@ def test_a_limit_of_its_own_takes_the_place_of_the_nodes(bench: Bench) -> None:
     )
 
     ending = bench.ending_of(
-        work, terms=AttemptSettings(container_pids=20, container_memory=64 << 20)
+        work, settings=AttemptSettings(container_pids=20, container_memory=64 << 20)
     )
 
     assert ending.output == b"all\n"

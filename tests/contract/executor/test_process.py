@@ -206,8 +206,8 @@ def test_a_task_has_its_job_and_the_address_of_its_node(tmp_path: Path) -> None:
         host.executor.launch(order)
         return (await host.ending(order.key)).output
 
-    terms = AttemptSettings(url="http://127.0.0.1:7400")
-    make = make_process_executor(tmp_path / "executor", terms=terms)
+    settings = AttemptSettings(url="http://127.0.0.1:7400")
+    make = make_process_executor(tmp_path / "executor", settings=settings)
 
     assert run_scenario("asyncio", make, scenario) == b"billing report http://127.0.0.1:7400\n"
 

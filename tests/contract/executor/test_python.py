@@ -165,7 +165,7 @@ def test_changed_code_is_not_loaded_if_the_node_does_not_want_it(tmp_path: Path)
         return [first.result, (await host.run(work)).result]
 
     make = make_python_executor(
-        tmp_path / "executor", bounds=ONE, terms=AttemptSettings(reloads_code=False)
+        tmp_path / "executor", bounds=ONE, settings=AttemptSettings(reloads_code=False)
     )
 
     assert run_scenario("asyncio", make, scenario) == [b"1", b"1"]

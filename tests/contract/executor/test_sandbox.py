@@ -195,7 +195,9 @@ def test_what_is_memory_has_a_size(bench: Bench, sandbox: Sandbox, place: str) -
     fill = f"head -c 3000000 /dev/zero > {place}/x; stat -c %s {place}/x"
 
     work = Work(shell=fill, sandbox=sandbox)
-    output = bench.ending_of(work, terms=AttemptSettings(sandbox_tmp_bytes=1 << 20)).output.decode()
+    output = bench.ending_of(
+        work, settings=AttemptSettings(sandbox_tmp_bytes=1 << 20)
+    ).output.decode()
 
     assert "No space left on device" in output
     assert output.endswith(f"{1 << 20}\n")

@@ -123,7 +123,7 @@ def run_warden(directory: Path) -> subprocess.CompletedProcess[str]:
     """Run a warden that is expected to end by itself."""
     argv = [sys.executable, "-P", "-m", "rota.executor.warden", "--directory", str(directory)]
     argv += ["--node-id", "a", "--store-id", store_id_of(directory), "--made-of", ""]
-    argv += ["--terms", settings_text(USUAL)]
+    argv += ["--settings", settings_text(USUAL)]
     return subprocess.run(argv, check=False, capture_output=True, text=True)
 
 

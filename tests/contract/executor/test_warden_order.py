@@ -150,7 +150,7 @@ async def serving(directory: Path) -> AsyncGenerator[Node]:
         store_id=store_id_of(directory),
         now=now,
         environ={},
-        terms=USUAL,
+        settings=USUAL,
     )
     journal = Journal(directory / JOURNAL)
     server = Server(around, journal, elapsed=elapsed, watchdog=WATCHDOG, made_of="test")

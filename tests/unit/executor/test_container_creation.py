@@ -18,7 +18,7 @@ MIB = 1 << 20
 TERMS = AttemptSettings(container_memory=64 * MIB, container_pids=20)
 
 
-def host_config(limits: ResourceLimits, terms: AttemptSettings) -> dict[str, Json]:
+def host_config(limits: ResourceLimits, settings: AttemptSettings) -> dict[str, Json]:
     """Return the part of the request about the host."""
     order = Order(
         key=AttemptKey(ExecutionId("3f2a9c0011223344-0660c1a4f8fe40-0000"), "main", 1),
@@ -32,7 +32,7 @@ def host_config(limits: ResourceLimits, terms: AttemptSettings) -> dict[str, Jso
         store_id="s",
         folder=None,
         kept=ProtectedPaths("/data", ()),
-        terms=terms,
+        settings=settings,
         has_log_driver=True,
     )
     return msgspec.convert(body["HostConfig"], dict[str, Json])
