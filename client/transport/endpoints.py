@@ -89,8 +89,8 @@ def _checked(text: str) -> str:
 def _is_of_node(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        has_place = bool(parts.hostname) and parts.port != 0
+        has_host = bool(parts.hostname) and parts.port != 0
     except ValueError:
         # Brackets that do not match, or a port beyond 65535.
         return False
-    return parts.scheme in ("http", "https") and has_place and not parts.query
+    return parts.scheme in ("http", "https") and has_host and not parts.query

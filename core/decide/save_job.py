@@ -38,7 +38,7 @@ def save_job(draft: Draft, command: SaveJob) -> Reply:
 
     Raises:
         Refused: Code ``job_exists``: another job has that name; ``version_mismatch``;
-            ``past_schedule``; ``too_many_jobs``; ``catching_up``; ``letters_waiting``.
+            ``past_schedule``; ``too_many_jobs``; ``catching_up``; ``outbox_full``.
     """
     existing_id = draft.state.names.get(command.spec.full_name)
     existing = draft.job(existing_id) if existing_id else None
@@ -257,14 +257,14 @@ def _subscribe(
     """Send messages to the jobs on which *full_name* newly depends, or no longer depends.
 
     Raises:
-        Refused: Code ``letters_waiting``: too many messages to a new dependency wait. Ending a
+        Refused: Code ``outbox_full``: too many messages to a new dependency wait. Ending a
             dependency is always possible.
     """
     for upstream in after:
         if upstream not in before and not has_room(draft, full_name, upstream):
             raise Refused(
                 Kind.UNAVAILABLE,
-                "letters_waiting",
+                "outbox_full",
                 f"{OUTBOX_ITEMS_MAX:,} changes of the dependencies of {full_name} wait for the "
                 f"shard of {upstream}, which is closed; try again when that shard is open",
                 retry_after_s=5,

@@ -231,7 +231,7 @@ class Backup(Role):
         """Return True if a snapshot of several parts is being received."""
         return self._filling is not None and now - self._filling.at < PART_AWAITED
 
-    def _has_place(self, now: Instant) -> bool:
+    def _has_room(self, now: Instant) -> bool:
         """Return True if a snapshot of several parts may be received for this shard now."""
         return self.is_taking(now) or self.transfers.may_take(now)
 
@@ -246,7 +246,7 @@ class Backup(Role):
                 return
             if part.number > number:
                 return
-            if not (part.is_whole or self._has_place(now)):
+            if not (part.is_whole or self._has_room(now)):
                 self._send_holding(sender, part, now)  # R23: to be sent again later.
                 return
             if part.number == number:
@@ -306,6 +306,6 @@ class Backup(Role):
             committed=self.copy.committed,
             since=self._since,
             sent_at=message.sent_at,
-            has_place=self._has_place(now),
+            has_room=self._has_room(now),
         )
         self._answer_durably(to, holding)

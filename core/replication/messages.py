@@ -134,7 +134,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
         epoch: The epoch of the message that this one answers.
         allocation: The allocation of the copy; None if the sender has no complete copy.
         committed: Index up to which the journal certainly equals any primary's.
-        has_place: Whether the sender can receive a snapshot of several parts now.
+        has_room: Whether the sender can receive a snapshot of several parts now.
         since: When the present data was created, or when the node started, if that is later; by the
             sender's clock. A part returns this value, and is refused if the data has changed since,
             even if there was no data before and after (R5). 0 from versions without this field.
@@ -144,7 +144,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
     allocation: CheckedAllocation | None
     committed: CheckedIndex
     sent_at: CheckedInstant
-    has_place: bool = True
+    has_room: bool = True
     since: CheckedInstant = Instant(0)
 
 

@@ -219,7 +219,9 @@ class Primary(Role):
     @property
     def is_fenced(self) -> bool:
         """Whether this primary refuses work because another counting copy can replace it (R19)."""
-        return bool(self.liveness.ills) and self.liveness.is_fenced(self.configuration.members)
+        return bool(self.liveness.conditions) and self.liveness.is_fenced(
+            self.configuration.members
+        )
 
     @property
     def has_room(self) -> bool:
@@ -521,7 +523,7 @@ class Primary(Role):
                 if answer.sent_at >= learner.snapshot.part.sent_at:
                     # Refused: the limit is reached, or the data to be replaced has changed.
                     del self.learners[sender]
-                    if not answer.has_place:
+                    if not answer.has_room:
                         self._waiting.add(sender)
                 return
             if answer.allocation == learner.allocation:
@@ -557,12 +559,12 @@ class Primary(Role):
 
     def _begin_snapshot(self, node_id: NodeId, asked: Asked, answer: Holding, now: Instant) -> None:
         """Begin to send a snapshot for a new copy, with a new allocation (R5), if limits allow."""
-        has_place = answer.has_place and self.transfers.may_send()
-        if node_id in self._waiting and not has_place:
+        has_room = answer.has_room and self.transfers.may_send()
+        if node_id in self._waiting and not has_room:
             return  # The snapshot has several parts, as was found before: no row need be read.
         base = self.copy.base()
         found = self.copy.rows(None, PART_BYTES)
-        if not (has_place or found.is_last):
+        if not (has_room or found.is_last):
             self._waiting.add(node_id)
             return
         self._waiting.discard(node_id)

@@ -60,15 +60,19 @@ class SelfCheck:
         self._clock = clock
         self._metrics = metrics
         self._is_alone = is_alone
-        self._ills = HealthConditions()
+        self._conditions = HealthConditions()
         self._known: frozenset[HealthCondition] = frozenset()
-        for ill in HealthCondition:
-            metrics.fenced.labels(ill.value).set(0)
+        for condition in HealthCondition:
+            metrics.fenced.labels(condition.value).set(0)
 
     @property
     def why_unfit(self) -> str | None:
         """The reason why this node hands its shards over; None if it does not."""
-        why = [_WHY[ill] for ill in HealthCondition if ill in self._liveness.ills]
+        why = [
+            _WHY[condition]
+            for condition in HealthCondition
+            if condition in self._liveness.conditions
+        ]
         return f"this node hands its shards over: {' and '.join(why)}" if why else None
 
     def tick(self, *, lag: int, sync_time: int) -> None:
@@ -79,7 +83,7 @@ class SelfCheck:
             sync_time: The duration so far of the running sync, in microseconds; 0 if none runs.
         """
         now = self._clock.elapsed()
-        self._ills.record_delays(lag=lag, sync_time=sync_time, now=now)
+        self._conditions.record_delays(lag=lag, sync_time=sync_time, now=now)
         facts = {"lag_ms": lag // MILLISECOND, "sync_ms": sync_time // MILLISECOND}
         self._judge(now, facts)
 
@@ -87,7 +91,7 @@ class SelfCheck:
         """Record the space on the disk; without effect on a single node."""
         if not self._is_alone:
             is_low = space is not DiskSpace.AMPLE
-            self._ills.record_space(is_low=is_low, now=self._clock.elapsed())
+            self._conditions.record_space(is_low=is_low, now=self._clock.elapsed())
 
     def check_clock(self) -> bool:
         """Check the wall clock, immediately before a time stamp or a fire (R20).
@@ -103,20 +107,20 @@ class SelfCheck:
         return self._liveness.has_calendar
 
     def _judge(self, now: Instant, facts: dict[str, int]) -> None:
-        self._ills.record_clock(self._clock_skew.is_wrong(self._clock.now(), now), now)
-        ills = self._ills.at(now)
-        if ills != self._known:
-            self._report(ills, facts)
-            self._known = ills
+        self._conditions.record_clock(self._clock_skew.is_wrong(self._clock.now(), now), now)
+        conditions = self._conditions.at(now)
+        if conditions != self._known:
+            self._report(conditions, facts)
+            self._known = conditions
         if not self._is_alone:
-            self._liveness.record_ills(ills)
+            self._liveness.record_conditions(conditions)
 
-    def _report(self, ills: frozenset[HealthCondition], facts: dict[str, int]) -> None:
-        for ill in HealthCondition:
-            self._metrics.fenced.labels(ill.value).set(ill in ills)
-        for ill in sorted(ills - self._known, key=lambda each: each.value):
-            self._metrics.fences.labels(ill.value).inc()
+    def _report(self, conditions: frozenset[HealthCondition], facts: dict[str, int]) -> None:
+        for condition in HealthCondition:
+            self._metrics.fenced.labels(condition.value).set(condition in conditions)
+        for condition in sorted(conditions - self._known, key=lambda each: each.value):
+            self._metrics.fences.labels(condition.value).inc()
             event = "node slow" if self._is_alone else "node unfit"
-            log.warning(event, extra={"reason": ill.value, **facts})
-        if not ills:
+            log.warning(event, extra={"reason": condition.value, **facts})
+        if not conditions:
             log.info("node well", extra={"after_s": WELL_AFTER // SECOND})

@@ -136,7 +136,7 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True, tag="dispatch"):
     order: Order
 
 
-class AskSlots(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
+class AskSlots(msgspec.Struct, frozen=True, kw_only=True, tag="ask_slots"):
     """Request for slots.
 
     Attributes:
@@ -150,7 +150,7 @@ class AskSlots(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
     count: Count
 
 
-class LendSlots(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
+class LendSlots(msgspec.Struct, frozen=True, kw_only=True, tag="lend_slots"):
     """Loan of slots for a limited time, in response to `AskSlots`.
 
     Attributes:
@@ -166,7 +166,7 @@ class LendSlots(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
     session: CheckedSession
 
 
-class ReturnSlots(msgspec.Struct, frozen=True, kw_only=True, tag="return_places"):
+class ReturnSlots(msgspec.Struct, frozen=True, kw_only=True, tag="return_slots"):
     """Return of lent slots that are not needed.
 
     Attributes:

@@ -290,8 +290,8 @@ class CopyComparison:
             and shard.replica.copy.allocation == question.allocation
             and shard.file.applied == question.index
         )
-        has_place = self._is_running and len(self._readings) < READINGS_MAX
-        if not is_meant or not has_place or self._clock.elapsed() > deadline:
+        has_room = self._is_running and len(self._readings) < READINGS_MAX
+        if not is_meant or not has_room or self._clock.elapsed() > deadline:
             give(None)
             return
         self._readings.append(_Reading(RowScan(self._store, shard.id), give))

@@ -81,6 +81,50 @@ BANNED = (
 )  # fmt: skip
 
 
+BANNED_PARTS = {
+    "letter": "outbox item",
+    "letters": "outbox items",
+    "errand": "delivery",
+    "errands": "deliveries",
+    "ill": "condition",
+    "ills": "conditions",
+    "heir": "successor",
+    "bury": "remove",
+    "bequeath": "hand over",
+    "owes": "has to",
+    "somebody": "a node, a client",
+    "nobody": "no node, no client",
+}
+"""Words that are no part of an identifier, or of a code or tag in snake case; better ones."""
+ALLOWED_IDENTIFIERS = frozenset({"ascii_letters", "has_letters"})
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[A-Za-z]+[a-z0-9][A-Z]\w*")
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def parts_of(identifier: str) -> set[str]:
+    """Return the words of an identifier, in lower case: split at ``_`` and at capitals."""
+    return {part.lower() for part in _PART.findall(identifier)}
+
+
+def test_no_identifier_has_a_discouraged_part() -> None:
+    found = {
+        f"{name}: {identifier}; better: {BANNED_PARTS[part]}"
+        for name in _files()
+        if name.endswith(".py")
+        for identifier in set(_IDENTIFIER.findall(_text(name))) - ALLOWED_IDENTIFIERS
+        for part in parts_of(identifier) & BANNED_PARTS.keys()
+    }
+
+    assert not found, "\n".join(sorted(found))
+
+
+def test_the_parts_of_an_identifier_are_its_words() -> None:
+    assert parts_of("letters_waiting") == {"letters", "waiting"}
+    assert parts_of("OutboxLetter") == {"outbox", "letter"}
+    assert parts_of("HTTPLetterBox") == {"http", "letter", "box"}
+    assert parts_of("will_refill") == {"will", "refill"}
+
+
 @pytest.mark.parametrize("banned", BANNED, ids=lambda banned: banned.word)
 def test_a_discouraged_word_is_not_used(banned: Banned) -> None:
     found = [

@@ -22,7 +22,7 @@ class Liveness:
         sessions: The live session of each node, as last seen at the coordinator.
         dead: Sessions whose process has provably ended, each with the instant until which the proof
             matters.
-        ills: The health conditions of this node; empty on a node that is alone.
+        conditions: The health conditions of this node; empty on a node that is alone.
         unfit: The other nodes that reported that they are unfit.
         slow: The other nodes that reported that their disk is slow.
         leaving_since: When this node began to stop; None if it has not.
@@ -38,7 +38,7 @@ class Liveness:
     dead: dict[tuple[NodeId, Session], Instant] = field(
         default_factory=dict[tuple[NodeId, Session], Instant]
     )
-    ills: frozenset[HealthCondition] = frozenset()
+    conditions: frozenset[HealthCondition] = frozenset()
     unfit: set[NodeId] = field(default_factory=set[NodeId])
     slow: set[NodeId] = field(default_factory=set[NodeId])
     leaving_since: Instant | None = None
@@ -61,9 +61,9 @@ class Liveness:
         """Record that this node begins to stop."""
         self.leaving_since = now
 
-    def record_ills(self, ills: frozenset[HealthCondition]) -> None:
+    def record_conditions(self, conditions: frozenset[HealthCondition]) -> None:
         """Replace the health conditions of this node."""
-        self.ills = ills
+        self.conditions = conditions
 
     def record_sessions(self, sessions: dict[NodeId, Session]) -> None:
         """Replace the live sessions by those of a newer view; takes ownership."""
@@ -126,23 +126,23 @@ class Liveness:
     @property
     def is_well(self) -> bool:
         """Whether this node has no health condition."""
-        return not self.ills
+        return not self.conditions
 
     @property
     def is_prompt(self) -> bool:
         """Whether this node's disk is fast enough."""
-        return HealthCondition.DISK not in self.ills
+        return HealthCondition.DISK not in self.conditions
 
     @property
     def has_space(self) -> bool:
         """Whether this node's disk has enough space."""
-        return HealthCondition.SPACE not in self.ills
+        return HealthCondition.SPACE not in self.conditions
 
     @property
     def has_calendar(self) -> bool:
         """Whether this node's wall clock is not known to be wrong (R20)."""
         # Evaluated with each turn of a shard; the hash of an enum member takes 0.2 us.
-        return not self.ills or HealthCondition.CLOCK not in self.ills
+        return not self.conditions or HealthCondition.CLOCK not in self.conditions
 
     def is_able(self, node_id: NodeId) -> bool:
         """Return True if another node could become primary: it is alive and fit.
@@ -159,6 +159,6 @@ class Liveness:
         slow primary is better than none. A primary whose disk is filling up decides until it has
         handed over, because commands that free space must not wait.
         """
-        return bool(self.ills & {HealthCondition.LOOP, HealthCondition.DISK}) and any(
+        return bool(self.conditions & {HealthCondition.LOOP, HealthCondition.DISK}) and any(
             map(self.is_able, among)
         )

@@ -57,7 +57,7 @@ CHANGING = (
     "unknown_dependency",
     "version_mismatch",
     "catching_up",
-    "letters_waiting",
+    "outbox_full",
     *KEYED,
     *DECIDING,
 )

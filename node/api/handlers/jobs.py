@@ -112,7 +112,7 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
         "job_exists",
         "job_not_found",
         "too_many_jobs",
-        "letters_waiting",
+        "outbox_full",
         *DECIDING,
     ),
 )

@@ -99,7 +99,7 @@ CODES = {
         "a stored record is damaged, or has the format of another version; `detail` names it",
     ),
     "catching_up": Code(503, "the replaced job still has past fire times to decide"),
-    "letters_waiting": Code(
+    "outbox_full": Code(
         503, "too many changes of a job's dependencies wait for a shard that is closed"
     ),
     "busy": Code(

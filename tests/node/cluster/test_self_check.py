@@ -279,7 +279,7 @@ def test_a_node_with_little_space_lends_no_slots() -> None:
     slot_table = SlotTable(4, liveness, {})
 
     before = slot_table.lendable()
-    liveness.ills = frozenset({HealthCondition.SPACE})
+    liveness.conditions = frozenset({HealthCondition.SPACE})
 
     assert (before, slot_table.lendable()) == (4, 0)
 

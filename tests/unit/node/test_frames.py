@@ -70,9 +70,9 @@ BAD: dict[str, list[tuple[str, object]]] = {
         ("order.work.10", [float("inf")]),
         ("order.work.10", [1.0, -1]),
     ],
-    "ask_places": [("count", -1), ("count", 1 << 63)],
-    "give_places": [("count", -1), ("number", -1)],
-    "return_places": [("count", -1)],
+    "ask_slots": [("count", -1), ("count", 1 << 63)],
+    "lend_slots": [("count", -1), ("number", -1)],
+    "return_slots": [("count", -1)],
 }
 CASES = [(tag, path, value) for tag, cases in BAD.items() for path, value in cases]
 

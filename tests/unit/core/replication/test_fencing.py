@@ -23,14 +23,14 @@ FULL = frozenset({HealthCondition.SPACE})
 SESSION = 2 * TIMING.grace
 
 
-def make_unfit(cluster: Cluster, name: str, ills: frozenset[HealthCondition]) -> None:
+def make_unfit(cluster: Cluster, name: str, conditions: frozenset[HealthCondition]) -> None:
     """Make a node unfit, and have all nodes informed of it."""
     for member in cluster.members.values():
         if member.id == name:
-            member.liveness.ills = ills
+            member.liveness.conditions = conditions
         else:
             member.liveness.unfit.add(NodeId(name))
-            if HealthCondition.DISK in ills:
+            if HealthCondition.DISK in conditions:
                 member.liveness.slow.add(NodeId(name))
 
 
@@ -43,7 +43,7 @@ def make_others_unfit(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lag", "sync_time", "ills"),
+    ("lag", "sync_time", "conditions"),
     [
         (LOOP_LAG_MAX, SYNC_TIME_MAX, set[HealthCondition]()),
         (LOOP_LAG_MAX + 1, 0, {HealthCondition.LOOP}),
@@ -53,13 +53,13 @@ def make_others_unfit(cluster: Cluster) -> None:
     ],
 )
 def test_a_node_that_is_slower_than_the_limits_has_a_health_condition(
-    lag: int, sync_time: int, ills: set[HealthCondition]
+    lag: int, sync_time: int, conditions: set[HealthCondition]
 ) -> None:
     found = HealthConditions()
 
     found.record_delays(lag=lag, sync_time=sync_time, now=NOON)
 
-    assert found.at(NOON) == ills
+    assert found.at(NOON) == conditions
 
 
 def test_a_health_condition_ends_when_it_has_not_been_observed_for_a_while() -> None:
@@ -105,13 +105,13 @@ def test_low_disk_space_is_a_health_condition_until_there_has_been_enough_for_a_
 # -- handing over ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ills", [SLOW, WRONG, FULL, frozenset({HealthCondition.LOOP})])
+@pytest.mark.parametrize("conditions", [SLOW, WRONG, FULL, frozenset({HealthCondition.LOOP})])
 def test_an_unfit_primary_hands_over_to_the_first_that_is_fit(
-    ills: frozenset[HealthCondition],
+    conditions: frozenset[HealthCondition],
 ) -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
-    make_unfit(cluster, "a", ills)
+    make_unfit(cluster, "a", conditions)
     cluster.member("a").liveness.unfit.add(B)
 
     cluster.pass_time(1 * SECOND)
@@ -219,7 +219,7 @@ def test_a_shard_is_not_handed_back_to_a_node_that_is_unfit() -> None:
 
     cluster.pass_time(30 * SECOND)
     between = cluster.configuration.primary
-    cluster.member("a").liveness.ills = frozenset()
+    cluster.member("a").liveness.conditions = frozenset()
     for name in "bc":
         cluster.member(name).liveness.unfit.clear()
         cluster.member(name).liveness.slow.clear()
@@ -244,14 +244,14 @@ def test_a_backup_with_a_slow_disk_counts_no_more_until_it_is_well() -> None:
     assert cluster.configuration.members == (A, B, C)
 
 
-@pytest.mark.parametrize("ills", [WRONG, frozenset({HealthCondition.LOOP})])
+@pytest.mark.parametrize("conditions", [WRONG, frozenset({HealthCondition.LOOP})])
 def test_a_backup_counts_on_that_is_unfit_for_another_reason(
-    ills: frozenset[HealthCondition],
+    conditions: frozenset[HealthCondition],
 ) -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
 
-    make_unfit(cluster, "c", ills)
+    make_unfit(cluster, "c", conditions)
     cluster.pass_time(10 * SECOND)
 
     assert cluster.configuration.members == (A, B, C)
@@ -380,7 +380,7 @@ def test_a_fenced_primary_takes_no_node_for_dead_that_it_did_not_ask() -> None:
     for _ in range(60):
         cluster.sleep(100 * MILLISECOND)
         cluster.tick("a")
-    liveness.ills = frozenset()
+    liveness.conditions = frozenset()
     cluster.tick("a")
 
     assert not cluster.member("a").swaps

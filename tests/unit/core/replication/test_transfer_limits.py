@@ -244,7 +244,7 @@ def test_a_refusal_that_was_overtaken_does_not_end_a_snapshot() -> None:
         committed=Index(0),
         since=cluster.member("d").liveness.born_at,
         sent_at=Instant(snapshot.part.sent_at - 1),
-        has_place=False,
+        has_room=False,
     )
 
     cluster.hand(Envelope(D, A, overtaken))
