@@ -201,7 +201,7 @@ class Client:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Change the fields of a job that *patch* contains (RFC 7396: None removes a field).
+        """Apply the merge patch *patch* (RFC 7396) to a job's definition; None removes a field.
 
         Raises:
             Conflict: The job does not have version *if_version*.

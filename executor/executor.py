@@ -68,9 +68,10 @@ class Output(Protocol):
 
 
 class Executor(Protocol):
-    """Runs attempts and reports the end of each.
+    """A runner of attempts, which reports the end of each attempt.
 
-    Constructed with an `Ended`, a clock and, if attempts can send reports, a `Reported`.
+    The constructor of an executor takes an `Ended` and a clock, and also a `Reported` if attempts
+    can send reports while they run.
     """
 
     def launch(self, order: Order) -> None:

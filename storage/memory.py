@@ -1,8 +1,8 @@
-"""A store in memory that loses unsynced writes in a crash: for tests and for the simulation.
+"""A store in memory that loses unsynced writes in a crash, for tests and for the simulation.
 
-It has two images: the visible data, and the data that a power loss would leave. `MemoryStore.crash`
-returns a new store made from the second one. Faults are requested one at a time, and make the store
-unusable like the faults of a real disk.
+The store has two images: the data that readers see, and the data that a loss of power would leave.
+`MemoryStore.crash` returns a new store with the second image. A test requests faults one at a time;
+a fault makes the store unusable, as a fault of a real disk does.
 """
 
 from bisect import bisect_left, insort

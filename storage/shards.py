@@ -118,7 +118,7 @@ class ShardFile:
         return self._header.applied
 
     def entry(self, index: Index) -> bytes:
-        """Return a stored entry, encoded; *index* is that of a kept entry."""
+        """Return an entry as it is stored; the journal must contain an entry with *index*."""
         value = self._store.get(Family.JOURNAL, self._journal_key(index))
         assert value is not None, (self.shard, index, self._header)
         return value
@@ -292,7 +292,7 @@ class ShardFile:
 
 
 def stored_shards(store: Store, first: ShardId) -> list[ShardId]:
-    """Return the numbers, from *first* on, of the shards with data in *store*."""
+    """Return the numbers of the shards that have data in *store*, from *first* upwards."""
     start, end = _HEADER + shard_prefix(first), _after(_HEADER)
     return [
         ShardId(int.from_bytes(key[len(_HEADER) :], "big"))

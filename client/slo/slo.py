@@ -1,7 +1,7 @@
-"""Test of a target for lateness on a cluster, and search for the highest rate that meets it.
+"""Measurement of lateness on a cluster, and search for the highest rate that meets a target.
 
-A target demands that of all fires at a given rate, for a given time, 99 % start within a given
-lateness, none is missed and none starts twice.
+A target has a rate in fires per second, a duration, and a lateness. A cluster meets the target if
+99 % of the fires start within the lateness, no fire is missed, and no fire starts twice.
 """
 
 import asyncio

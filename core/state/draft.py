@@ -218,7 +218,13 @@ class Draft:
         return len(self._effects)
 
     def postpone_effects(self, first: int, execution: Execution) -> None:
-        """Postpone the effects from number *first* on until *execution* is due."""
+        """Postpone effects until *execution* is due.
+
+        Args:
+            first: The number of the first of these effects, counted from 0; all later effects are
+                postponed, too.
+            execution: The execution whose effects they are.
+        """
         effects = tuple(
             each for each in self._effects[first:] if not isinstance(each, PostponedEffects)
         )

@@ -222,10 +222,12 @@ class Cgroup:
 
 
 def settings(controller: str, version: int, limits: ResourceLimits) -> list[tuple[str, str, bool]]:
-    """Return the files to write for the limit of *controller*, in order.
+    """Return the files to be written for the limit of *controller*, in the order of the writes.
 
-    Each has its name, its value, and whether it is needed. The other files exist only on some
-    kernels; without the limit of swap, a program can exceed its memory limit by swapping.
+    Returns:
+        The name of each file, the value to be written, and whether the limit requires the file.
+        Files that are not required exist only on some kernels: without the limit of swap, a
+        program can use more than its memory limit by swapping.
     """
     quota_us = max(_QUOTA_US_MIN, round(limits.cpu * _PERIOD_US))
     match controller, version:

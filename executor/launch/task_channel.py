@@ -199,7 +199,7 @@ class TaskChannel:
 def percent_in(content: bytes) -> int | None:
     """Return the percentage in the last line of *content*, 0 to 100; None if there is none.
 
-    A line with other content is no error: it does not fail the attempt.
+    If the last line has no percentage, the result is None, and the attempt does not fail.
     """
     line = _last_line(content).removesuffix(b"%")
     with suppress(ValueError, OverflowError, *UNDECODABLE):

@@ -72,7 +72,7 @@ class Writer:
 
 
 class Warden(Protocol):
-    """Receiver of events at the warden's end."""
+    """A receiver of the messages and of the ends of connections, in the warden."""
 
     def receive(self, connection: "FromNode", message: ToWarden) -> None:
         """Process one message."""

@@ -258,7 +258,12 @@ class WardenLink:
             self._loop.call_soon(self._end_attempt, order.key, held.ending)
 
     def stop(self, key: AttemptKey, grace: Duration | None) -> None:
-        """Stop an attempt."""
+        """Request that the warden stops an attempt.
+
+        Args:
+            key: The attempt; one that has ended is ignored.
+            grace: The time between TERM and KILL; None for that of the task.
+        """
         if key in self._known:
             self._send(messages.Stop(key, grace))
 

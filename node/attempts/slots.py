@@ -163,7 +163,7 @@ class SlotTable:
         }
 
     def first_waits(self) -> list[FirstWait]:
-        """Return the first waiting task of each set of required labels."""
+        """Return, for each set of required labels, the waiting task that is the next to start."""
         firsts = ((each, queue, queue.first()) for each, queue in self._waiting.items())
         return [
             FirstWait(selector, len(queue), queue.shard_of(first[2]), first[2])

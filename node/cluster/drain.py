@@ -1,10 +1,11 @@
 """Drain of a node that is about to stop, so that no shard waits for the node (PROTOCOL R24, R27).
 
-The node reports to the other nodes that it is leaving. It hands over each shard of which it is the
-primary to the first candidate. The primaries of the other shards stop counting its copies as long
-as enough other copies remain: otherwise every write would wait until the node has been silent for
-long enough. During the drain the node decides, answers and forwards as usual. After its restart,
-its copies lack only the entries since the drain, and count again when they have these entries.
+The node reports to the other nodes that it is leaving. Each shard of which the node is the primary
+is handed over to the first candidate. The primaries of the other shards no longer count the copies
+on the node, as long as enough other copies remain; otherwise every write would wait until the
+silence of the node exceeds its limit. During the drain the node decides, answers and forwards as
+usual. After a restart, the copies on the node lack only the entries since the drain, and count
+again when they have these entries.
 
 A shard that no other node can take stays on the node. The node then stops as if it were killed,
 without a delay because of such a shard.

@@ -32,11 +32,13 @@ class OwnRecord:
         self.missing_session: Session = NO_SESSION
 
     def begin_session(self) -> None:
-        """Mark the record as to be written again, because a new session has begun."""
+        """Request that the record is written again, because a new session has begun."""
         self.is_registered = False
 
     def check(self, found: Member | None) -> None:
-        """Mark the record as to be written again unless *found* is of this process and not away.
+        """Request that the record is written again, unless *found* is that of this process.
+
+        A record that marks this node as away is written again, too.
 
         Another node may have marked this node as away just when it had come back, and a coordinator
         that was restored from a backup has the key of an earlier process, or no record.

@@ -113,7 +113,7 @@ class Credentials:
         return message if grpc_code in (PERMISSION_DENIED, UNAUTHENTICATED) else None
 
     def why_not_connected(self, error: BaseException) -> str | None:
-        """Return the cause and remedy of *error* if it is a TLS error; otherwise None."""
+        """Return the cause and the remedy of a TLS error; None if *error* is another error."""
         failure = _tls_failure(error)
         words = (failure.reason or "").replace("_", " ").lower() if failure else ""
         for text, remedy in _TLS_FAILURES.items():

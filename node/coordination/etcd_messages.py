@@ -167,12 +167,12 @@ def all_below(prefix: bytes) -> Json:
 
 
 def from_to(start: bytes, end: bytes) -> Json:
-    """Return a request for all keys from *start* on that are before *end*."""
+    """Return a request for the keys in the range from *start* (included) to *end* (excluded)."""
     return {"key": start, "range_end": end}
 
 
 def part_of(keys: Json, *, limit: int, revision: int) -> Json:
-    """Return a request for the first *limit* keys of a range, at a revision; 0 for the present."""
+    """Return a request for the first *limit* keys of a range at *revision*; 0 is the newest one."""
     return {**keys, "limit": str(limit), "revision": str(revision)}
 
 

@@ -263,8 +263,8 @@ class Reader:
     async def batches(self) -> AsyncGenerator[list[EncodedEvent]]:
         """Yield the next events, at most `BATCH_MAX` at a time.
 
-        An empty batch keeps the connection alive. The last batch contains the reason of the end:
-        the reader has been too slow, or the node stops.
+        An empty batch shows that the connection still exists. The last batch contains the reason
+        for the end of the stream: the reader has been too slow, or the node stops.
         """
         yield self._opening()
         loop, pace = asyncio.get_running_loop(), Pace()

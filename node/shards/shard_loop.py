@@ -57,7 +57,7 @@ class _Written:
 
 
 class ShardLoop:
-    """The loop of turns over some shards.
+    """The loop that decides the commands of some shards, turn by turn.
 
     Args:
         state: The state of the shards' turns.

@@ -90,9 +90,9 @@ class TurnState:
 
     @contextmanager
     def stepping(self, step: Callable[[], None]) -> Generator[None]:
-        """Run *step* soon after each `plan` while the body runs.
+        """Return a context during which *step* runs soon after each call of `plan`.
 
-        A `plan` before the body counts too; several before a step run it only once.
+        A call before the context begins counts, too. Several calls before a run cause one run.
         """
         self._step = step
         if self._is_planned:

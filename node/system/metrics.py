@@ -88,7 +88,7 @@ class LinkMetrics:
         self._waiting.set_function(read)
 
     def dropped(self, reason: str) -> None:
-        """Count a message that was not sent, for ``no_link`` or ``no_room``."""
+        """Count a message that was not sent; *reason* is ``no_link`` or ``no_room``."""
         self._dropped.labels(reason).inc()
 
     def garbage(self) -> None:

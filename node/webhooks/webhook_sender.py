@@ -105,7 +105,7 @@ class WebhookSender:
 
     @property
     def scheduled_count(self) -> int:
-        """Attempts that are scheduled, those for shards that have closed included."""
+        """The number of scheduled attempts, including those for shards that have closed."""
         return len(self._due)
 
     def send(self, shard: Shard, notification: Notification) -> None:

@@ -29,7 +29,7 @@ class UnreadResponses:
         self.byte_count = 0
 
     def add(self, connection: Hashable, byte_count: int, close: Callable[[], None]) -> None:
-        """Count a connection, and close the oldest ones beyond the limit.
+        """Add a connection; close the oldest connections while the limit is exceeded.
 
         Args:
             connection: The connection.

@@ -1,1 +1,1 @@
-"""Kinds of shared documents: the form of their definitions, and the checks; one module per kind."""
+"""Kinds of shared documents; a module for each kind has the form and the checks of definitions."""

@@ -43,7 +43,7 @@ class BodyMemory:
         return Reserved(self, address, size)
 
     def release(self, reserved: "Reserved", byte_count: int) -> None:
-        """Free a part of a reservation, or all of it."""
+        """Free *byte_count* bytes of a reservation."""
         reserved.size -= byte_count
         self._add(reserved.address, -byte_count)
 
