@@ -14,9 +14,8 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
 from rota.core.vocabulary.shard_configuration import generation_of
 from rota.node.cluster.coordinator_refusals import CoordinatorRefusals
-from rota.node.cluster.known_members import KnownMembers
 from rota.node.cluster.loss_notices import LossNotices
-from rota.node.cluster.own_record import OwnRecord
+from rota.node.cluster.own_record import MemberRecords
 from rota.node.cluster.swap_gate import SwapGate
 from rota.node.cluster.swap_queue import SwapQueue
 from rota.node.coordination.coordinator import Coordinator, Member, News, View
@@ -42,8 +41,8 @@ class ClusterView:
         coordinator: The coordinator that has the view.
         network: The network to the other nodes.
         shards: The shards of this node, which get the configurations.
-        known_members: The members in the view of this node, updated here.
-        own_record: The member record of this node, compared with the one in the view.
+        records: The members in the view of this node, updated here, and the member record of this
+            node, compared with the one in the view.
         liveness: The view of which nodes are alive, updated here.
         continuity: This node's record of the coordinator's past states.
         loss_notices: The reports of a loss to the other members.
@@ -60,8 +59,7 @@ class ClusterView:
         network: Network,
         shards: Shards,
         *,
-        known_members: KnownMembers,
-        own_record: OwnRecord,
+        records: MemberRecords,
         liveness: Liveness,
         continuity: CoordinatorContinuity,
         loss_notices: LossNotices,
@@ -74,8 +72,8 @@ class ClusterView:
         self._coordinator = coordinator
         self._network = network
         self._shards = shards
-        self._known_members = known_members
-        self._own_record = own_record
+        self._known_members = records.known
+        self._own_record = records.own
         self._liveness = liveness
         self._continuity = continuity
         self._loss_notices = loss_notices

@@ -9,8 +9,9 @@ Four kinds of work run concurrently until the node stops:
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
@@ -20,16 +21,13 @@ from rota.core.timing.instants import SECOND, seconds
 from rota.node.cluster.cluster_view import ClusterView
 from rota.node.cluster.coordinator_refusals import CoordinatorRefusals
 from rota.node.cluster.health_gossip import HealthGossip
-from rota.node.cluster.known_members import KnownMembers, OnMembers, Placement
+from rota.node.cluster.known_members import KnownMembers
 from rota.node.cluster.loss_notices import LossNotices
 from rota.node.cluster.node_session import NodeSession
-from rota.node.cluster.own_record import OwnRecord
 from rota.node.cluster.self_check import SelfCheck
-from rota.node.cluster.swap_gate import SwapGate
 from rota.node.cluster.swap_queue import SwapQueue
 from rota.node.cluster.swap_requester import SwapRequester
-from rota.node.coordination.coordinator import Claim, Coordinator, Member
-from rota.node.peers.network import Network
+from rota.node.coordination.coordinator import Member
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 
@@ -43,110 +41,75 @@ TICK_ALONE_S = 1.0
 TICK_STARTING_S = 0.02
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MembershipParts:
+    """The parts of a membership.
+
+    Attributes:
+        session: The session of this node.
+        view: The view of the cluster.
+        swap_requester: Requests the swaps of *requests*.
+        requests: The queue of the replicas' requests to the coordinator.
+        known_members: The members in the view of this node.
+        loss_notices: The reports of a loss to the other members.
+        refusals: Counts the coordinator's refusals.
+        urgent: Set when replicas are to have a tick at once.
+    """
+
+    session: NodeSession
+    view: ClusterView
+    swap_requester: SwapRequester
+    requests: SwapQueue
+    known_members: KnownMembers
+    loss_notices: LossNotices
+    refusals: CoordinatorRefusals
+    urgent: asyncio.Event
+
+
 class Membership:
     """The membership of this node.
 
     Args:
-        coordinator: The store through which all nodes agree.
-        network: Sends messages to the other nodes.
-        member: The member record of this process.
+        parts: The parts of the membership.
         shards: The shards of this node.
-        lock: The lock on the data directory; see `Claim`.
         liveness: The view of which nodes are alive, updated here.
         continuity: This node's record of the coordinator's past states, updated here.
         self_check: The health of this node, checked with every tick.
         gossip: The health reports that this node attaches to messages of replicas.
-        requests: The queue of the replicas' requests to the coordinator.
         timing: The durations of the cluster.
-        placement: Returns the nodes of a shard's copies.
-        on_members: Called with all members whenever a member has changed.
-        on_session: Called with each session that this node begins.
         clock: The clock of this node.
         is_alone: Whether there are no other nodes.
-        cluster_id: The id in the cluster's record at the coordinator; None if the ids are not
-            compared.
     """
 
     def __init__(
         self,
-        coordinator: Coordinator,
-        network: Network,
-        member: Member,
+        parts: MembershipParts,
         shards: Shards,
         *,
-        lock: str,
         liveness: Liveness,
         continuity: CoordinatorContinuity,
         self_check: SelfCheck,
         gossip: HealthGossip,
-        requests: SwapQueue,
         timing: Timing,
-        placement: Placement,
-        on_members: OnMembers,
-        on_session: Callable[[Session], None],
         clock: Clock,
         is_alone: bool,
-        cluster_id: str | None = None,
     ) -> None:
+        self._session = parts.session
+        self._view = parts.view
+        self._swap_requester = parts.swap_requester
+        self._requests = parts.requests
+        self._known_members = parts.known_members
+        self._loss_notices = parts.loss_notices
+        self._refusals = parts.refusals
+        self._urgent = parts.urgent
         self._shards = shards
         self._liveness = liveness
         self._continuity = continuity
         self._self_check = self_check
         self._gossip = gossip
-        self._requests = requests
         self._timing = timing
         self._clock = clock
         self._is_alone = is_alone
-        self._urgent = asyncio.Event()
-        """Set when replicas are to have a tick at once."""
-        self._refusals = CoordinatorRefusals(clock.elapsed)
-        self._known_members = KnownMembers(placement, on_members, requests)
-        self._loss_notices = LossNotices(
-            member.node_id,
-            self._known_members,
-            network,
-            shards=shards,
-            continuity=continuity,
-            clock=clock,
-        )
-        gate = SwapGate(liveness, network, requests, timing=timing, clock=clock, is_alone=is_alone)
-        own_record = OwnRecord(coordinator, member, self._known_members)
-        self._session = NodeSession(
-            coordinator,
-            Claim(node_id=member.node_id, store_id=member.store_id, lock=lock),
-            own_record,
-            liveness=liveness,
-            gate=gate,
-            requests=requests,
-            refusals=self._refusals,
-            on_begun=on_session,
-            timing=timing,
-            clock=clock,
-        )
-        self._view = ClusterView(
-            coordinator,
-            network,
-            shards,
-            known_members=self._known_members,
-            own_record=own_record,
-            liveness=liveness,
-            continuity=continuity,
-            loss_notices=self._loss_notices,
-            gate=gate,
-            requests=requests,
-            refusals=self._refusals,
-            urgent=self._urgent,
-            cluster_id=cluster_id,
-        )
-        self._swap_requester = SwapRequester(
-            coordinator,
-            requests,
-            gate,
-            shards=shards,
-            continuity=continuity,
-            loss_notices=self._loss_notices,
-            refusals=self._refusals,
-        )
 
     async def run(self) -> None:
         """Be a member until cancelled; then end the session if the coordinator can be reached."""

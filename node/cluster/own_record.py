@@ -1,11 +1,26 @@
 """Member record of this node at the coordinator."""
 
+from dataclasses import dataclass
+
 import msgspec
 
 from rota.core.model.ids import Session
 from rota.core.vocabulary.shard_configuration import NO_SESSION
 from rota.node.cluster.known_members import KnownMembers
 from rota.node.coordination.coordinator import ACTIVE, AWAY, Coordinator, Member
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecords:
+    """The member records of a node.
+
+    Attributes:
+        known: The members in the view of the node.
+        own: The record of the node itself.
+    """
+
+    known: KnownMembers
+    own: "OwnRecord"
 
 
 class OwnRecord:

@@ -30,16 +30,11 @@ from rota.core.vocabulary.effects import (
     Stop,
     WaitForSlot,
 )
-from rota.node.attempts.inbound_attempts import InboundAttempts
-from rota.node.attempts.local_attempts import LocalAttempts
-from rota.node.attempts.outbound_attempts import OutboundAttempts
-from rota.node.attempts.outbox_relay import OutboxRelay
-from rota.node.attempts.slot_lending import SlotLending
 from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.shard_metrics import BACKUP, PRIMARY
 from rota.node.fallback.stand_ins import StandIns
-from rota.node.feeds.completion_waiters import CompletionWaiters
-from rota.node.feeds.events import Events
+from rota.node.runtime.api_wiring import FeedParts
+from rota.node.runtime.attempt_wiring import AttemptParts
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from rota.node.shards.timers import Timers
@@ -55,16 +50,11 @@ class EffectRunner:
         node_id: This node.
         shards: The shards of this node.
         slot_table: The slots of this node.
-        attempts: The attempts of this node.
-        lending: Gets back lent slots that are not needed.
-        outbound: The attempts of these shards on other nodes.
-        inbound: Notified of shards that open.
+        attempts: The parts for attempts, here and on other nodes, and for outbox items.
         stand_ins: Notified of shards that open.
         timers: The timers of the shards.
-        outbox_relay: Sends outbox items to other shards.
         webhooks: Sends the webhooks of the shards.
-        waiters: Gets the ends of executions.
-        events: Gets all events that clients may follow.
+        feeds: Get the ends of executions, and all events that clients may follow.
         metrics: The metrics of this node.
         clock: The clock of this node.
         is_alone: Whether there are no other nodes.
@@ -79,16 +69,11 @@ class EffectRunner:
         shards: Shards,
         *,
         slot_table: SlotTable,
-        attempts: LocalAttempts,
-        lending: SlotLending,
-        outbound: OutboundAttempts,
-        inbound: InboundAttempts,
+        attempts: AttemptParts,
         stand_ins: StandIns,
         timers: Timers,
-        outbox_relay: OutboxRelay,
         webhooks: WebhookSender,
-        waiters: CompletionWaiters,
-        events: Events,
+        feeds: FeedParts,
         metrics: Metrics,
         clock: Clock,
         is_alone: bool,
@@ -96,16 +81,16 @@ class EffectRunner:
         self._node_id = node_id
         self._shards = shards
         self._slot_table = slot_table
-        self._attempts = attempts
-        self._lending = lending
-        self._outbound = outbound
-        self._inbound = inbound
+        self._attempts = attempts.local
+        self._lending = attempts.lending
+        self._outbound = attempts.outbound
+        self._inbound = attempts.inbound
         self._stand_ins = stand_ins
         self._timers = timers
-        self._outbox_relay = outbox_relay
+        self._outbox_relay = attempts.outbox_relay
         self._webhooks = webhooks
-        self._waiters = waiters
-        self._events = events
+        self._waiters = feeds.waiters
+        self._events = feeds.events
         self._metrics = metrics
         self._clock = clock
         self._is_alone = is_alone
