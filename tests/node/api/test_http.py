@@ -224,7 +224,7 @@ def test_parameters_are_measured_in_bytes(node: Rotad) -> None:
     with pytest.raises(Refusal) as raised:
         node.create(name="wide", type="scripted", parameters="\u20ac" * 100_000)
 
-    assert "has 300002 bytes" in raised.value.problem["detail"]
+    assert "has 300,002 bytes" in raised.value.problem["detail"]
 
 
 # -- lists -----------------------------------------------------------------------------------------
