@@ -10,6 +10,7 @@ from rota.core.decide.outbox import has_room, send_message
 from rota.core.decide.run_hooks import late_at_of, late_timer, note_end
 from rota.core.errors import Kind, Refused
 from rota.core.model.attempt import RESULTS_BYTES_MAX, Attempt, AttemptKey, Ending, Outcome, Token
+from rota.core.model.author import Author
 from rota.core.model.dag import TriggerVerdict, census_of, verdict
 from rota.core.model.execution import (
     FINAL_TASK_STATES,
@@ -50,6 +51,7 @@ class Birth(msgspec.Struct, frozen=True):
     hold: Hold = Hold.NONE
     parameters: str = ""
     traceparent: str = ""
+    triggered_by: Author | None = None
 
 
 def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
@@ -69,6 +71,7 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
         traceparent=birth.traceparent,
         expires_at=start_deadline_of(draft, job.spec, birth.fire_at),
         late_at=late_at_of(job, birth.origin, birth.fire_at),
+        triggered_by=birth.triggered_by,
     )
     draft.put_execution(execution)
     draft.publish_execution(execution)

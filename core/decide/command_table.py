@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from rota.core.decide import user_changes
 from rota.core.decide.advance_execution import (
     finish_attempt,
     lose_session,
@@ -30,6 +31,7 @@ from rota.core.decide.startup_schedules import fire_at_startup
 from rota.core.decide.stop_execution import cancel_execution, expire_execution
 from rota.core.decide.trigger_job import trigger
 from rota.core.state.draft import Draft
+from rota.core.vocabulary.change_chain import UserChange
 from rota.core.vocabulary.commands import (
     Cancel,
     Command,
@@ -42,6 +44,7 @@ from rota.core.vocabulary.commands import (
     FireAtStartup,
     FollowJob,
     Forget,
+    ForgetChanges,
     ForgetRequests,
     LoseSession,
     NoteLate,
@@ -71,22 +74,25 @@ class Row(Generic[C]):
         handle: Writes the changes and effects of the command into the draft, and returns the reply;
             None is `Done`. It raises `Refused` if the command cannot be carried out.
         cause: Returns the command in a few words, for readers of the journal.
+        change: Returns the change that the command made, for the record of what users change, from
+            the draft and the reply; None if it changed nothing. None for commands without a record.
     """
 
     command: type[C]
     handle: Callable[[Draft, C], Reply | None]
     cause: Callable[[C], str]
+    change: Callable[[Draft, C, Reply], UserChange | None] | None = None
 
 
 ROWS = (
     # From users.
-    Row(SaveJob, save_job, lambda it: f"save {it.spec.full_name}"),
-    Row(DeleteJob, delete_job, lambda it: f"delete {it.job_id}"),
-    Row(PauseJob, pause_job, lambda it: f"pause {it.job_id}"),
-    Row(ResumeJob, resume_job, lambda it: f"resume {it.job_id}"),
+    Row(SaveJob, save_job, lambda it: f"save {it.spec.full_name}", user_changes.saved),
+    Row(DeleteJob, delete_job, lambda it: f"delete {it.job_id}", user_changes.deleted),
+    Row(PauseJob, pause_job, lambda it: f"pause {it.job_id}", user_changes.paused),
+    Row(ResumeJob, resume_job, lambda it: f"resume {it.job_id}", user_changes.resumed),
     Row(Trigger, trigger, lambda it: f"trigger {it.job_id}"),
-    Row(Rerun, rerun, lambda it: f"rerun {it.past.id}"),
-    Row(Cancel, cancel_execution, lambda it: f"cancel {it.execution_id}"),
+    Row(Rerun, rerun, lambda it: f"rerun {it.past.id}", user_changes.rerun),
+    Row(Cancel, cancel_execution, lambda it: f"cancel {it.execution_id}", user_changes.cancelled),
     # From timers.
     Row(Fire, fire, lambda it: f"fire {it.job_id}"),
     Row(Wake, wake_task, lambda it: f"wake {it.execution_id}/{it.task}"),
@@ -117,6 +123,7 @@ ROWS = (
     ),
     # Housekeeping.
     Row(Forget, forget, lambda it: f"forget {len(it.pasts)} keep {len(it.kept)}"),
+    Row(ForgetChanges, user_changes.forget_changes, lambda it: f"forget changes to {it.last}"),
     Row(ForgetRequests, forget_requests, lambda _: "forget requests"),
 )
 

@@ -12,6 +12,7 @@ from rota.core.decide.command_table import row_of
 from rota.core.decide.fire import first_fire
 from rota.core.decide.idempotency import answered, remember
 from rota.core.decide.run_hooks import late_timer
+from rota.core.decide.user_changes import record
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.execution import TaskStatus
 from rota.core.state.draft import Draft
@@ -46,6 +47,9 @@ def decide(state: State, command: Command, situation: Situation) -> Decision:
     reply = answered(state, idempotency, situation.now)
     if reply is None:
         reply = row.handle(draft, command) or Done()
+        change = row.change(draft, command, reply) if row.change else None
+        if change is not None:
+            record(draft, change)
         remember(draft, idempotency, reply)
     return draft.decision(row.cause(command), reply)
 

@@ -95,6 +95,7 @@ def _execution(
         rerun_of=past.id,
         expires_at=start_deadline_of(draft, job.spec, draft.now),
         late_at=late_at_of(job, Origin.MANUAL, draft.now),
+        triggered_by=command.author,
     )
 
 

@@ -33,6 +33,7 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
         hold=admission.hold,
         parameters=command.parameters,
         traceparent=command.traceparent,
+        triggered_by=command.author,
     )
     begin_execution(draft, job, birth)
     return Triggered(execution_id)

@@ -11,6 +11,7 @@ from enum import Enum
 import msgspec
 
 from rota.core.model.attempt import Attempt
+from rota.core.model.author import Author
 from rota.core.model.checked_fields import CheckedInstant, CheckedName, Count
 from rota.core.model.dag import UpstreamState
 from rota.core.model.ids import ExecutionId, JobId, NodeId
@@ -172,6 +173,7 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
         has_expired: Whether it was stopped at *cancelled_at* because its deadline passed.
         late_at: The instant from which the execution is late if it has not ended; 0 if it cannot
             become late, or if its hooks for lateness have run.
+        triggered_by: The caller whose request created it; None if there was no such request.
     """
 
     failed_count: Count = 0
@@ -186,6 +188,7 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
     expires_at: CheckedInstant = Instant(0)
     has_expired: bool = False
     late_at: CheckedInstant = Instant(0)
+    triggered_by: Author | None = None
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -22,6 +22,7 @@ from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.stored_jobs import Jobs
 from rota.core.timing.instants import Instant
+from rota.core.vocabulary.change_chain import NO_CHANGES, ChangeChain, SealedChange
 from rota.core.vocabulary.changes import (
     Available,
     Change,
@@ -83,6 +84,8 @@ class State:
     """Executions on stand-ins whose end is not reported yet."""
     notifications: dict[str, Notification] = field(default_factory=dict[str, Notification])
     """Webhooks whose delivery has not ended."""
+    chain: ChangeChain = NO_CHANGES
+    """The ends of the chain of changes that users made."""
 
     live: dict[JobId, dict[ExecutionId, None]] = field(
         default_factory=dict[JobId, dict[ExecutionId, None]]
@@ -155,6 +158,7 @@ class State:
             available=dict(self.available),
             stand_ins=dict(self.stand_ins),
             notifications=dict(self.notifications),
+            chain=self.chain,
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
             outbox_counts=dict(self.outbox_counts),
@@ -198,9 +202,11 @@ class State:
                 self._put_outbox_item(key, record)
             case Notification():
                 self._put_notification(key, record)
+            case ChangeChain():
+                self.chain = record
             case None:
                 self._remove(table, key)
-            case LedgerEntry() | Pointer() | StandInExecution():
+            case LedgerEntry() | Pointer() | StandInExecution() | SealedChange():
                 pass
 
     def _put_name(self, full_name: str, job_id: JobId) -> None:
@@ -294,6 +300,8 @@ class State:
                 self.stand_ins.pop(ExecutionId(key), None)
             case Table.NOTIFICATION:
                 self._remove_notification(key)
+            case Table.CHANGE_CHAIN:
+                self.chain = NO_CHANGES
             case (
                 Table.HISTORY
                 | Table.PAST_EXECUTION
@@ -302,6 +310,7 @@ class State:
                 | Table.PAST
                 | Table.DUPLICATE
                 | Table.PAST_VERSION
+                | Table.USER_CHANGE
             ):
                 pass
 

@@ -23,6 +23,7 @@ from rota.core.model.ids import JobId, NodeId
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import Instant
+from rota.core.vocabulary.change_chain import ChangeChain, SealedChange
 
 
 class Table(IntEnum):
@@ -60,6 +61,8 @@ class Table(IntEnum):
     """execution id -> StandInRun, until its stand-in has reported its end"""
     NOTIFICATION = 14
     """execution id, event, number of the hook -> Notification, until its delivery has ended"""
+    CHANGE_CHAIN = 15
+    """"" -> ChangeChain, once a user has changed something"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -76,6 +79,8 @@ class Table(IntEnum):
     """execution id/node -> StandInExecution that the shard decided itself too"""
     PAST_VERSION = 38
     """job id/version -> JobSpec, replaced, so that its executions can be run again"""
+    USER_CHANGE = 39
+    """instant/number -> SealedChange"""
 
 
 class Name(msgspec.Struct, frozen=True, array_like=True):
@@ -244,6 +249,8 @@ Record = (
     | Notification
     | LedgerEntry
     | Pointer
+    | ChangeChain
+    | SealedChange
 )
 
 

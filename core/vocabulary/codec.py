@@ -16,6 +16,7 @@ from rota.core.model.execution import Execution, ExecutionEnd, Task
 from rota.core.model.hook import Notification
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
+from rota.core.vocabulary.change_chain import ChangeChain, SealedChange
 from rota.core.vocabulary.changes import (
     Available,
     Change,
@@ -58,6 +59,8 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.PAST: Pointer,
     Table.DUPLICATE: StandInExecution,
     Table.PAST_VERSION: JobSpec,
+    Table.CHANGE_CHAIN: ChangeChain,
+    Table.USER_CHANGE: SealedChange,
 }
 
 RawChange = tuple[int, str, bytes | None]

@@ -1,7 +1,8 @@
 """Commands: requests to a shard, which may refuse them.
 
-Users send commands through the API; timers, executors and other shards send them too. A command is
-never journaled: the journal holds the changes that follow from it.
+Users send commands through the API, with the caller of the request as the author; timers, executors
+and other shards send them too. A command is never journaled: the journal holds the changes that
+follow from it.
 """
 
 from enum import Enum
@@ -10,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from rota.core.model.attempt import AttemptKey, Ending, Report, Token
+from rota.core.model.author import Author
 from rota.core.model.checked_fields import (
     CheckedAllocation,
     CheckedJobId,
@@ -76,6 +78,7 @@ class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
     may_replace: bool = False
     if_version: int | None = None
     may_be_past: bool = True
+    author: Author | None = None
 
 
 class DeleteJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +91,7 @@ class DeleteJob(msgspec.Struct, frozen=True, kw_only=True):
     job_id: JobId
     if_version: int | None = None
     idempotency: Idempotency | None = None
+    author: Author | None = None
 
 
 class PauseJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +101,7 @@ class PauseJob(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
     reason: str = ""
     idempotency: Idempotency | None = None
+    author: Author | None = None
 
 
 class ResumeJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +109,7 @@ class ResumeJob(msgspec.Struct, frozen=True, kw_only=True):
 
     job_id: JobId
     idempotency: Idempotency | None = None
+    author: Author | None = None
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +124,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     parameters: str = ""
     traceparent: str = ""
     idempotency: Idempotency | None = None
+    author: Author | None = None
 
 
 class RerunScope(Enum):
@@ -149,12 +156,14 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     parameters: str = ""
     traceparent: str = ""
     idempotency: Idempotency | None = None
+    author: Author | None = None
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True):
     """Cancel an execution: running attempts are stopped, and no further task starts."""
 
     execution_id: ExecutionId
+    author: Author | None = None
 
 
 class Fire(msgspec.Struct, frozen=True, kw_only=True, tag="fire"):
@@ -346,6 +355,20 @@ class Forget(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[Past, ...] = ()
 
 
+class ForgetChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete the oldest changes of users.
+
+    Attributes:
+        keys: The keys of the changes, of which the first is the oldest of the shard.
+        last: The number of the newest of them.
+        hash: The hash of the newest of them; empty if it cannot be read.
+    """
+
+    keys: tuple[str, ...]
+    last: Count
+    hash: bytes
+
+
 class ForgetRequests(msgspec.Struct, frozen=True, kw_only=True):
     """Delete the recorded replies whose time to live has ended."""
 
@@ -383,6 +406,7 @@ Command = (
     | ReconcileFires
     | ReconcileExecution
     | Forget
+    | ForgetChanges
     | ForgetRequests
 )
 

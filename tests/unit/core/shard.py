@@ -32,6 +32,7 @@ from rota.core.replication.local_copy import LocalCopy, Rows, Stored
 from rota.core.state.shard_state import State, load_state
 from rota.core.timing.instants import MICROSECOND, SECOND, Duration, Instant, later, parse_instant
 from rota.core.timing.schedule import Schedule, parse_schedule
+from rota.core.vocabulary.change_chain import ChainCheck, SealedChange, UserChange, opened
 from rota.core.vocabulary.changes import Change, JobMessage, Pointer, Record, Table
 from rota.core.vocabulary.codec import (
     RawChange,
@@ -503,6 +504,12 @@ class Shard:
         """Return every record of a table, in the order of their keys."""
         return [self.read(table, key, kind) for found, key in sorted(self.rows) if found is table]
 
+    def history_keys(self) -> list[tuple[Table, str]]:
+        """Return the keys of the history, without the changes of users, which are kept longer."""
+        return [
+            key for key in self.rows if key[0] > Table.HISTORY and key[0] is not Table.USER_CHANGE
+        ]
+
     def keys(self, table: Table) -> list[str]:
         """Return the keys of a table."""
         return sorted(key for found, key in self.rows if found is table)
@@ -543,6 +550,24 @@ class Shard:
         """Return all executions, in the order of their creation."""
         past = self.read_all(Table.PAST_EXECUTION, Execution)
         return sorted([*self.state.executions.values(), *past], key=_age)
+
+    def change_rows(self) -> list[tuple[str, SealedChange]]:
+        """Return the rows of the changes of users, oldest first, with their keys."""
+        rows = self.read_all(Table.USER_CHANGE, SealedChange)
+        return list(zip(self.keys(Table.USER_CHANGE), rows, strict=True))
+
+    def user_changes(self) -> list[UserChange]:
+        """Return the changes of users, oldest first."""
+        changes = [opened(row) for _, row in self.change_rows()]
+        return [each for each in changes if each is not None]
+
+    def chain_check(self) -> ChainCheck:
+        """Return the check of all rows of changes."""
+        check = ChainCheck(self.state.chain)
+        for key, row in self.change_rows():
+            check.add(key, row)
+        check.finish(self.state.chain.last)
+        return check
 
     def ledger(self) -> list[LedgerEntry]:
         """Return the ledger, in the order of its keys."""

@@ -285,7 +285,8 @@ def test_claims_and_duplicates_go_by_age_like_all_history() -> None:
 
     home.do(Forget(pasts=home.pasts()))
 
-    assert not [key for key in home.rows if key[0] > Table.HISTORY or key[0] is Table.STAND_IN]
+    assert home.history_keys() == []
+    assert home.keys(Table.STAND_IN) == []
 
 
 # -- a shard and its fallback shard ----------------------------------------------------------------

@@ -18,6 +18,7 @@ from rota.core.decide.dispatch import pending
 from rota.core.decide.fire import first_fire
 from rota.core.errors import Refused
 from rota.core.model.attempt import AttemptKey, Outcome
+from rota.core.model.author import Author
 from rota.core.model.dag import TriggerRule, TriggerVerdict, census_of, verdict
 from rota.core.model.execution import (
     FINAL_TASK_STATES,
@@ -30,11 +31,12 @@ from rota.core.model.execution import (
     task_key,
 )
 from rota.core.model.hook import Hook, HookEvent, HookOutcome
-from rota.core.model.ids import Epoch, ExecutionId
-from rota.core.model.job import JobSpec, Misfire, Overlap
+from rota.core.model.ids import Epoch, ExecutionId, JobId, job_of
+from rota.core.model.job import Job, JobSpec, Misfire, Overlap
 from rota.core.model.retry import Fixed, RetryPolicy
 from rota.core.state.shard_state import State, version_key
 from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
+from rota.core.vocabulary.change_chain import Action
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.commands import (
     Cancel,
@@ -46,15 +48,18 @@ from rota.core.vocabulary.commands import (
     Fire,
     FireAtStartup,
     Forget,
+    ForgetChanges,
     NoteLate,
+    PauseJob,
     Rerun,
     RerunScope,
+    ResumeJob,
     SaveJob,
     StartTask,
     Trigger,
     Wake,
 )
-from rota.core.vocabulary.decision import Limits
+from rota.core.vocabulary.decision import Done, Limits, Reply, Triggered
 from rota.core.vocabulary.effects import (
     Consequence,
     Deliver,
@@ -68,6 +73,7 @@ from rota.core.vocabulary.effects import (
 )
 from unit.core.shard import Shard, Timer, copy_from, every, job, task
 
+AUTHOR = Author(principal="alice", address="10.12.7.31")
 NAMES = ("a", "b", "c")
 ENDINGS = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED)
 RETRIES = (RetryPolicy(), RetryPolicy(limit=2, backoff=Fixed(delay=Duration(20 * SECOND))))
@@ -108,6 +114,32 @@ class WatchedShard(Shard):
             case _:
                 pass
 
+    def do_together(self, *commands: Command) -> list[Reply | Refused]:
+        """Decide *commands*, and check that each change of a user has one row, and nothing else."""
+        jobs, executions = self._jobs(), dict(self.state.executions)
+        rows = len(self.change_rows())
+        replies = super(WatchedShard, self).do_together(*commands)
+        expected = _job_changes(jobs, self._jobs())
+        for command, reply in zip(commands, replies, strict=True):
+            match command, reply:
+                case Cancel(execution_id=each), Done() if not executions[each].cancelled_at:
+                    expected.append((job_of(each), Action.EXECUTION_CANCELLED))
+                case Rerun(past=past), Triggered():
+                    expected.append((past.job_id, Action.EXECUTION_RERUN))
+                case ForgetChanges(keys=keys), _:
+                    rows -= len(keys)
+                case _:
+                    pass
+        made = self.user_changes()[rows:]
+        assert sorted([(each.job_id, each.action) for each in made], key=str) == sorted(
+            expected, key=str
+        )
+        assert all(each.author == AUTHOR for each in made)
+        return replies
+
+    def _jobs(self) -> dict[JobId, Job]:
+        return {each.id: each for each in self.read_all(Table.JOB, Job)}
+
     def _needed_results(self, key: AttemptKey) -> dict[str, object]:
         execution = self.state.executions[key.execution_id]
         spec = self.state.graph(execution.job_id, execution.job_version).tasks[key.task]
@@ -116,6 +148,19 @@ class WatchedShard(Shard):
             name: json.loads(_result(name)) if tasks[name].status is TaskStatus.SUCCESS else None
             for name in spec.needs
         }
+
+
+def _job_changes(before: dict[JobId, Job], after: dict[JobId, Job]) -> list[tuple[JobId, Action]]:
+    """Return the changes between the jobs *before* and *after*."""
+    changes = [(each, Action.JOB_CREATED) for each in after.keys() - before.keys()]
+    changes += [(each, Action.JOB_DELETED) for each in before.keys() - after.keys()]
+    for job_id in after.keys() & before.keys():
+        one, other = before[job_id], after[job_id]
+        if one.version != other.version:
+            changes.append((job_id, Action.JOB_REPLACED))
+        if one.pause != other.pause:
+            changes.append((job_id, Action.JOB_PAUSED if other.pause else Action.JOB_RESUMED))
+    return changes
 
 
 def _result(task_name: str) -> bytes:
@@ -172,12 +217,18 @@ class _ShardUnderFire(RuleBasedStateMachine):
     def begin(self, jobs: list[JobSpec], ahead: Duration) -> None:
         self.shard.ahead = ahead
         for spec in jobs:
-            self.attempt(SaveJob(spec=spec))
+            self.attempt(SaveJob(spec=spec, author=AUTHOR))
         self.shard.deliver()
 
     @rule(spec=specs())
     def save(self, spec: JobSpec) -> None:
-        self.attempt(SaveJob(spec=spec))
+        self.attempt(SaveJob(spec=spec, author=AUTHOR))
+
+    @precondition(lambda self: self.shard.state.jobs)
+    @rule(data=st.data(), kind=st.sampled_from((PauseJob, ResumeJob)))
+    def pause_or_resume(self, data: st.DataObject, kind: type[PauseJob | ResumeJob]) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.shard.state.jobs)))
+        self.attempt(kind(job_id=job_id, author=AUTHOR))
 
     @precondition(lambda self: self.shard.state.jobs)
     @rule(data=st.data())
@@ -202,6 +253,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
                 scope=scope,
                 first=data.draw(st.sampled_from(sorted(tasks))),
                 definition=self.shard.read(Table.PAST_VERSION, key, JobSpec) if is_kept else None,
+                author=AUTHOR,
             )
         )
 
@@ -263,14 +315,16 @@ class _ShardUnderFire(RuleBasedStateMachine):
         """Cancel an execution, delete a job, or save it again just after its deletion."""
         state = self.shard.state
         job_id = data.draw(st.sampled_from(sorted(state.jobs)))
-        made_again = (DeleteJob(job_id=job_id), SaveJob(spec=state.jobs[job_id].spec))
+        deletion = DeleteJob(job_id=job_id, author=AUTHOR)
+        made_again = deletion, SaveJob(spec=state.jobs[job_id].spec, author=AUTHOR)
         live = sorted(state.executions)
         match data.draw(st.sampled_from(("cancel", "delete", "make again", "make again, finish"))):
             case "cancel":
                 if live:
-                    self.attempt(Cancel(execution_id=data.draw(st.sampled_from(live))))
+                    execution_id = data.draw(st.sampled_from(live))
+                    self.attempt(Cancel(execution_id=execution_id, author=AUTHOR))
             case "delete":
-                self.attempt(DeleteJob(job_id=job_id))
+                self.attempt(deletion)
             case "make again":
                 self.shard.do_together(*made_again)
             case _:
@@ -283,7 +337,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
         """Disturb the shard: losses, takeovers, clock changes, stray timers, old reports."""
         shard = self.shard
         happenings = ("lose node", "take over", "start", "set clock", "ring", "report", "forget")
-        match data.draw(st.sampled_from(happenings)):
+        match data.draw(st.sampled_from((*happenings, "forget changes"))):
             case "lose node":
                 self.stale += self.reports()
                 shard.lose_node()
@@ -300,11 +354,21 @@ class _ShardUnderFire(RuleBasedStateMachine):
                 for report in self.stale[-5:]:
                     with pytest.raises(Refused, match="stale_attempt"):
                         shard.do(report)
+            case "forget changes":
+                self.forget_changes(data.draw(st.integers(0, len(shard.change_rows()))))
             case _:
                 pasts = shard.pasts()
                 count = data.draw(st.integers(0, len(pasts)))
                 shard.do(Forget(pasts=pasts[count:], kept=pasts[:count]))
                 self.past.clear()
+
+    def forget_changes(self, count: int) -> None:
+        """Delete the oldest *count* changes of users."""
+        rows = self.shard.change_rows()[:count]
+        if rows:
+            last = self.shard.state.chain.first + count - 1
+            keys = tuple(key for key, _ in rows)
+            self.shard.do(ForgetChanges(keys=keys, last=last, hash=rows[-1][1].hash))
 
     def take_over(self, *, is_start: bool) -> None:
         shard = self.shard
@@ -410,6 +474,12 @@ class _ShardUnderFire(RuleBasedStateMachine):
             else:
                 assert self.shard.read(table, key, Execution).finished_at
                 assert key not in self.shard.state.executions
+
+    @invariant()
+    def the_chain_of_changes_is_intact(self) -> None:
+        check, chain = self.shard.chain_check(), self.shard.state.chain
+        assert check.fault == ""
+        assert check.count == chain.last - chain.first + 1 == len(self.shard.change_rows())
 
     @invariant()
     def checkpoints_are_those_of_open_tasks(self) -> None:

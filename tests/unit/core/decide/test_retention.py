@@ -19,7 +19,7 @@ def test_forgetting_everything_leaves_no_history() -> None:
 
     shard.do(Forget(pasts=shard.pasts()))
 
-    assert [key for key in shard.rows if key[0] >= Table.HISTORY] == []
+    assert shard.history_keys() == []
 
 
 def test_the_ledger_entry_of_a_fire_goes_with_its_execution() -> None:
@@ -115,7 +115,7 @@ def test_what_was_kept_can_be_deleted_later_with_its_ledger_entry() -> None:
 
     shard.do(Forget(pasts=shard.pasts()))
 
-    assert [key for key in shard.rows if key[0] >= Table.HISTORY] == []
+    assert shard.history_keys() == []
 
 
 def test_nothing_is_kept_of_a_job_that_is_gone() -> None:
@@ -128,7 +128,7 @@ def test_nothing_is_kept_of_a_job_that_is_gone() -> None:
 
     shard.do(Forget(pasts=(), kept=shard.pasts()))
 
-    assert [key for key in shard.rows if key[0] >= Table.HISTORY] == []
+    assert shard.history_keys() == []
 
 
 def test_a_one_off_job_goes_with_what_would_be_kept_of_it() -> None:
@@ -138,7 +138,7 @@ def test_a_one_off_job_goes_with_what_would_be_kept_of_it() -> None:
     shard.do(Forget(pasts=(), kept=shard.pasts()))
 
     assert shard.state.jobs == {}
-    assert [key for key in shard.rows if key[0] >= Table.HISTORY] == []
+    assert shard.history_keys() == []
 
 
 def test_keeping_twice_leaves_one_pointer_if_it_is_found_in_between() -> None:

@@ -1,0 +1,26 @@
+"""The author of a change: the caller of the request that led to it."""
+
+from typing import Annotated
+
+import msgspec
+
+PRINCIPAL_LENGTH_MAX = 256
+KEY_LENGTH_MAX = 64
+REQUEST_LENGTH_MAX = 128
+ADDRESS_LENGTH_MAX = 64
+
+
+class Author(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The caller of a request.
+
+    Attributes:
+        principal: The name of the principal.
+        key: The id of the key that proved the identity; empty without one.
+        request: The id of the request, as in the node's log.
+        address: The network address of the client; empty for a unix socket.
+    """
+
+    principal: Annotated[str, msgspec.Meta(max_length=PRINCIPAL_LENGTH_MAX)]
+    key: Annotated[str, msgspec.Meta(max_length=KEY_LENGTH_MAX)] = ""
+    request: Annotated[str, msgspec.Meta(max_length=REQUEST_LENGTH_MAX)] = ""
+    address: Annotated[str, msgspec.Meta(max_length=ADDRESS_LENGTH_MAX)] = ""
