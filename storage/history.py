@@ -29,6 +29,7 @@ from rota.core.vocabulary.codec import Undecodable, decode_end, decode_record
 from rota.core.vocabulary.commands import Past
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store
+from rota.storage.user_changes import UserChanges
 
 LOOKED_AT = 4
 """The number of records that are examined for each one that may be deleted."""
@@ -92,10 +93,14 @@ class History:
     Args:
         store: The store with the history.
         shards: The numbers of the shards.
+
+    Attributes:
+        user_changes: The changes of users, which have a retention of their own.
     """
 
     def __init__(self, store: Store, shards: range) -> None:
         self._store = store
+        self.user_changes = UserChanges(store)
         self._shards = shards
 
     def execution(self, shard: ShardId, execution_id: ExecutionId) -> Execution | None:

@@ -11,6 +11,7 @@ from rota.node.fallback.stand_ins import StandIns
 from rota.node.runtime.api_wiring import FeedParts, wire_context, wire_feeds
 from rota.node.runtime.attempt_ticks import AttemptTicks
 from rota.node.runtime.attempt_wiring import AttemptParts, wire_attempts
+from rota.node.runtime.change_expiry import ChangeExpiry
 from rota.node.runtime.cluster_wiring import ClusterParts, wire_cluster
 from rota.node.runtime.effect_runner import EffectRunner
 from rota.node.runtime.environment import NodeEnvironment
@@ -220,6 +221,9 @@ def _housekeeping(
         keep_per_job=base.config.history_per_job,
         look_for_space=base.environment.look_for_space,
         see_space=see_space,
+        changes=ChangeExpiry(
+            shards, history.user_changes, keep_for=base.config.audit_retention, clock=base.clock
+        ),
         clock=base.clock,
     )
 

@@ -202,6 +202,9 @@ class NodeConfig:
     # Enough to see how a job that runs seldom went.
     history_per_job: int = STORAGE.setting(10, kinds.count(0, 100, note="0: none"),
         "Newest finished executions of each job that are kept beyond `history`.")
+    # Some 350 bytes for each change, on each copy of its shard.
+    audit_retention: Duration = STORAGE.setting(
+        Duration(365 * DAY), kinds.ANY_DURATION, "Retention of the record of what users changed.")
     # Several seconds of writes at full speed; the node checks four times a second.
     disk_reserve_mb: int = STORAGE.setting(256, kinds.count(0, 1_000_000, unit="MiB"),
         "Free space on the disk of `data_dir` below which requests are refused.")

@@ -3,6 +3,7 @@
 The invariants (I) are in docs/explanation/protocol.md, C1 and C2 in docs/explanation/proof.md.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 
@@ -19,10 +20,18 @@ from rota.core.model.job import Job, Overlap, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import load_state
 from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, Instant
+from rota.core.vocabulary.change_chain import (
+    Action,
+    ChainCheck,
+    ChangeChain,
+    UserChange,
+    opened,
+)
 from rota.core.vocabulary.changes import Table
 from rota.node.shards.shard import Shard
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
+from rota.storage.user_changes import UserChanges
 from sim.cluster.checks import OVERDUE, Violation
 from sim.cluster.machine import Machine
 from sim.cluster.oracle import expected
@@ -44,6 +53,7 @@ class Records:
         executions: Finished or not.
         tasks: Of each execution, by name.
         ledger: Of each job, oldest first.
+        changes: What users changed of each job and its executions, oldest first.
     """
 
     def __init__(self, world: World) -> None:
@@ -51,6 +61,7 @@ class Records:
         self.executions: dict[ExecutionId, Execution] = {}
         self.tasks: dict[ExecutionId, dict[str, Task]] = {}
         self.ledger: dict[JobId, list[LedgerEntry]] = {}
+        self.changes: dict[JobId, list[UserChange]] = defaultdict(list)
         self.times: list[Instant] = []
         """Of each shard, the instant of reading."""
         for number in range(world.plan.shard_count):
@@ -76,6 +87,23 @@ class Records:
                 self.tasks[execution.id] = history.tasks(shard.id, execution.id)
             entries = history.ledger(shard.id, job_id, Instant(0), LATEST_INSTANT)
             self.ledger[job_id] = [each for each in entries if isinstance(each, LedgerEntry)]
+        self._read_changes(history.user_changes, shard, state.chain)
+
+    def _read_changes(self, changes: UserChanges, shard: Shard, chain: ChangeChain) -> None:
+        """Read what users changed.
+
+        Raises:
+            Violation: The chain of a shard has a fault.
+        """
+        check = ChainCheck(chain)
+        for key, row in changes.chain(shard.id, "", chain.last + 1):
+            check.add(key, row)
+            change = opened(row) if row else None
+            if change is not None:
+                self.changes[change.job_id].append(change)
+        check.finish(chain.last)
+        if check.fault:
+            raise Violation(f"I3: shard {shard.id}: {check.fault}")
 
 
 UNDER_WAY = 60 * MILLISECOND
@@ -93,6 +121,7 @@ def see_end(world: World, stories: list[Story]) -> None:
     records = Records(world)
     for story in stories:
         _see_job(story, records)
+        _see_changes(story, records)
         for triggering in story.triggers:
             _see_trigger(world, story, triggering, records)
         _see_ledger(story, records)
@@ -121,6 +150,22 @@ def _see_job(story: Story, records: Records) -> None:
     if story.is_paused is not None and story.is_certain and story.is_paused != bool(job.pause):
         done = "paused" if story.is_paused else "resumed"
         raise Violation(f"C1: {job.spec.full_name} was {done}, and that is undone")
+
+
+def _see_changes(story: Story, records: Records) -> None:
+    """C1, C2: each change of a job has one row, and the rows lead to the job as it is."""
+    if story.job_id is None:
+        return
+    actions = Counter(each.action for each in records.changes[story.job_id])
+    job = records.jobs.get(story.job_id)
+    found = actions[Action.JOB_CREATED], actions[Action.JOB_DELETED]
+    if found != (1, int(job is None)):
+        raise Violation(f"C1: {story.spec.full_name} ({job}) has the changes {actions}")
+    if job is None:
+        return
+    pauses = actions[Action.JOB_PAUSED] - actions[Action.JOB_RESUMED]
+    if actions[Action.JOB_REPLACED] != job.version - 1 or pauses != int(job.pause is not None):
+        raise Violation(f"C2: {job} has the changes {actions}")
 
 
 def _see_trigger(world: World, story: Story, triggering: Triggering, records: Records) -> None:

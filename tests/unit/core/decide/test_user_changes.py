@@ -176,8 +176,8 @@ def test_a_repeated_deletion_of_old_changes_changes_nothing() -> None:
     shard.do(second)
     before = dict(shard.rows)
 
-    shard.do(first)
-    shard.do(second)
+    for repeated in (second, first):
+        shard.do(repeated)
 
     assert shard.rows == before
 
