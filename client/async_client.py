@@ -22,6 +22,8 @@ from rota.client.transport.connection import Connection
 from rota.client.transport.endpoints import urls_of
 from rota.client.transport.tries import REPEATS_MAX, TIMEOUT_S
 from rota.wire.documents import (
+    ChainView,
+    ChangeView,
     ClusterView,
     CreatedItem,
     DocumentChangeView,
@@ -359,6 +361,48 @@ class AsyncClient:
             requests.unfired, namespace=namespace, outcome=outcome, since=since, until=until
         )
         return self._over_pages(page, limit)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def changes(
+        self,
+        *,
+        namespace: str | None = None,
+        by: str | None = None,
+        of: str | None = None,
+        action: str | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        newest_first: bool = True,
+        limit: int | None = None,
+    ) -> AsyncGenerator[ChangeView, None]:
+        """Iterate over what users changed: jobs, and executions that were cancelled or rerun.
+
+        Args:
+            namespace: Only changes of jobs in this namespace.
+            by: Only changes of this principal.
+            of: Only changes of this job (its id, or ``namespace/name``) or of this execution.
+            action: Only changes of this kind, such as ``job.deleted``.
+            since: Only changes from this instant on.
+            until: Only changes before this instant.
+            newest_first: Whether the order is descending.
+            limit: The most changes.
+        """
+        page = partial(
+            requests.changes,
+            namespace=namespace,
+            by=by,
+            of=of,
+            action=action,
+            since=since,
+            until=until,
+            newest_first=newest_first,
+        )
+        return self._over_pages(page, limit)
+
+    async def verify_changes(self) -> list[ChainView]:
+        """Check that no change was altered, removed or inserted, and return the check by shard."""
+        return (await self._ask(requests.verify_changes())).items
 
     # -- shared documents --------------------------------------------------------------------------
 

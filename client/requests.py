@@ -27,6 +27,8 @@ from rota.core.model.ids import (
 )
 from rota.wire.documents import (
     ITEMS_MAX,
+    ChainList,
+    ChangePage,
     ClusterView,
     CreatedManyView,
     DocumentChangesView,
@@ -284,6 +286,41 @@ def unfired(
         "cursor": cursor,
     }
     return Call("GET", "/api/v1/ledger", _as(LedgerPage), query=query)
+
+
+# -- changes ---------------------------------------------------------------------------------------
+
+
+def changes(
+    *,
+    namespace: str | None,
+    by: str | None,
+    of: str | None,
+    action: str | None,
+    since: When | None,
+    until: When | None,
+    newest_first: bool,
+    limit: int,
+    cursor: str | None,
+) -> Call[ChangePage]:
+    """Return the call that reads a page of what users changed."""
+    query: Query = {
+        "namespace": namespace,
+        "by": by,
+        "object": of,
+        "action": action,
+        "from": _instant(since),
+        "to": _instant(until),
+        "order": "desc" if newest_first else "asc",
+        "limit": limit,
+        "cursor": cursor,
+    }
+    return Call("GET", "/api/v1/changes", _as(ChangePage), query=query)
+
+
+def verify_changes() -> Call[ChainList]:
+    """Return the call that checks the changes of all shards."""
+    return Call("GET", "/api/v1/changes:verify", _as(ChainList))
 
 
 # -- shared documents ------------------------------------------------------------------------------

@@ -50,6 +50,9 @@ COMMANDS = {
     "ledger": Entry(
         "rota.client.cli.jobs.ledger:ledger", "Show the outcome of each fire time of a job."
     ),
+    "changes": Entry(
+        "rota.client.cli.changes.changes:changes", "Show who changed what, and check the record."
+    ),
     "events": Entry("rota.client.cli.jobs.events:events", "Show live events."),
     "get": Entry(
         "rota.client.cli.documents.documents:get_documents", "Show job types and other documents."

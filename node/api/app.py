@@ -10,6 +10,7 @@ from rota.core.errors import Refused
 from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.handlers import (
     batches,
+    changes,
     cluster,
     events,
     executions,
@@ -52,6 +53,7 @@ OPERATIONS = [
         job_list.operations,
         job_changes.operations,
         ledger.operations,
+        changes.operations,
         executions.operations,
         reruns.operations,
         batches.operations,

@@ -8,6 +8,13 @@ Instants are RFC 3339 in UTC with microseconds. A duration is a number of second
 b'{"name":"hello","command":"echo hello","stopGrace":"5s"}'
 """
 
+from rota.wire.documents.changes import (
+    AuthorView,
+    ChainList,
+    ChainView,
+    ChangePage,
+    ChangeView,
+)
 from rota.wire.documents.cluster import (
     ClusterView,
     LoadView,
@@ -90,6 +97,11 @@ __all__ = [
     "HOOK_FIELDS",
     "ITEMS_MAX",
     "AttemptView",
+    "AuthorView",
+    "ChainList",
+    "ChainView",
+    "ChangePage",
+    "ChangeView",
     "ClusterView",
     "ConfigurationView",
     "ContainerBody",

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from rota.wire.documents.changes import AuthorView
 from rota.wire.documents.document import Body, InstantText, Json, Timespan, View, Word
 
 
@@ -140,6 +141,8 @@ class ExecutionView(View, frozen=True):
         rerun_of: The execution that it runs again; null if it is no rerun.
         expires_at: The instant by which it has to start or, once it has started, to end; null if
             there is no limit.
+        triggered_by: The caller whose request created it, without the address; null if there was no
+            request, or it is not known.
         broken: Why the record cannot be shown; empty for a valid record.
     """
 
@@ -162,6 +165,7 @@ class ExecutionView(View, frozen=True):
     possible_duplicates: list[DuplicateView] | None = None
     rerun_of: str | None = None
     expires_at: InstantText | None = None
+    triggered_by: AuthorView | None = None
     broken: str = ""
 
 

@@ -4,6 +4,9 @@ from rota.client.cli.display.show import Column, Look
 from rota.client.cli.human import absolute, relative, span, took
 from rota.core.timing.instants import SECOND, Instant, parse_instant
 from rota.wire.documents import (
+    AuthorView,
+    ChainView,
+    ChangeView,
     CreatedItem,
     EventView,
     ExecutionView,
@@ -191,6 +194,46 @@ LEDGER_OF_ALL: Look[LedgerEntryView] = Look(
         *LEDGER.columns[1:],
     ),
 )
+
+
+CHANGE: Look[ChangeView] = Look(
+    name=lambda change: f"{change.shard}/{change.number}",
+    columns=(
+        Column("TIME (UTC)", lambda change, _: absolute(change.at)),
+        Column("BY", lambda change, _: change.by.principal if change.by else ""),
+        Column("CHANGE", lambda change, _: change.action),
+        Column("JOB", lambda change, _: change.job),
+        Column("EXECUTION", lambda change, _: change.execution_id or "", is_optional=True),
+        Column("VERSION", lambda change, _: _versions(change)),
+        Column("DETAIL", lambda change, _: change.detail or change.broken, is_optional=True),
+        Column("ADDRESS", lambda change, _: _author(change).address or "", is_wide=True),
+        Column("KEY", lambda change, _: _author(change).key or "", is_wide=True),
+        Column("REQUEST", lambda change, _: _author(change).request_id, is_wide=True),
+        Column("NUMBER", lambda change, _: f"{change.shard}/{change.number}", is_wide=True),
+    ),
+)
+
+CHAIN: Look[ChainView] = Look(
+    name=lambda chain: str(chain.shard),
+    columns=(
+        Column("SHARD", lambda chain, _: str(chain.shard)),
+        Column("CHANGES", lambda chain, _: f"{chain.first} to {chain.last}"),
+        Column("INTACT", lambda chain, _: str(chain.checked)),
+        Column("FAULT", lambda chain, _: chain.fault),
+        Column("HASH", lambda chain, _: chain.hash, is_wide=True),
+    ),
+)
+
+
+def _author(change: ChangeView) -> AuthorView:
+    return change.by or AuthorView(principal="")
+
+
+def _versions(change: ChangeView) -> str:
+    before, after = change.before, change.after
+    if before == after:
+        return str(after or "")
+    return f"{before or '-'} -> {after or '-'}"
 
 
 def _attempted(event: EventView) -> str:

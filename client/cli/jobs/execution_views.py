@@ -153,6 +153,7 @@ def print_execution(execution: ExecutionView) -> None:
             ("job", f"{execution.job}, version {execution.job_version}"),
             ("status", execution.status),
             ("trigger", execution.trigger),
+            ("by", execution.triggered_by.principal if execution.triggered_by else ""),
             ("fire time", fire),
             ("late", lateness(execution)),
             ("took", duration(execution, at)),

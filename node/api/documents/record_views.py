@@ -39,6 +39,7 @@ from rota.node.api.documents.broken_records import (
     unreadable_entry,
     unreadable_execution,
 )
+from rota.node.api.documents.change_views import author_view
 from rota.node.api.documents.job_definitions import definition_of
 from rota.node.api.documents.task_bodies import bind_text
 from rota.storage.history import UnreadableEntry, UnreadableExecution
@@ -203,6 +204,9 @@ def _execution_view(
         stand_in=execution.stand_in or None,
         rerun_of=execution.rerun_of or None,
         expires_at=_instant(execution.expires_at),
+        triggered_by=author_view(execution.triggered_by, has_address=False)
+        if execution.triggered_by
+        else None,
         possible_duplicates=list(map(_duplicate_view, duplicates))
         if duplicates is not None
         else None,

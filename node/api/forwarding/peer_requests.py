@@ -12,6 +12,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.quoting import in_quotes
+from rota.node.api.requests.authors import CLIENT_ADDRESS, client_address
 from rota.node.api.requests.problems import problem, refusal_of
 from rota.node.api.requests.request_context import FORWARDED, RequestContext
 from rota.node.peers.peer_apis import PeerRequest, Unreached
@@ -230,7 +231,11 @@ def peer_headers(request: RequestContext) -> dict[str, str]:
 
     With these headers, the other node does not forward the request.
     """
-    return {FORWARDED: request.node.config.node_id, "X-Request-Id": request.id}
+    return {
+        FORWARDED: request.node.config.node_id,
+        "X-Request-Id": request.id,
+        CLIENT_ADDRESS: client_address(request),
+    }
 
 
 def end_to_end(

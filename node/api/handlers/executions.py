@@ -35,6 +35,7 @@ from rota.node.api.forwarding.peer_requests import (
     requested_shards,
 )
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
+from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, READING, WAITING
 from rota.node.api.requests.operations import Body, Operations, Success
 from rota.node.api.requests.parameters import (
@@ -255,7 +256,9 @@ async def cancel_execution(request: RequestContext) -> web.Response:
     if live is not None:
         _authorize(request, live)
         try:
-            _, written = await write(request, shard, Cancel(execution_id=execution_id))
+            _, written = await write(
+                request, shard, Cancel(execution_id=execution_id, author=author_of(request))
+            )
             found = written.execution(shard, execution_id)
         except Refused as refusal:
             # The execution may have ended before the command was decided.

@@ -22,6 +22,7 @@ from rota.node.api.handlers.idempotency import earlier_reply, idempotency_of, wr
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.jobs import NAMESPACE, saved_document
 from rota.node.api.kinds.job_types import with_template
+from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, KEYED
 from rota.node.api.requests.job_decoding import decoded_job
 from rota.node.api.requests.operations import (
@@ -177,10 +178,16 @@ async def pause_job(request: RequestContext) -> web.Response:
     for later. Pausing a paused job changes nothing.
     """
     body = await read_body(request, PauseBody, if_empty=PauseBody())
-    by = request.principal.name
+    author = author_of(request)
 
     def pause(job: Job, idempotency: Idempotency | None) -> PauseJob:
-        return PauseJob(job_id=job.id, by=by, reason=body.reason, idempotency=idempotency)
+        return PauseJob(
+            job_id=job.id,
+            by=author.principal,
+            reason=body.reason,
+            idempotency=idempotency,
+            author=author,
+        )
 
     return await saved_document(request, *await write_once(request, pause))
 
@@ -202,7 +209,7 @@ async def resume_job(request: RequestContext) -> web.Response:
     """
 
     def resumption(job: Job, idempotency: Idempotency | None) -> ResumeJob:
-        return ResumeJob(job_id=job.id, idempotency=idempotency)
+        return ResumeJob(job_id=job.id, idempotency=idempotency, author=author_of(request))
 
     return await saved_document(request, *await write_once(request, resumption))
 
@@ -237,4 +244,5 @@ async def _definition_in(request: RequestContext, content: dict[str, Json]) -> S
     spec = await paced(reading(typed.body, job_type=typed.job_type))
     request.node.shards.of_name(spec.namespace, spec.name).check_open()
     spec = await resolve(request, spec)
-    return SaveJob(spec=spec, may_be_past=body.misfire is not None)
+    may_be_past = body.misfire is not None
+    return SaveJob(spec=spec, may_be_past=may_be_past, author=author_of(request))

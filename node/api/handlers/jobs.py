@@ -29,6 +29,7 @@ from rota.node.api.handlers.last_executions import (
     recent_outcomes,
 )
 from rota.node.api.kinds.job_types import checked_parameters, with_template
+from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, KEYED, READING
 from rota.node.api.requests.operations import (
     ETAG,
@@ -167,7 +168,10 @@ async def delete_job(request: RequestContext) -> web.Response:
 
     def deletion(job: Job, idempotency: Idempotency | None) -> DeleteJob:
         return DeleteJob(
-            job_id=job.id, if_version=expected_version(request.http), idempotency=idempotency
+            job_id=job.id,
+            if_version=expected_version(request.http),
+            idempotency=idempotency,
+            author=author_of(request),
         )
 
     await write_once(request, deletion)
@@ -340,7 +344,9 @@ async def creation_of(
         idempotency_under(request, key, print_of(msgspec.msgpack.encode(sent))) if key else None
     )
     may_be_past = is_one_off or body.misfire is not None
-    return shard, SaveJob(spec=spec, idempotency=idempotency, may_be_past=may_be_past)
+    return shard, SaveJob(
+        spec=spec, idempotency=idempotency, may_be_past=may_be_past, author=author_of(request)
+    )
 
 
 def _runs_on_request(body: JobBody) -> bool:
@@ -372,5 +378,9 @@ def trigger_of(
     )
     traceparent = traceparent_of(request.http)
     return shard, Trigger(
-        job_id=job.id, parameters=text, traceparent=traceparent, idempotency=idempotency
+        job_id=job.id,
+        parameters=text,
+        traceparent=traceparent,
+        idempotency=idempotency,
+        author=author_of(request),
     )

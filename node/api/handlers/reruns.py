@@ -17,6 +17,7 @@ from rota.node.api.documents.job_bodies import parameters_json, print_of
 from rota.node.api.handlers.executions import created_execution, load_execution
 from rota.node.api.handlers.idempotency import idempotency_under
 from rota.node.api.kinds.job_types import checked_parameters
+from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, KEYED
 from rota.node.api.requests.operations import IDEMPOTENCY_KEY, LOCATION, Body, Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
@@ -87,6 +88,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
         parameters=text,
         traceparent=traceparent_of(request.http),
         idempotency=idempotency_under(request, key, digest) if key else None,
+        author=author_of(request),
     )
     made, _ = await write(request, request.shard, command)
     return created_execution(made)

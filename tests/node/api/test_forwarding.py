@@ -29,7 +29,7 @@ from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.shard import NotPrimary, Shard
 from rota.storage.memory import MemoryStore
 from rota.wire.headers import NODE, PRIMARY
-from support.cluster import Cluster, answer
+from support.cluster import SHARDS, Cluster, answer
 from support.etcd import needs_etcd
 from support.in_process import HeldStore, running_works, spec_of, until
 from support.raw_http import bare_request, exchange, status_of
@@ -96,6 +96,27 @@ def test_a_late_copy_of_a_write_finds_its_key_through_any_node(cluster: Cluster)
     other.call(*delete)
 
     assert third.call("GET", "/api/v1/jobs/late")["jobId"] == made["jobId"]
+
+
+def test_a_change_through_another_node_names_the_client_and_all_nodes_list_it(
+    cluster: Cluster,
+) -> None:
+    _, other, _ = nodes_of(cluster, "audited")
+    headers = {"X-Request-Id": "mine"}
+    other.call("POST", "/api/v1/jobs", {"name": "audited", "command": "true"}, headers)
+
+    lists = [
+        node.call("GET", "/api/v1/changes?object=default/audited")["items"] for node in cluster
+    ]
+    checks = [node.call("GET", "/api/v1/changes:verify")["items"] for node in cluster]
+
+    assert lists[0] == lists[1] == lists[2]
+    [change] = lists[0]
+    caller = {"principal": "operator", "key": None, "requestId": "mine", "address": "127.0.0.1"}
+    assert (change["action"], change["by"]) == ("job.created", caller)
+    for check in checks:
+        assert [each["shard"] for each in check] == list(range(SHARDS))
+        assert {each["fault"] for each in check} == {""}
 
 
 def test_a_request_id_is_the_same_on_both_nodes(cluster: Cluster) -> None:

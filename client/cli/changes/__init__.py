@@ -1,0 +1,1 @@
+"""Commands about the record of what users changed."""

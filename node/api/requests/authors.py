@@ -1,0 +1,34 @@
+"""The author of the changes of a request."""
+
+from rota.core.model.author import (
+    ADDRESS_LENGTH_MAX,
+    KEY_LENGTH_MAX,
+    PRINCIPAL_LENGTH_MAX,
+    Author,
+)
+from rota.node.api.requests.request_context import RequestContext
+
+CLIENT_ADDRESS = "Rota-Client-Address"
+"""The header of a forwarded request with the address of the client that the first node saw."""
+
+
+def author_of(request: RequestContext) -> Author:
+    """Return the caller of *request*, as changes record it."""
+    return Author(
+        principal=request.principal.name[:PRINCIPAL_LENGTH_MAX],
+        key=request.principal.key_id[:KEY_LENGTH_MAX],
+        request=request.id,
+        address=client_address(request),
+    )
+
+
+def client_address(request: RequestContext) -> str:
+    """Return the address of the client; empty for a unix socket.
+
+    Behind a proxy, it is that of the proxy: clients can write anything into X-Forwarded-For.
+    """
+    if request.is_forwarded:
+        given = request.http.headers.get(CLIENT_ADDRESS, "")[:ADDRESS_LENGTH_MAX]
+        # Bytes that are not text arrive as lone surrogates, which no record can have.
+        return given if given.isascii() and given.isprintable() else ""
+    return (request.http.remote or "")[:ADDRESS_LENGTH_MAX]

@@ -1,0 +1,80 @@
+"""The author of a change: the caller, and the address at which the first node saw the client."""
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from rota.core.model.author import (
+    ADDRESS_LENGTH_MAX,
+    KEY_LENGTH_MAX,
+    PRINCIPAL_LENGTH_MAX,
+    Author,
+)
+from rota.node.access.grants import Grants
+from rota.node.access.principal import Principal
+from rota.node.api.requests.authors import CLIENT_ADDRESS, author_of, client_address
+from rota.node.api.requests.request_context import FORWARDED
+from support.request_contexts import without_node
+
+ALICE = Principal(name="alice", grants=Grants(()), key_id="3fGh81Qz")
+
+
+class Transport:
+    """A connection from an address."""
+
+    def __init__(self, peer: object) -> None:
+        self.peer = peer
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """Return the address of the client."""
+        return self.peer if name == "peername" else default
+
+
+def http(peer: object = ("10.0.0.7", 1234), **headers: str) -> web.Request:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return make_mocked_request("POST", "/", headers=named, transport=Transport(peer))
+
+
+def test_the_author_is_the_principal_with_the_request_and_the_address() -> None:
+    author = author_of(without_node(http(), ALICE))
+
+    assert author == Author(
+        principal="alice", key="3fGh81Qz", request="request", address="10.0.0.7"
+    )
+
+
+def test_a_forwarded_request_has_the_address_that_the_first_node_saw() -> None:
+    request = without_node(http(**{FORWARDED: "n2", CLIENT_ADDRESS: "192.0.2.1"}))
+
+    assert client_address(request) == "192.0.2.1"
+
+
+def test_a_client_cannot_give_another_address() -> None:
+    request = without_node(http(**{CLIENT_ADDRESS: "192.0.2.1", "X_Forwarded_For": "192.0.2.1"}))
+
+    assert client_address(request) == "10.0.0.7"
+
+
+@pytest.mark.parametrize("peer", ["", None], ids=["unix socket", "closed connection"])
+def test_a_client_without_an_address_has_none(peer: object) -> None:
+    assert client_address(without_node(http(peer))) == ""
+
+
+def test_an_address_that_is_not_ascii_is_dropped() -> None:
+    request = without_node(http(**{FORWARDED: "n2", CLIENT_ADDRESS: "\xe9"}))
+
+    assert client_address(request) == ""
+
+
+def test_long_texts_are_cut() -> None:
+    forwarded = {FORWARDED: "n2", CLIENT_ADDRESS: "x" * 1_000}
+
+    principal = Principal(name="p" * 1_000, grants=Grants(()), key_id="k" * 1_000)
+
+    author = author_of(without_node(http(**forwarded), principal))
+
+    assert (len(author.principal), len(author.key), len(author.address)) == (
+        PRINCIPAL_LENGTH_MAX,
+        KEY_LENGTH_MAX,
+        ADDRESS_LENGTH_MAX,
+    )

@@ -1,0 +1,99 @@
+"""The record of what users changed."""
+
+from rota.wire.documents.document import InstantText, View
+
+
+class AuthorView(View, frozen=True):
+    """The caller of a request.
+
+    Attributes:
+        principal: The name of the principal.
+        key: The id of the key that proved the identity; null without one.
+        request_id: The id of the request, as in the node's log.
+        address: The network address of the client; null for a unix socket, and in executions.
+    """
+
+    principal: str
+    key: str | None = None
+    request_id: str = ""
+    address: str | None = None
+
+
+class ChangeView(View, frozen=True):
+    """A change that a user made.
+
+    Attributes:
+        shard: The shard of the job.
+        number: The number of the change in its shard, from 1, without gaps.
+        at: When it was made.
+        action: ``job.created``, ``job.replaced``, ``job.deleted``, ``job.paused``, ``job.resumed``,
+            ``execution.cancelled`` or ``execution.rerun``; ``broken`` if its record cannot be
+            decoded: only *shard*, *number* and *at* are known then.
+        by: The caller of the request; null if unknown.
+        job: The ``namespace/name`` of the job.
+        job_id: The id of the job.
+        execution_id: The execution that was cancelled, or that a rerun created; null for a change
+            of a job.
+        before: The version of the job's definition before the change; null if there was no job.
+        after: The version of the job's definition after the change; null if the job is deleted.
+        detail: The reason of a pause; the execution that a rerun runs again.
+        hash: SHA-256 over the hash of the change before and the record, in hexadecimal.
+        broken: Why the record cannot be shown; empty for a valid record.
+    """
+
+    shard: int
+    number: int
+    at: InstantText
+    action: str
+    by: AuthorView | None = None
+    job: str = ""
+    job_id: str = ""
+    execution_id: str | None = None
+    before: int | None = None
+    after: int | None = None
+    detail: str = ""
+    hash: str = ""
+    broken: str = ""
+
+
+class ChangePage(View, frozen=True):
+    """A page of changes.
+
+    Attributes:
+        items: The changes, in the order of the request.
+        next_cursor: The cursor of the next page; null for the last page.
+    """
+
+    items: list[ChangeView]
+    next_cursor: str | None = None
+
+
+class ChainView(View, frozen=True):
+    """The check of the changes of one shard.
+
+    Attributes:
+        shard: The number of the shard.
+        first: The number of the oldest change that is kept.
+        last: The number of the newest change; 0 if there was none.
+        hash: The hash of the newest change, in hexadecimal.
+        checked: The number of changes that are intact, up to the fault if there is one.
+        fault: The first change that is missing, changed or inserted, in a sentence; empty if the
+            changes are intact.
+    """
+
+    shard: int
+    first: int
+    last: int
+    hash: str
+    checked: int
+    fault: str = ""
+
+
+class ChainList(View, frozen=True):
+    """The check of the changes of all shards.
+
+    Attributes:
+        items: The check of each shard, by number.
+    """
+
+    items: list[ChainView]
