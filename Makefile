@@ -106,6 +106,7 @@ bench-parts: $(READY) programs ## Measure parts of a node alone: stalls, executo
 	$(BIN)/python -m bench.parts.stalls
 	$(BIN)/python -m bench.parts.python_tasks
 	$(BIN)/python -m bench.parts.request_guard
+	$(BIN)/python -m bench.parts.access
 	$(BIN)/python -m bench.parts.http_api
 	$(BIN)/python -m bench.parts.replication
 	$(BIN)/python -m bench.parts.etcd

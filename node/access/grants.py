@@ -32,15 +32,25 @@ def _matches(pattern: str, namespace: str) -> bool:
     return pattern.endswith("*") and namespace != EVERY and namespace.startswith(pattern[:-1])
 
 
+def is_within(narrow: str, wide: str) -> bool:
+    """Return True if every namespace that the pattern *narrow* matches also matches *wide*."""
+    if wide in (narrow, EVERY):
+        return True
+    return narrow != EVERY and wide.endswith("*") and narrow.startswith(wide[:-1])
+
+
 class Grants:
     """All grants of a principal; the verbs of each namespace are computed once.
 
     Args:
         grants: The grants.
+
+    Attributes:
+        granted: The same as the argument.
     """
 
     def __init__(self, grants: Iterable[Grant]) -> None:
-        self._grants = tuple(grants)
+        self.granted = tuple(grants)
         self._verbs: dict[str, frozenset[Verb]] = {}
 
     def may(self, verb: Verb, namespace: str) -> bool:
@@ -48,8 +58,21 @@ class Grants:
         verbs = self._verbs.get(namespace)
         return verb in (self._verbs_in(namespace) if verbs is None else verbs)
 
+    def may_in_all(self, verb: Verb, pattern: str) -> bool:
+        """Return True if *verb* is granted in every namespace that *pattern* may ever match.
+
+        A single grant must have the same or a wider pattern. A verb of the whole cluster is granted
+        in `EVERY` only.
+        """
+        return any(
+            verb in grant.verbs and is_within(pattern, wide)
+            for grant in self.granted
+            for wide in grant.namespaces
+            if verb not in CLUSTER_VERBS or wide == EVERY
+        )
+
     def _verbs_in(self, namespace: str) -> frozenset[Verb]:
-        granted = (each.verbs for each in self._grants if each.applies_to(namespace))
+        granted = (each.verbs for each in self.granted if each.applies_to(namespace))
         verbs = frozenset[Verb]().union(*granted)
         if namespace != EVERY:
             verbs -= CLUSTER_VERBS

@@ -13,7 +13,7 @@ gets the record from a recovery. Until then changes are refused.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 
 from rota.core.errors import Kind, Refused
@@ -56,6 +56,9 @@ RETRY_S = 1.0
 TRIES_MAX = 10
 """The number of tries of a change while other clients change the document."""
 
+Listener = Callable[[DocumentKey, SharedDocument | None], None]
+"""Called with a key and the new record of its document; with None if the record was removed."""
+
 
 class SharedDocuments:
     """The shared documents of this node.
@@ -91,6 +94,8 @@ class SharedDocuments:
         self._is_trusted = not self._by_key or clock.now() - compared_at(store) <= COPY_TRUSTED
         self._is_apart = False
         """Whether the coordinator lacks the record of this cluster."""
+        self._compared = asyncio.Event()
+        self._listeners: list[Listener] = []
         self._unsaved: set[DocumentKey] = set()
         """Documents whose copy on disk is outdated, because the disk was too slow."""
 
@@ -113,6 +118,26 @@ class SharedDocuments:
             if key.kind == kind and each.definition is not None
         ]
         return sorted(found, key=lambda each: each.name)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this process has read the documents at the coordinator, now or earlier."""
+        return self._compared.is_set()
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the copies on this node are recent enough to be used without the coordinator."""
+        return self._is_trusted
+
+    async def wait_current(self) -> None:
+        """Wait until this process has read the documents at the coordinator."""
+        await self._compared.wait()
+
+    def listen(self, listener: Listener) -> None:
+        """Call *listener* with every record now, and with each record that changes later."""
+        for key, document in self._by_key.items():
+            listener(key, document)
+        self._listeners.append(listener)
 
     # -- changes --------------------------------------------------------------------------------
 
@@ -238,6 +263,7 @@ class SharedDocuments:
             self._replace(read)
         await self._reconcile({**dict.fromkeys(self._by_key), **read.by_key})
         self._is_trusted = True
+        self._compared.set()
         self._save((), compared=True)
         return read.revision
 
@@ -284,13 +310,20 @@ class SharedDocuments:
                 self._by_key[document.key] = document
                 self._bytes += size_of(document) - (size_of(known) if known else 0)
                 fresh.append(document)
+        for document in fresh:
+            self._notify(document.key, document)
         self._save(each.key for each in fresh)
 
     def _forget(self, key: DocumentKey) -> None:
         known = self._by_key.pop(key, None)
         if known is not None:
             self._bytes -= size_of(known)
+            self._notify(key, None)
             self._save([key])
+
+    def _notify(self, key: DocumentKey, document: SharedDocument | None) -> None:
+        for listener in self._listeners:
+            listener(key, document)
 
     def _replace(self, read: Documents) -> None:
         """Remove the copies that are newer than *read* or not in it, as too old to be restored.

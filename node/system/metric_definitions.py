@@ -118,6 +118,12 @@ _ALL = (
         "requests answered",
         labels=(Label("method", text="such as `GET`"), Label("status", text="such as `200`")),
     ),
+    MetricDefinition(
+        "rota_access_would_refuse_total", _COUNTER, "requests",
+        "failed checks of access while nothing is refused (`auth = \"observe\"`): missing "
+        "credentials, missing verbs, and objects that lists would omit",
+        see="access.md#modes",
+    ),
     MetricDefinition("rota_http_connections", _GAUGE, "connections", "open connections to the API"),
     MetricDefinition(
         "rota_http_connections_closed_total", _COUNTER, "connections",

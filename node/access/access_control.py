@@ -1,0 +1,111 @@
+"""Access control of a node: the mode, and the parts that authenticate its callers."""
+
+import logging
+from enum import Enum
+
+from rota.node.access.access_table import AccessTable
+from rota.node.access.authenticator import Authenticator
+from rota.node.access.forwarded_principal import form_of, principal_in
+from rota.node.access.open_streams import OpenStreams
+from rota.node.access.principal import Principal
+from rota.node.access.verbs import EVERY, Verb
+from rota.node.cluster.shared_documents import SharedDocuments
+from rota.node.system.clock import Clock
+from rota.node.system.metrics import Metrics
+from rota.node.system.sampled_log import SampledLog
+
+log = logging.getLogger(__name__)
+
+
+class AuthMode(Enum):
+    """The setting ``auth``."""
+
+    KEYS = "keys"
+    """Every request needs a credential, except public operations."""
+    OBSERVE = "observe"
+    """Nothing is refused; what would be refused is logged and counted."""
+    OPEN = "open"
+    """Every request has all verbs."""
+
+
+class ObservedRefusals:
+    """The requests that the mode `AuthMode.KEYS` would refuse.
+
+    Args:
+        metrics: The metrics that count them.
+        clock: The clock of the sampled log.
+    """
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._count = metrics.access_would_refuse
+        self.log = SampledLog(log, "request would be refused", now=clock.elapsed)
+
+    def note(self, principal: str, verb: Verb | None, namespace: str, path: str) -> None:
+        """Count and log a request; *verb* is None if the caller is not authenticated."""
+        self._count.inc()
+        self.log.write(
+            principal=principal,
+            verb=verb.value if verb else "",
+            # A field of its own for the whole cluster, which is no namespace.
+            namespace="" if namespace == EVERY else namespace,
+            path=path,
+        )
+
+
+class AccessControl:
+    """The access control of a node.
+
+    Args:
+        mode: The mode.
+        documents: The shared documents, which the table of access follows.
+        clock: The clocks of the node.
+        metrics: The metrics of the node.
+
+    Attributes:
+        mode: The same as the argument.
+        table: The table of access.
+        authenticator: The authentication.
+        streams: The open streams of authenticated callers.
+        observed: The log of requests that would be refused; None if they are refused.
+    """
+
+    def __init__(
+        self, mode: AuthMode, documents: SharedDocuments, clock: Clock, metrics: Metrics
+    ) -> None:
+        self.mode = mode
+        self.table = AccessTable()
+        self.authenticator = Authenticator(
+            self.table,
+            clock,
+            is_current=lambda: documents.is_current,
+            is_trusted=lambda: documents.is_trusted,
+        )
+        self.streams = OpenStreams(self._is_alive)
+        self.observed = ObservedRefusals(metrics, clock) if mode is AuthMode.OBSERVE else None
+        documents.listen(self.table.changed)
+        documents.listen(lambda key, document: self.streams.check_soon())
+
+    def _is_alive(self, principal: Principal) -> bool:
+        return self.mode is not AuthMode.KEYS or self.authenticator.is_alive(principal)
+
+    def report(self) -> None:
+        """Log the number of omitted lines; to be called periodically."""
+        self.authenticator.log.report()
+        if self.observed is not None:
+            self.observed.log.report()
+
+    # -- forwarding -----------------------------------------------------------------------------
+
+    def forwarded_form(self, principal: Principal) -> str:
+        """Return the header `PRINCIPAL` of a request that this node forwards for *principal*."""
+        return form_of(principal, self.table.revision)
+
+    async def principal_from_forwarded_form(self, text: str) -> Principal:
+        """Return the principal of a request that another node has forwarded, from its header.
+
+        The caller of this method has proved that the request is from a node of the cluster.
+
+        Raises:
+            Refused: The header is malformed.
+        """
+        return await principal_in(text, self.table)

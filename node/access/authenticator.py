@@ -1,0 +1,201 @@
+"""Authentication: from the credentials of a request to its principal.
+
+It uses the memory of this node only, and takes 4 us for a token (`bench.parts.access`). A text
+without the form of a token is refused before anything is hashed or looked up.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from hmac import compare_digest
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from rota.core.errors import Kind, Refused
+from rota.core.timing.instants import Instant
+from rota.node.access.access_table import AccessTable, Credential
+from rota.node.access.failed_logins import FailedLogins
+from rota.node.access.principal import Principal
+from rota.node.system.clock import Clock
+from rota.node.system.sampled_log import SampledLog
+from rota.wire.tokens import parse
+
+log = logging.getLogger(__name__)
+
+SCHEME = "bearer "
+ADDRESSES_CACHED = 1_024
+
+
+class LoginFailed(Refused):
+    """The request has no valid credential; the text is the same for every failure."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Kind.UNAUTHENTICATED,
+            "unauthenticated",
+            "the request has no valid credential: log in with `rota login`, name a file with a "
+            "token in ROTA_TOKEN_FILE, or send the header Authorization: Bearer TOKEN",
+        )
+
+
+class NoKeyYet(Refused):
+    """The cluster has no key, so no caller can be authenticated."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Kind.UNAUTHENTICATED,
+            "unauthenticated",
+            "this cluster has no key yet: create the first one on the machine of a node with "
+            "`rota auth init`, or start the node with bootstrap_key_file",
+        )
+
+
+class TooManyLogins(Refused):
+    """The address had too many failed logins."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Kind.TOO_MANY,
+            "too_many_logins",
+            "this address sent more than 10 invalid credentials within a second; check the token, "
+            "and try again later",
+            retry_after_s=1,
+        )
+
+
+class NotReadYet(Refused):
+    """The node has not read the documents since its start, so the credential may be a new one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Kind.UNAVAILABLE,
+            "not_ready",
+            "this node has not read the keys from etcd since its start and does not know this one; "
+            "send the request to another node, or try again",
+            retry_after_s=1,
+        )
+
+
+class Authenticator:
+    """Authenticates requests.
+
+    Args:
+        table: The table of access.
+        clock: The clocks of the node; tokens end by the wall clock.
+        is_current: Returns True if the node has read the documents since its start.
+        is_trusted: Returns True if the documents on this node are recent enough to be used.
+    """
+
+    def __init__(
+        self,
+        table: AccessTable,
+        clock: Clock,
+        *,
+        is_current: Callable[[], bool] = lambda: True,
+        is_trusted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._table = table
+        self._clock = clock
+        self._is_current = is_current
+        self._is_trusted = is_trusted
+        self._failures = FailedLogins()
+        self.log = SampledLog(log, "login failed", now=clock.elapsed, level=logging.INFO)
+
+    def authenticate(
+        self, authorization: str | None, remote: str, common_name: str = ""
+    ) -> Principal:
+        """Return the principal of a request.
+
+        Args:
+            authorization: The header ``Authorization``; None without it.
+            remote: The address of the client; empty for the unix socket.
+            common_name: The common name of the client's verified certificate; empty without one.
+
+        Raises:
+            LoginFailed: There is no valid credential.
+            TooManyLogins: The credential is invalid, like too many before it.
+            NoKeyYet: The cluster has no key yet.
+            NotReadYet: This node cannot decide yet.
+        """
+        if not self._is_trusted():
+            raise NotReadYet
+        if not self._table.is_initialized:
+            raise NoKeyYet if self._is_current() else NotReadYet
+        if authorization is None:
+            if not common_name:
+                raise LoginFailed
+            name = f"cert:{common_name}"
+            return self._table.principal(name, "", (name,))
+        credential = self._credential(authorization, remote)
+        own = f"principal:{credential.principal}"
+        subjects = (own, f"cert:{common_name}") if common_name else (own,)
+        return self._table.principal(credential.principal, credential.token_id, subjects)
+
+    def is_alive(self, principal: Principal) -> bool:
+        """Return True if *principal* still has its token and the same grants.
+
+        A stream that began for the principal may continue as long as this is so.
+        """
+        return (
+            not principal.key_id or self.credential_of(principal) is not None
+        ) and self._table.grants_of(principal.subjects) == principal.grants.granted
+
+    def credential_of(self, principal: Principal) -> Credential | None:
+        """Return the token of *principal* if it has not ended; None without one."""
+        now = self._clock.now()
+        for found in self._table.credentials(principal.key_id):
+            if found.principal == principal.name and not found.is_expired(now):
+                return found
+        return None
+
+    def _credential(self, authorization: str, remote: str) -> Credential:
+        """Return the stored token that the header proves.
+
+        Raises:
+            LoginFailed: The token is invalid.
+            TooManyLogins: The token is invalid, like too many before it.
+            NotReadYet: The token is unknown, and this node may not know it yet.
+        """
+        token = parse(authorization[len(SCHEME) :].strip())
+        if token is None or authorization[: len(SCHEME)].lower() != SCHEME:
+            raise self._failed(remote, reason="form")
+        reason, given = "unknown", token.hash
+        for found in self._table.credentials(token.id):
+            if compare_digest(found.hash, given):
+                reason = _why_refused(found, self._clock.now(), remote)
+                if not reason:
+                    return found
+        if reason == "unknown" and not self._is_current():
+            raise NotReadYet
+        raise self._failed(remote, reason=reason, token_id=token.id)
+
+    def _failed(self, remote: str, **facts: str) -> Refused:
+        """Return the refusal of an invalid credential, which is counted and logged."""
+        self.log.write(remote=remote, **facts)
+        if self._failures.count(remote, self._clock.elapsed()):
+            return LoginFailed()
+        return TooManyLogins()
+
+
+def _why_refused(credential: Credential, now: Instant, remote: str) -> str:
+    """Return why a known token is refused; empty if it is accepted."""
+    if credential.is_expired(now):
+        return "expired"
+    if credential.networks and not _is_in(credential, remote):
+        return "network"
+    return ""
+
+
+def _is_in(credential: Credential, remote: str) -> bool:
+    address = _address(remote)
+    return address is not None and any(address in each for each in credential.networks)
+
+
+@lru_cache(ADDRESSES_CACHED)
+def _address(remote: str) -> IPv4Address | IPv6Address | None:
+    """Return an address; one of IPv4 if it is written as one of IPv6."""
+    try:
+        address = ip_address(remote.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
