@@ -5,6 +5,7 @@ from typing import Protocol
 
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.primary import Copies
+from rota.node.access.access_control import AccessControl
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.cluster.etcd_guard import EtcdGuard
 from rota.node.cluster.membership import Membership
@@ -41,6 +42,7 @@ class NodeContext:
     Attributes:
         membership: The node's view of the cluster.
         documents: The shared documents.
+        access: The access control.
         continuity: The node's record of the coordinator's past states.
         coordinator: The store through which all nodes agree.
         copies: The wanted and the least number of copies of each shard.
@@ -61,6 +63,7 @@ class NodeContext:
     metrics: Metrics
     membership: Membership
     documents: SharedDocuments
+    access: AccessControl
     continuity: CoordinatorContinuity
     coordinator: Coordinator
     copies: Copies

@@ -174,6 +174,7 @@ class LocalNode:
             raise NodeNotStarted(PORT_TAKEN)
         # -P: modules in the current directory must not be imported by the node.
         argv = [sys.executable, "-P", "-m", "rota.node", "--listen", f"127.0.0.1:{self.port}"]
+        argv += ["--auth", "open"]
         if self.log_path is None:
             self.process = subprocess.Popen([*argv, *self._flags], stdin=subprocess.DEVNULL)
         else:

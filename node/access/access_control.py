@@ -88,11 +88,12 @@ class AccessControl:
     def _is_alive(self, principal: Principal) -> bool:
         return self.mode is not AuthMode.KEYS or self.authenticator.is_alive(principal)
 
-    def report(self) -> None:
-        """Log the number of omitted lines; to be called periodically."""
-        self.authenticator.log.report()
-        if self.observed is not None:
-            self.observed.log.report()
+    @property
+    def logs(self) -> tuple[SampledLog, ...]:
+        """The sampled logs, whose omitted lines are to be reported periodically."""
+        if self.observed is None:
+            return (self.authenticator.log,)
+        return (self.authenticator.log, self.observed.log)
 
     # -- forwarding -----------------------------------------------------------------------------
 

@@ -27,15 +27,6 @@ class Principal:
         """Return True if the caller has *verb* in *namespace*; `EVERY` is the whole cluster."""
         return self.grants.may(verb, namespace)
 
-    def check(self, verb: Verb, namespace: str) -> None:
-        """Check that the caller has *verb* in *namespace*; `EVERY` is the whole cluster.
-
-        Raises:
-            Refused: Code ``forbidden``: the caller lacks the verb.
-        """
-        if not self.may(verb, namespace):
-            raise forbidden(self.name, verb, namespace)
-
 
 def forbidden(name: str, verb: Verb, namespace: str) -> Refused:
     """Return the refusal of a request whose caller *name* lacks *verb* in *namespace*."""

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from rota.core.errors import Refused
+from rota.core.errors import Kind, Refused
 from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.handlers import (
+    access,
     batches,
     changes,
     cluster,
@@ -18,6 +19,7 @@ from rota.node.api.handlers import (
     job_changes,
     job_list,
     jobs,
+    keys,
     ledger,
     outputs,
     recovery,
@@ -59,6 +61,8 @@ OPERATIONS = [
         batches.operations,
         outputs.operations,
         *shared_documents.OF_ALL_KINDS,
+        keys.operations,
+        access.operations,
         events.operations,
         cluster.operations,
         recovery.operations,
@@ -80,7 +84,7 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
         next_id: Returns 64 random bits for the id of a request.
     """
     guard = Guard(context.config.own_names, context.config.allowed_origins)
-    refusal_logs = RefusalLogs(context.clock.elapsed)
+    refusal_logs = RefusalLogs(context.clock.elapsed, context.access.logs)
 
     @web.middleware
     async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -194,6 +198,8 @@ def _refusal(request: RequestContext, refusal: Refused) -> web.Response:
     headers: dict[str, str] = {}
     if refusal.retry_after_s:
         headers["Retry-After"] = str(refusal.retry_after_s)
+    if refusal.kind is Kind.UNAUTHENTICATED:
+        headers["WWW-Authenticate"] = 'Bearer realm="rota"'
     is_unsupported = isinstance(refusal, UnsupportedMediaType | UnsupportedEncoding)
     if is_unsupported and request.http.method in ACCEPTED:
         name, media_types = ACCEPTED[request.http.method]

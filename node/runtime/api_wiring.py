@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from rota.node.access.access_control import AccessControl
 from rota.node.context import NodeContext
 from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
@@ -40,6 +41,7 @@ def wire_context(
     cluster: ClusterParts,
     attempts: AttemptParts,
     *,
+    access: AccessControl,
     feeds: FeedParts,
     history: History,
     phase: ServingPhase,
@@ -51,6 +53,7 @@ def wire_context(
         shards: The shards of the node.
         cluster: The parts for the membership.
         attempts: The parts for attempts.
+        access: The access control of the node.
         feeds: The feeds of the node.
         history: The history of the shards.
         phase: The phase of the API.
@@ -69,6 +72,7 @@ def wire_context(
         metrics=environment.metrics,
         membership=cluster.membership,
         documents=cluster.documents,
+        access=access,
         continuity=base.continuity,
         coordinator=environment.coordinator,
         copies=environment.copies,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rota.node.context import NodeContext
 from rota.node.fallback.stand_ins import StandIns
+from rota.node.runtime.access_wiring import wire_access
 from rota.node.runtime.api_wiring import FeedParts, wire_context, wire_feeds
 from rota.node.runtime.attempt_ticks import AttemptTicks
 from rota.node.runtime.attempt_wiring import AttemptParts, wire_attempts
@@ -110,6 +111,7 @@ def wire(
         stand_ins=stand_ins,
         effects=wire_fallback_effects(base, fallback_shards, stand_ins, attempts, timers),
     )
+    access = wire_access(base, cluster.documents)
     feeds = wire_feeds(base)
     key_file = config.webhook_key_file
     webhooks = WebhookSender(
@@ -147,11 +149,16 @@ def wire(
             shards,
             cluster,
             attempts,
+            access=access.control,
             feeds=feeds,
             history=history,
             phase=phase or ServingPhase(reason=None),
         ),
-        services=(*_services(base, cluster, attempts, stand_ins, digests), webhooks),
+        services=(
+            *_services(base, cluster, attempts, stand_ins, digests),
+            webhooks,
+            *access.services,
+        ),
     )
 
 

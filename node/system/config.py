@@ -22,6 +22,7 @@ from rota.core.errors import Problem, invalid
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
 from rota.node.system import config_values as kinds
+from rota.node.system.bootstrap_key import read_bootstrap_key
 from rota.node.system.webhook_keys import read_webhook_keys
 from rota.ring.membership import WEIGHT_MAX
 from rota.ring.placement import SHARD_COUNT_MAX
@@ -76,6 +77,7 @@ class Setting:
 
 NODE = Group("The node")
 ADDRESSES = Group("Addresses")
+ACCESS = Group("Access")
 ETCD = Group("etcd")
 CLUSTER = Group("The cluster")
 TIMING = Group("Fires and repair")
@@ -102,7 +104,7 @@ class NodeConfig:
     labels: dict[str, str] = NODE.setting(
         {}, kinds.LABELS, "Labels of this node, for the placement of tasks.", flag="--label")
 
-    # Loopback, because there is no authentication yet.
+    # Loopback, because tokens would be sent without encryption.
     listen: kinds.Address = ADDRESSES.setting(
         kinds.Address("127.0.0.1", 7400), kinds.ADDRESS, "Address of the API.")
     peer_listen: kinds.Address = ADDRESSES.setting(kinds.Address("127.0.0.1", 7401), kinds.ADDRESS,
@@ -112,7 +114,15 @@ class NodeConfig:
     peer_advertise: str = ADDRESSES.setting("", kinds.ADVERTISED,
         "Address of this node for other nodes.", unset="the value of `peer_listen`")
     insecure: bool = ADDRESSES.setting(
-        False, kinds.TRUTH, "Listen beyond loopback without authentication.")
+        False, kinds.TRUTH, "Listen beyond loopback without encryption or authentication.")
+
+    # A node that anybody can reach must not run anybody's commands because a setting was forgotten.
+    auth: str = ACCESS.setting("keys", kinds.one_of("keys", "observe", "open"),
+        "Whether requests need a key; `observe` only logs what would be refused, and `open` gives "
+        "every request all rights.")
+    # A file, because other programs can read command lines and environments.
+    bootstrap_key_file: Path | None = ACCESS.setting(None, kinds.FILE,
+        "File with the token of the cluster's first key.", unset="`rota auth init` creates the key")
 
     etcd: tuple[str, ...] = ETCD.setting(
         (), kinds.URLS, "Endpoints of etcd.", unset="none; the node is alone")
@@ -271,7 +281,7 @@ NOT_SETTINGS = frozenset(
     for name in (
         *("CONFIG", "URL", "CLIENT_CONFIG", "NAMESPACE", "OUTPUT", "PROFILE", "TIMEOUT"),
         *("EXECUTION_ID", "TASK", "ATTEMPT", "TOKEN", "IDEMPOTENCY_KEY", "FIRE_TIME"),
-        *("STORE_ID", "PARAMETERS"),
+        *("STORE_ID", "PARAMETERS", "TOKEN_FILE"),
     )
 )
 """Variables with another meaning, which belong to the client or to attempts."""
@@ -361,13 +371,15 @@ def _listens_on_loopback(config: NodeConfig) -> Iterable[Problem]:
     listening = {"listen": config.listen}
     if config.etcd:
         listening["peer_listen"] = config.peer_listen
+    lacks = "without TLS, users of the network can read tokens and change requests"
+    if config.auth != "keys":
+        lacks = f"with auth = {config.auth!r}, any user of these machines can run commands here"
     for name, address in listening.items():
         if not address.is_loopback and not config.insecure:
             yield Problem(
                 name,
-                f"{address} can be reached from other machines, but there is no authentication "
-                "yet: any user of these machines could run commands here. Listen on 127.0.0.1, or "
-                "set --insecure if the network excludes other users",
+                f"{address} can be reached from other machines, and {lacks}. Listen on 127.0.0.1, "
+                "or set --insecure if the network excludes other users",
             )
 
 
@@ -409,6 +421,14 @@ def _has_all_that_etcd_settings_need(config: NodeConfig) -> Iterable[Problem]:
             yield Problem(name, f"has no effect without {other}: set both or neither")
 
 
+def _has_a_bootstrap_key(config: NodeConfig) -> Iterable[Problem]:
+    if config.bootstrap_key_file is not None:
+        try:
+            read_bootstrap_key(config.bootstrap_key_file)
+        except ValueError as error:
+            yield Problem("bootstrap_key_file", str(error))
+
+
 def _has_webhook_keys(config: NodeConfig) -> Iterable[Problem]:
     if config.webhook_key_file is not None:
         try:
@@ -431,6 +451,7 @@ CHECKS: tuple[Callable[[NodeConfig], Iterable[Problem]], ...] = (
     _listens_on_loopback,
     _advertises_what_others_reach,
     _has_all_that_etcd_settings_need,
+    _has_a_bootstrap_key,
     _has_webhook_keys,
     _has_a_power_of_two_shards,
     _syncs_no_more_than_replicas,

@@ -87,10 +87,11 @@ async def running_works(
     slots: int = 64,
     clock: Clock | None = None,
     executors: MakeExecutors | None = None,
+    auth: str = "open",
 ) -> AsyncGenerator[NodeWiring]:
     """Run all of a node but its API on *store*; gives its parts."""
     async with running_node(
-        store, folder, life=life, slots=slots, clock=clock, executors=executors
+        store, folder, life=life, slots=slots, clock=clock, executors=executors, auth=auth
     ) as lifecycle:
         yield lifecycle.wiring
 
@@ -104,11 +105,17 @@ async def running_node(
     slots: int = 64,
     clock: Clock | None = None,
     executors: MakeExecutors | None = None,
+    auth: str = "open",
 ) -> AsyncGenerator[NodeLifecycle]:
     """Run all of a node but its API on *store*, in its life number *life*."""
     listen = Address("127.0.0.1", 0)
     config = NodeConfig(
-        data_dir=folder, listen=listen, node_id=NodeId("n"), drain=Duration(0), slots=slots
+        data_dir=folder,
+        listen=listen,
+        node_id=NodeId("n"),
+        drain=Duration(0),
+        slots=slots,
+        auth=auth,
     )
     with DataDirectory.open(folder, store_id="s", shard_count=SHARDS, cluster="c") as directory:
         coordinator = EmbeddedCoordinator(folder / "COORDINATION", SystemEntropy())

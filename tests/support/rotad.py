@@ -41,7 +41,8 @@ class Rotad:
 
     def __init__(self, data_dir: Path, *flags: str) -> None:
         self.data_dir = data_dir
-        self.flags: tuple[str, ...] = ("--testing-executors", *flags)
+        # A later flag takes precedence, so that a test can require keys.
+        self.flags: tuple[str, ...] = ("--testing-executors", "--auth", "open", *flags)
         self.prefix: tuple[str, ...] = ()
         self.url = ""
         self.process: subprocess.Popen[bytes] | None = None

@@ -9,6 +9,7 @@ b'{"name":"hello","command":"echo hello","stopGrace":"5s"}'
 """
 
 from rota.wire.documents.access import (
+    TOKENS_MAX,
     BindingBody,
     CreateKeyBody,
     HeldRoleView,
@@ -108,6 +109,7 @@ from rota.wire.documents.triggers import (
 __all__ = [
     "HOOK_FIELDS",
     "ITEMS_MAX",
+    "TOKENS_MAX",
     "AttemptView",
     "AuthorView",
     "BindingBody",

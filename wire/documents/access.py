@@ -11,6 +11,9 @@ TOKENS_MAX = 10
 LISTED_MAX = 256
 """The most networks of a key, and the most namespaces of a binding."""
 
+InstantInput = Annotated[
+    str, msgspec.Meta(max_length=100, extra_json_schema={"format": "date-time"})
+]
 Networks = Annotated[list[Word], msgspec.Meta(max_length=LISTED_MAX)]
 Namespaces = Annotated[list[Word], msgspec.Meta(max_length=LISTED_MAX)]
 
@@ -27,7 +30,7 @@ class TokenBody(Body, frozen=True):
 
     id: Word
     hash: Word = ""
-    expires_at: InstantText | None = None
+    expires_at: InstantInput | None = None
 
 
 class KeyBody(Body, frozen=True):

@@ -29,7 +29,7 @@ from rota.node.api.forwarding.peer_requests import (
     forwarded_headers,
     problem_in,
 )
-from rota.node.api.requests.authentication import principal_of
+from rota.node.api.requests.authentication import admit
 from rota.node.api.requests.operations import Operation
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import read_content, target_of
@@ -52,7 +52,7 @@ async def respond(request: RequestContext, operation: Operation) -> web.StreamRe
     Raises:
         Refused: The operation refuses the request, or no primary could be reached in time.
     """
-    request.admit(principal_of(request, operation), operation.permission)
+    await admit(request, operation)
     operation.check(request)
     others = request.node.others
     if others is None or request.is_forwarded:

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+import msgspec
 from aiohttp import web
 
 from rota.core.errors import Problem, invalid, not_found
@@ -14,9 +15,11 @@ from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id
 from rota.core.model.ledger import FireOutcome
 from rota.core.quoting import in_quotes
+from rota.core.timing.instants import format_instant
 from rota.core.vocabulary.effects import JobEvent, TaskEvent
+from rota.node.access.open_streams import AccessEnded
 from rota.node.access.verbs import Verb
-from rota.node.api.forwarding.merged_events import merged_batches
+from rota.node.api.forwarding.merged_events import CLOSED, merged_batches
 from rota.node.api.forwarding.peer_requests import owners_of
 from rota.node.api.handlers.lookups import check_execution, job_named
 from rota.node.api.requests.error_codes import READING
@@ -134,6 +137,8 @@ async def follow_events(request: RequestContext) -> web.StreamResponse:
     A client that is more than 1,000 events behind for 5 seconds gets `stream.dropped`, and the
     stream ends. The connection of a client that reads nothing for 10 seconds is closed. In a
     cluster the stream also ends, with `stream.closed`, when a node joins or leaves; resume it then.
+    It ends in the same way when the key of the caller is revoked or expires, and when the roles of
+    the caller change.
     """
     wanted, after = await _wanted(request), _after(request)
     framing = _framing(request)
@@ -276,17 +281,64 @@ async def _stream(
     response.force_close()
     _bound_buffer(request)
     await request.start(response)
+    stream = _EventStream(request, response, framing)
     try:
-        async with aclosing(events) as batches:
+        async with (
+            request.node.access.streams.interrupting(request.principal),
+            aclosing(events) as batches,
+        ):
             async for batch in batches:
-                async with asyncio.timeout(BLOCKED_S):
-                    await response.write(framing.of(batch))
-                    await request.http.writer.drain()
+                await stream.send(batch)
+    except AccessEnded as ended:
+        await stream.close(ended.detail)
     except TimeoutError:
-        # More data would only be queued behind the data that the client does not read.
-        if request.http.transport is not None:
-            request.http.transport.abort()
+        stream.abort()
     return response
+
+
+class _EventStream:
+    """The response with events to one client.
+
+    Args:
+        request: The request of the client.
+        response: The response, which has begun.
+        framing: The encoding of events.
+    """
+
+    def __init__(
+        self, request: RequestContext, response: web.StreamResponse, framing: _Framing
+    ) -> None:
+        self._request = request
+        self._response = response
+        self._framing = framing
+        self._last_id = ""
+
+    async def send(self, batch: list[EncodedEvent]) -> None:
+        """Send a batch.
+
+        Raises:
+            TimeoutError: The client has read nothing for `BLOCKED_S`.
+        """
+        if batch:
+            self._last_id = batch[-1].id
+        async with asyncio.timeout(BLOCKED_S):
+            # The whole batch is in the buffer of the connection before anything is awaited.
+            await self._response.write(self._framing.of(batch))
+            await self._request.http.writer.drain()
+
+    async def close(self, detail: str) -> None:
+        """Send the last event, with the reason of the end."""
+        at = format_instant(self._request.node.clock.now())
+        view = EventView(id=self._last_id, type=CLOSED, at=at, detail=detail)
+        try:
+            await self.send([EncodedEvent(view.id, view.type, msgspec.json.encode(view))])
+        except TimeoutError:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close the connection: more data would only be queued behind data that is not read."""
+        if self._request.http.transport is not None:
+            self._request.http.transport.abort()
 
 
 def _bound_buffer(request: RequestContext) -> None:

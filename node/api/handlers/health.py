@@ -6,7 +6,10 @@ from aiohttp import web
 
 import rota
 from rota.core.errors import Kind, Refused
+from rota.node.access.access_control import AuthMode
+from rota.node.access.principal import ANONYMOUS
 from rota.node.access.verbs import Verb
+from rota.node.api.requests.local_socket import is_from_here
 from rota.node.api.requests.operations import TEXT, Operations, Success
 from rota.node.api.requests.parameters import choice
 from rota.node.api.requests.permissions import ANYONE, PUBLIC, in_cluster
@@ -64,12 +67,22 @@ async def readyz(request: RequestContext) -> web.Response:
     shard without a reachable primary counts only if another node may be able to serve it, and the
     last two conditions do not count. Load balancers should use this parameter: without it, one lost
     node makes them remove all nodes.
+
+    The reason is shown to callers with a valid credential, and to those on the node's machine.
     """
     excluded = EXCLUDE.of(request)
     reason = request.node.unready(exclude_cluster=excluded == CLUSTER)
+    if reason is not None and not _may_know(request):
+        reason = "the node is not ready; the reason is shown to authenticated callers, and locally"
     if reason is not None:
         raise Refused(Kind.UNAVAILABLE, "not_ready", reason, retry_after_s=5)
     return web.Response(text="ok\n")
+
+
+def _may_know(request: RequestContext) -> bool:
+    """Return True if the caller may know the reason, which names nodes and directories."""
+    is_open = request.node.access.mode is not AuthMode.KEYS
+    return is_open or request.principal is not ANONYMOUS or is_from_here(request.http)
 
 
 @operations.declare(

@@ -58,7 +58,7 @@ def _may_run(request: RequestContext, spec: JobSpec, full_name: str) -> bool:
     Within a namespace, the permission to write the job is sufficient.
     """
     namespace = namespace_of(full_name)
-    return namespace == spec.namespace or request.principal.may(Verb.RUN, namespace)
+    return namespace == spec.namespace or request.may(Verb.RUN, namespace)
 
 
 def _check_types(context: NodeContext, spec: JobSpec) -> None:

@@ -11,6 +11,7 @@ from rota.core.model.execution import Task
 from rota.core.model.ids import NAME_RULE, ExecutionId, is_execution_id, is_name
 from rota.core.quoting import in_quotes
 from rota.executor.executor import Output
+from rota.node.access.open_streams import AccessEnded
 from rota.node.access.verbs import Verb
 from rota.node.api.forwarding.request_forwarding import forward_to
 from rota.node.api.handlers.executions import load_execution
@@ -70,8 +71,8 @@ async def read_output(request: RequestContext) -> web.StreamResponse:
     bytes are returned. For a running attempt, the output so far is returned. An attempt that has
     not started is reported as not found.
 
-    If the node stops while output is followed, the response is cut off before its end, and an HTTP
-    client reports it as incomplete. Send the request again.
+    If the node stops while output is followed, or the key of the caller ends, the response is cut
+    off before its end, and an HTTP client reports it as incomplete. Send the request again.
     """
     node = request.node
     execution_id = execution_id_of(request)
@@ -183,14 +184,17 @@ async def _stream(request: RequestContext, parts: AsyncIterator[bytes]) -> web.S
     response.charset = "utf-8"
     await request.start(response)
     try:
-        async with request.http.app[STOPPING].interrupting():
+        async with (
+            request.node.access.streams.interrupting(request.principal),
+            request.http.app[STOPPING].interrupting(),
+        ):
             async for part in parts:
                 # A slow client delays this loop alone: parts are read on demand.
                 await response.write(part)
             await response.write_eof()
     except ConnectionError:
         raise
-    except NodeStopping:
+    except (NodeStopping, AccessEnded):
         _cut_off(request, response)
     except OSError:
         log.exception("output cut short", extra={"path": request.http.path})

@@ -4,11 +4,14 @@ from bisect import bisect_right
 
 from aiohttp import web
 
-from rota.core.model.shared_document import SharedDocument
+from rota.core.model.shared_document import Definition, SharedDocument
 from rota.core.timing.instants import format_instant
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
+from rota.node.api.kinds.bindings import BINDINGS
 from rota.node.api.kinds.document_kind import B, DocumentKind
 from rota.node.api.kinds.job_types import JOB_TYPES
+from rota.node.api.kinds.keys import KEYS
+from rota.node.api.kinds.roles import ROLES
 from rota.node.api.requests.operations import (
     ETAG,
     IF_MATCH,
@@ -56,27 +59,30 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
     path, one = f"/api/v1/{kind.plural}", f"/api/v1/{kind.plural}/{{document}}"
 
     async def list_documents(request: RequestContext) -> web.Response:
-        found = request.node.documents.of_kind(kind.plural)
+        found = _visible(request, kind)
         after, limit = CURSOR.of(request), LIMIT.of(request)
         first = bisect_right(found, after, key=lambda each: each.name) if after else 0
         page = found[first : first + limit]
         is_last = first + limit >= len(found)
         return document(
             DocumentPage(
-                items=list(map(view_of, page)), next_cursor=None if is_last else page[-1].name
+                items=[view_of(kind, each) for each in page],
+                next_cursor=None if is_last else page[-1].name,
             )
         )
 
     async def get_document(request: RequestContext) -> web.Response:
         name = request.http.match_info["document"]
         found = request.node.documents.get(kind.key(name))
+        _authorize_read(request, kind, name, found)
         if found is None:
             raise kind.missing(name)
-        return _answer(found)
+        return _answer(kind, found)
 
     async def list_changes(request: RequestContext) -> web.Response:
         name = request.http.match_info["document"]
         record = request.node.documents.record(kind.key(name))
+        _authorize_read(request, kind, name, record)
         if record is None:
             raise kind.missing(name)
         changes = [
@@ -100,7 +106,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         "GET",
         path,
         Success(200, f"A page of {kind.about}s.", DocumentPage),
-        permission=kind.reading,
+        permission=kind.listing or kind.reading,
         query=(LIMIT, CURSOR),
     )(list_documents)
     get_document.__name__ = f"get_{kind.singular}"
@@ -131,28 +137,37 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
 
     async def put_document(request: RequestContext) -> web.Response:
         name = request.http.match_info["document"]
-        definition = kind.checked(name, await read_body(request, kind.body))
+        body = await read_body(request, kind.body)
         before = request.node.documents.get(kind.key(name))
+        if kind.completed is not None and before is not None:
+            body = kind.completed(body, _definition(before))
+        if kind.rules is not None:
+            kept = _definition(before) if before else None
+            kind.rules.authorize_change(request, kept, body, kind.missing(name))
+        definition = kind.checked(name, body)
         with coordinator_refusals(READ_AGAIN):
             saved = await request.node.documents.change(
                 kind.key(name),
                 definition,
                 by=request.principal.name,
-                if_version=0 if only_creates(request.http) else expected_version(request.http),
+                if_version=0 if only_creates(request.http) else _version(request, kind, before),
                 is_dry=request.is_dry_run,
             )
-        return _answer(saved, status=200 if before else 201)
+        return _answer(kind, saved, status=200 if before else 201)
 
     async def delete_document(request: RequestContext) -> web.Response:
         name = request.http.match_info["document"]
-        if request.node.documents.get(kind.key(name)) is None:
+        before = request.node.documents.get(kind.key(name))
+        if before is None:
             raise kind.missing(name)
+        if kind.rules is not None:
+            kind.rules.authorize_change(request, _definition(before), None, kind.missing(name))
         with coordinator_refusals(READ_AGAIN):
             await request.node.documents.change(
                 kind.key(name),
                 None,
                 by=request.principal.name,
-                if_version=expected_version(request.http),
+                if_version=_version(request, kind, before),
                 is_dry=request.is_dry_run,
             )
         return web.Response(status=204)
@@ -192,23 +207,58 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
     )(delete_document)
 
 
-def view_of(found: SharedDocument) -> DocumentView:
-    """Return the view of a document that is not deleted."""
+def _visible(request: RequestContext, kind: DocumentKind[B]) -> list[SharedDocument]:
+    """Return the documents of a kind that the caller may see, by name."""
+    found, rules = request.node.documents.of_kind(kind.plural), kind.rules
+    if rules is None:
+        return found
+    return [each for each in found if rules.may_see(request, _definition(each))]
+
+
+def _authorize_read(
+    request: RequestContext, kind: DocumentKind[B], name: str, found: SharedDocument | None
+) -> None:
+    if kind.rules is not None:
+        definition = found.definition if found else None
+        kind.rules.authorize_read(request, definition, kind.missing(name))
+
+
+def _version(
+    request: RequestContext, kind: DocumentKind[B], before: SharedDocument | None
+) -> int | None:
+    """Return the version that a changed document must have; None for any version."""
+    expected = expected_version(request.http)
+    if expected is None and kind.needs_version:
+        return before.version if before else 0
+    return expected
+
+
+def _definition(found: SharedDocument) -> Definition:
     assert found.definition is not None, found
-    change = found.changes[0]
+    return found.definition
+
+
+def view_of(kind: DocumentKind[B], found: SharedDocument) -> DocumentView:
+    """Return the view of a document that is not deleted."""
+    definition, change = _definition(found), found.changes[0]
     return DocumentView(
         kind=found.kind,
         name=found.name,
         version=found.version,
-        definition=found.definition,
+        definition=dict(kind.shown(definition) if kind.shown else definition),
         changed_at=format_instant(change.at),
         changed_by=change.by,
     )
 
 
-def _answer(found: SharedDocument, *, status: int = 200) -> web.Response:
-    return document(view_of(found), status=status, headers={"ETag": f'"{found.version}"'})
+def _answer(kind: DocumentKind[B], found: SharedDocument, *, status: int = 200) -> web.Response:
+    return document(view_of(kind, found), status=status, headers={"ETag": f'"{found.version}"'})
 
 
-OF_ALL_KINDS = (operations_of(JOB_TYPES),)
+OF_ALL_KINDS = (
+    operations_of(JOB_TYPES),
+    operations_of(KEYS),
+    operations_of(ROLES),
+    operations_of(BINDINGS),
+)
 """The operations on the documents of all kinds."""

@@ -1,7 +1,7 @@
 """Sampled logs of malformed requests, guarded requests and closed connections."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from aiohttp import web
 
@@ -16,16 +16,18 @@ class RefusalLogs:
 
     Args:
         now: A monotonic clock.
+        others: Logs of other parts of the node that are of the same sort.
     """
 
-    def __init__(self, now: Callable[[], Instant]) -> None:
+    def __init__(self, now: Callable[[], Instant], others: Iterable[SampledLog] = ()) -> None:
+        self._others = tuple(others)
         self.malformed = SampledLog(log, "request malformed", now=now, level=logging.INFO)
         self.refused = SampledLog(log, "request refused", now=now, level=logging.INFO)
         self.closed = SampledLog(log, "connection closed", now=now)
 
     def report(self) -> None:
         """Log the number of omitted lines; to be called periodically."""
-        for sampled in (self.malformed, self.refused, self.closed):
+        for sampled in (self.malformed, self.refused, self.closed, *self._others):
             sampled.report()
 
 

@@ -19,6 +19,7 @@ from aiohttp import web
 
 from rota.node.api.http.access_log import ACCESS_LOGGER, ACCESS_LOGS, IS_LOGGED
 from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
+from rota.node.api.http.unix_socket import serving_on_socket
 from rota.node.api.http.unread_responses import UNREAD_MAX, UnreadResponses
 from rota.node.api.requests.problems import SAME_FOR_ALL, problem, response
 from rota.node.system.background import beside
@@ -198,7 +199,7 @@ class Connection(web.RequestHandler):
 async def serving(
     app: web.Application, config: NodeConfig, metrics: Metrics
 ) -> AsyncGenerator[Address]:
-    """Serve *app* while the body runs, and yield its address.
+    """Serve *app*, also on the unix socket, while the body runs, and yield its address.
 
     Raises:
         OSError: The node cannot listen on the configured address.
@@ -218,7 +219,10 @@ async def serving(
         )
         try:
             host, port = listening.sockets[0].getsockname()[:2]
-            async with beside(_report(gate.refusal_logs)):
+            unix = serving_on_socket(
+                lambda: Connection(server, gate, config.access_log), config.data_dir
+            )
+            async with unix, beside(_report(gate.refusal_logs)):
                 yield Address(host, port)
         finally:
             listening.close()

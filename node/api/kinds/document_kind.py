@@ -11,8 +11,50 @@ from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.model.shared_document import Definition, DocumentKey
 from rota.core.quoting import in_quotes
 from rota.node.api.requests.permissions import Permission
+from rota.node.api.requests.request_context import RequestContext
 
 B = TypeVar("B", bound=msgspec.Struct)
+
+
+class ObjectRules(Generic[B]):
+    """Rules of access to the single documents of a kind, for permissions of an object or of each.
+
+    A document of such a kind is changed only if it is still the version that was authorized.
+    """
+
+    def authorize_read(
+        self, request: RequestContext, definition: Definition | None, missing: Refused
+    ) -> None:
+        """Check that the caller may read a document; *definition* is None for a deleted one.
+
+        Raises:
+            Refused: *missing*, as for a document that does not exist.
+        """
+        raise NotImplementedError
+
+    def may_see(self, request: RequestContext, definition: Definition) -> bool:
+        """Return True if a list for the caller has the document."""
+        raise NotImplementedError
+
+    def authorize_change(
+        self,
+        request: RequestContext,
+        before: Definition | None,
+        after: B | None,
+        missing: Refused,
+    ) -> None:
+        """Check that the caller may replace *before* with *after*.
+
+        Args:
+            request: The request.
+            before: The definition before the change; None if there is none.
+            after: The definition after the change; None for a deletion.
+            missing: The refusal for a document that does not exist.
+
+        Raises:
+            Refused: The caller may not; *missing* if it may not even read the document.
+        """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +70,15 @@ class DocumentKind(Generic[B]):
             and ``_not_found``.
         invalid_code: The code of the error about an invalid definition.
         body: The form of a definition.
-        reading: The permission that callers need to read documents of this kind.
+        listing: The permission that callers need to list documents of this kind; None for that of
+            *reading*.
+        reading: The permission that callers need to read a document of this kind.
         writing: The permission that callers need to change them.
         problems_of: Returns the errors of a definition; its arguments are name and definition.
+        rules: The rules of access to single documents; None if the permissions suffice.
+        completed: Returns a definition with what it takes over from the definition before it; None
+            if it takes over nothing.
+        shown: Returns the part of a stored definition that responses have; None for the whole.
     """
 
     plural: str
@@ -40,9 +88,18 @@ class DocumentKind(Generic[B]):
     not_found_code: str
     invalid_code: str
     body: type[B]
+    listing: Permission | None = None
     reading: Permission
     writing: Permission
     problems_of: Callable[[str, B], Sequence[Problem]]
+    rules: ObjectRules[B] | None = None
+    completed: Callable[[B, Definition], B] | None = None
+    shown: Callable[[Definition], Definition] | None = None
+
+    @property
+    def needs_version(self) -> bool:
+        """Whether a change depends on the definition before it, and is made for that version."""
+        return self.rules is not None or self.completed is not None
 
     def key(self, name: str) -> DocumentKey:
         """Return the key of the document *name*."""

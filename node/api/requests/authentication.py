@@ -1,15 +1,94 @@
 """Authentication: the principal of each request."""
 
+from typing import cast
+
+from aiohttp import web
+from multidict import istr
+
+from rota.core.errors import Kind, Refused
+from rota.node.access.access_control import AccessControl, AuthMode
+from rota.node.access.forwarded_principal import PRINCIPAL
+from rota.node.access.grants import Grants
 from rota.node.access.principal import ANONYMOUS, OPERATOR, Principal
+from rota.node.access.verbs import EVERY
+from rota.node.api.requests.local_socket import LocalOnly, is_local
 from rota.node.api.requests.operations import Operation
 from rota.node.api.requests.permissions import Scope
 from rota.node.api.requests.request_context import RequestContext
 
+LOCAL_USER = Principal(name="local", grants=Grants(()))
+"""The caller of an operation that only the user of the node may use; it has no verbs."""
 
-def principal_of(request: RequestContext, operation: Operation) -> Principal:
-    """Return the caller of *request*; `ANONYMOUS` if the operation is public.
+_AUTHORIZATION, _PRINCIPAL = istr("Authorization"), istr(PRINCIPAL)
 
-    There is no authentication yet, so every caller counts as the operator.
+
+async def admit(request: RequestContext, operation: Operation) -> None:
+    """Set the caller of *request*, and check what the operation requires of it.
+
+    Raises:
+        Refused: The caller is not authenticated, or lacks a verb of the whole cluster.
     """
-    del request
-    return ANONYMOUS if operation.permission.scope is Scope.PUBLIC else OPERATOR
+    access, scope = request.node.access, operation.permission.scope
+    is_on_socket = is_local(request.http)
+    if scope is Scope.LOCAL:
+        if not is_on_socket:
+            raise LocalOnly
+        principal = LOCAL_USER
+    elif access.mode is AuthMode.OPEN:
+        principal = ANONYMOUS if scope is Scope.PUBLIC else OPERATOR
+    else:
+        principal = await _authenticated(request, access, scope)
+    request.admit(principal, operation.permission, observed=access.observed)
+
+
+async def _authenticated(request: RequestContext, access: AccessControl, scope: Scope) -> Principal:
+    http = request.http
+    if request.is_forwarded:
+        if not is_proven_forward(request):
+            raise _not_from_a_node()
+        form = http.headers.get(_PRINCIPAL)
+        if form is not None:
+            return await access.principal_from_forwarded_form(form)
+    authorization = http.headers.get(_AUTHORIZATION)
+    if scope is Scope.PUBLIC and authorization is None:
+        return ANONYMOUS
+    try:
+        return access.authenticator.authenticate(
+            authorization, http.remote or "", _common_name(http)
+        )
+    except Refused:
+        if scope is Scope.PUBLIC:
+            return ANONYMOUS
+        if access.observed is None:
+            raise
+        access.observed.note("", None, EVERY, http.path)
+        return ANONYMOUS
+
+
+def is_proven_forward(request: RequestContext) -> bool:
+    """Return True if another node of the cluster has certainly sent the forwarded *request*.
+
+    The API port proves nothing about a sender, so with keys none of its requests counts as
+    forwarded. Where nothing is refused, a pretended forward gains nothing.
+    """
+    return request.node.access.mode is not AuthMode.KEYS
+
+
+def _not_from_a_node() -> Refused:
+    return Refused(
+        Kind.FORBIDDEN,
+        "forbidden",
+        "only nodes send the header Rota-Forwarded, and not to this port; remove the header",
+    )
+
+
+def _common_name(http: web.BaseRequest) -> str:
+    """Return the common name of the client's certificate, which TLS has verified; or nothing."""
+    # asyncio returns the dict of ssl.SSLSocket.getpeercert, whose values have no type.
+    found = None if http.transport is None else http.transport.get_extra_info("peercert")
+    certificate = cast("dict[str, tuple[tuple[tuple[str, str], ...], ...]] | None", found)
+    for name in (certificate or {}).get("subject", ()):
+        for field, value in name:
+            if field == "commonName":
+                return value
+    return ""

@@ -23,11 +23,17 @@ CODES = {
     "unauthenticated": Code(401, "the request has no valid credential"),
     "forbidden": Code(403, "the caller lacks the verb that the operation requires"),
     "cross_origin": Code(403, "a browser sent the request for a page of another origin"),
+    "local_only": Code(
+        403, "the operation is allowed only to the user of the node, on the node's unix socket"
+    ),
     "host_not_allowed": Code(
         403, "`Host` is not an address, not `localhost` and not in `allowed_hosts`"
     ),
     "job_not_found": Code(404, "the job does not exist"),
     "type_not_found": Code(404, "the job type does not exist"),
+    "key_not_found": Code(404, "the key does not exist"),
+    "role_not_found": Code(404, "the role does not exist"),
+    "binding_not_found": Code(404, "the binding does not exist"),
     "execution_not_found": Code(404, "the execution does not exist"),
     "task_not_found": Code(404, "the execution has no such task"),
     "attempt_not_found": Code(404, "the task has no such attempt, or it has not started"),
@@ -39,6 +45,8 @@ CODES = {
     ),
     "body_too_slow": Code(408, "the body did not arrive within 30 s"),
     "job_exists": Code(409, "a job with this name exists"),
+    "key_exists": Code(409, "a key with this name exists"),
+    "already_initialized": Code(409, "the cluster has, or had, a key"),
     "not_finished": Code(409, "the execution has not finished"),
     "nothing_to_rerun": Code(409, "none of the execution's tasks would run again"),
     "version_not_kept": Code(409, "the definition that the execution ran is no longer stored"),
@@ -67,6 +75,9 @@ CODES = {
     "invalid_body": Code(422, "a field is unknown or missing, or has the wrong type"),
     "invalid_job": Code(422, "the definition of the job is invalid"),
     "invalid_type": Code(422, "the definition of the job type is invalid"),
+    "invalid_key": Code(422, "the definition of the key is invalid"),
+    "invalid_role": Code(422, "the definition of the role is invalid"),
+    "invalid_binding": Code(422, "the definition of the binding is invalid"),
     "document_too_large": Code(422, "the definition of a document has more than 64 KiB of JSON"),
     "past_schedule": Code(422, "an `@at` has passed, and the job has no `misfire` policy"),
     "unknown_type": Code(422, "a task has a type that the node does not have"),
@@ -93,6 +104,9 @@ CODES = {
     "too_many_documents": Code(
         429, "the cluster has 10,000 shared documents, or 64 MiB of definitions"
     ),
+    "too_many_logins": Code(
+        429, "the address sent more than 10 invalid credentials within a second"
+    ),
     "internal": Code(500, "a bug in rota; the node's log has the details under the request id"),
     "record_unreadable": Code(
         500,
@@ -113,7 +127,10 @@ CODES = {
     "storage_unavailable": Code(
         503, "the node cannot write to its disk; whether the request took effect is unknown"
     ),
-    "not_ready": Code(503, "the node is starting or stopping, or etcd has lost state"),
+    "not_ready": Code(
+        503,
+        "the node is starting or stopping, has not read the keys yet, or etcd has lost state",
+    ),
     "stopping": Code(503, "the node is stopping"),
     "not_primary": Code(503, "the primary of the shard cannot be reached; nothing was changed"),
     "coordinator_unavailable": Code(

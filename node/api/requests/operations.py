@@ -199,12 +199,14 @@ class Operation:
                 request.is_dry_run = DRY_RUN.of(request)
 
 
+_OF_LOGINS = ("unauthenticated", "too_many_logins", "not_ready")
 _PROBLEMS_OF_SCOPE: Mapping[Scope, tuple[str, ...]] = {
     Scope.PUBLIC: (),
-    Scope.ANYONE: ("unauthenticated",),
-    Scope.CLUSTER: ("unauthenticated", "forbidden"),
-    Scope.OBJECT: ("unauthenticated", "forbidden"),
-    Scope.EACH: ("unauthenticated",),
+    Scope.ANYONE: _OF_LOGINS,
+    Scope.LOCAL: ("local_only",),
+    Scope.CLUSTER: (*_OF_LOGINS, "forbidden"),
+    Scope.OBJECT: (*_OF_LOGINS, "forbidden"),
+    Scope.EACH: _OF_LOGINS,
 }
 _BODY_PROBLEMS = (
     "malformed_json",

@@ -13,6 +13,8 @@ class Scope(Enum):
     """No namespace: every caller may use the operation, without authentication."""
     ANYONE = "anyone"
     """No namespace: every authenticated caller may use the operation."""
+    LOCAL = "local"
+    """No namespace: the user of the node may use the operation, on the node's unix socket."""
     CLUSTER = "cluster"
     """The whole cluster; checked before the handler runs."""
     OBJECT = "object"
@@ -29,19 +31,22 @@ class Permission:
     Attributes:
         verb: The verb; None if the scope needs none.
         scope: The source of the namespace.
+        alternatives: Verbs of the whole cluster that suffice instead of *verb*.
     """
 
     verb: Verb | None
     scope: Scope
+    alternatives: tuple[Verb, ...] = ()
 
 
 PUBLIC = Permission(None, Scope.PUBLIC)
 ANYONE = Permission(None, Scope.ANYONE)
+LOCAL = Permission(None, Scope.LOCAL)
 
 
-def in_cluster(verb: Verb) -> Permission:
-    """Return the permission of an operation on the whole cluster."""
-    return Permission(verb, Scope.CLUSTER)
+def in_cluster(verb: Verb, *alternatives: Verb) -> Permission:
+    """Return the permission of an operation on the whole cluster; one of the verbs suffices."""
+    return Permission(verb, Scope.CLUSTER, alternatives)
 
 
 def on_object(verb: Verb) -> Permission:

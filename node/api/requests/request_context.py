@@ -7,6 +7,7 @@ from aiohttp import web
 
 from rota.core.errors import Refused
 from rota.core.state.shard_state import State
+from rota.node.access.access_control import ObservedRefusals
 from rota.node.access.principal import ANONYMOUS, Principal, forbidden
 from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.requests.body_memory import Reserved
@@ -45,6 +46,7 @@ class RequestContext:
 
     __slots__ = (
         "_is_authorized",
+        "_observed",
         "_shard",
         "_unsettled",
         "began_at",
@@ -78,6 +80,7 @@ class RequestContext:
         self.has_written = False
         self.reserved_body: Reserved | None = None
         self._is_authorized = False
+        self._observed: ObservedRefusals | None = None
         self._shard: Shard | None = None
         self._unsettled: set[Shard] = set()
 
@@ -110,16 +113,30 @@ class RequestContext:
 
     # -- permissions ----------------------------------------------------------------------------
 
-    def admit(self, principal: Principal, permission: Permission) -> None:
+    def admit(
+        self,
+        principal: Principal,
+        permission: Permission,
+        *,
+        observed: ObservedRefusals | None = None,
+    ) -> None:
         """Set the caller and the required permission, before the handler runs.
+
+        Args:
+            principal: The caller.
+            permission: The permission that the operation requires.
+            observed: Notes refusals, none of which is then made; None if they are made.
 
         Raises:
             Refused: The permission concerns the whole cluster, and the caller lacks it.
         """
         self.principal = principal
         self.permission = permission
+        self._observed = observed
         if permission.scope is Scope.CLUSTER:
-            principal.check(self._verb, EVERY)
+            verbs = (self._verb, *permission.alternatives)
+            if not any(principal.may(verb, EVERY) for verb in verbs):
+                self._refuse(forbidden(principal.name, self._verb, EVERY), self._verb, EVERY)
 
     def authorize(self, namespace: str, *, missing: Refused | None = None) -> None:
         """Check that the caller has the operation's verb in the namespace of an object.
@@ -133,9 +150,20 @@ class RequestContext:
             Refused: The caller lacks the verb.
         """
         if not self.principal.may(self._verb, namespace):
+            refusal = forbidden(self.principal.name, self._verb, namespace)
             if missing is not None and not self.principal.may(Verb.READ, namespace):
-                raise missing
-            raise forbidden(self.principal.name, self._verb, namespace)
+                refusal = missing
+            self._refuse(refusal, self._verb, namespace)
+        self._is_authorized = True
+
+    def authorize_unless(self, refusal: Refused | None) -> None:
+        """Count the request as authorized, unless a rule of its object gives a *refusal*.
+
+        Raises:
+            Refused: *refusal*.
+        """
+        if refusal is not None:
+            self._refuse(refusal, self._verb, EVERY)
         self._is_authorized = True
 
     def note_authorized(self) -> None:
@@ -145,9 +173,33 @@ class RequestContext:
         """
         self._is_authorized = True
 
+    def may(self, verb: Verb, namespace: str) -> bool:
+        """Return True if the caller has *verb*, beside that of the operation, in *namespace*."""
+        return self.principal.may(verb, namespace) or self._is_observed(verb, namespace)
+
     def may_see(self, namespace: str) -> bool:
         """Return True if the caller has the operation's verb in *namespace*."""
-        return self.principal.may(self._verb, namespace)
+        return self.may(self._verb, namespace)
+
+    def may_see_if(self, is_visible: bool) -> bool:
+        """Return *is_visible*, the result of a rule about an object of a list."""
+        return is_visible or self._is_observed(self._verb, EVERY)
+
+    def _refuse(self, refusal: Refused, verb: Verb, namespace: str) -> None:
+        """Refuse the request, or note that it would be refused.
+
+        Raises:
+            Refused: *refusal*.
+        """
+        if not self._is_observed(verb, namespace):
+            raise refusal
+
+    def _is_observed(self, verb: Verb, namespace: str) -> bool:
+        """Return False if refusals are made; otherwise note one, and return True."""
+        if self._observed is None:
+            return False
+        self._observed.note(self.principal.name, verb, namespace, self.http.path)
+        return True
 
     def check_authorized(self) -> None:
         """Check, before the response is sent, that the handler has authorized the request."""

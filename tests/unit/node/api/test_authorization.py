@@ -76,8 +76,14 @@ def test_only_monitoring_and_the_description_are_public() -> None:
     assert public == {"/livez", "/readyz", "/openapi.json", "/docs"}
 
 
+def test_only_the_first_key_is_created_without_a_credential() -> None:
+    local = {each.path for each in OPERATIONS if each.permission.scope is Scope.LOCAL}
+
+    assert local == {"/api/v1/auth:init"}
+
+
 def test_each_operation_with_a_scope_of_objects_or_of_the_cluster_has_a_verb() -> None:
-    without = {Scope.PUBLIC, Scope.ANYONE}
+    without = {Scope.PUBLIC, Scope.ANYONE, Scope.LOCAL}
 
     for operation in OPERATIONS:
         is_needed = operation.permission.scope not in without

@@ -1,0 +1,103 @@
+"""A client of a node that requires keys."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientSession, UnixConnector
+
+from rota.core.timing.instants import Duration, Instant
+from rota.node.runtime.wiring import NodeWiring
+from rota.node.system.clock import SystemClock
+from rota.storage.memory import MemoryStore
+from support.in_process import Client, running_works, serving
+
+Json = Any  # Any: an answer of a node, examined by each test.
+API = "/api/v1"
+
+
+class ShiftedClock(SystemClock):
+    """The clocks of this machine, with a wall clock that a test sets forward."""
+
+    def __init__(self) -> None:
+        self.shift = Duration(0)
+
+    def now(self) -> Instant:
+        """Return the time of the wall clock and of the shift."""
+        return Instant(super().now() + self.shift)
+
+
+class Access:
+    """Calls a node in the test's process as one of several principals.
+
+    Args:
+        client: The client of the node's port.
+        wiring: The parts of the node.
+        local: A session on the node's unix socket.
+
+    Attributes:
+        wiring: The parts of the node.
+        client: The client of the node's port.
+        local: A session on the node's unix socket.
+        admin: The token of the administrator, after `init`.
+    """
+
+    def __init__(self, client: Client, wiring: NodeWiring, local: ClientSession) -> None:
+        self.client = client
+        self.wiring = wiring
+        self.local = local
+        self.admin = ""
+
+    async def init(self, body: Json = None) -> tuple[int, Json]:
+        """Create the first key over the unix socket; return status and answer."""
+        async with self.local.post(f"http://localhost{API}/auth:init", json=body or {}) as answer:
+            found = await answer.json()
+            if answer.status == 201:
+                self.admin = found["token"]
+            return answer.status, found
+
+    async def call(
+        self,
+        token: str | None,
+        method: str,
+        path: str,
+        body: Json = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Json]:
+        """Make a request with a token, or without one; return status and answer."""
+        sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+        session, url = self.client.session, self.client.url + path
+        async with session.request(method, url, json=body, headers=sent) as answer:
+            return answer.status, await answer.json(
+                content_type=None
+            ) if answer.status != 204 else None
+
+    async def key(
+        self,
+        name: str,
+        role: str = "",
+        *namespaces: str,
+        networks: Sequence[str] = (),
+        **fields: Json,
+    ) -> str:
+        """Create a key, with a role if one is given; return its token."""
+        body: Json = {"name": name, "from": list(networks), **fields}
+        if role:
+            body |= {"role": role, "namespaces": list(namespaces)}
+        status, answer = await self.call(self.admin, "POST", f"{API}/keys", body)
+        assert status == 201, answer
+        return str(answer["token"])
+
+
+@asynccontextmanager
+async def access_to(
+    folder: Path, *, auth: str = "keys", clock: ShiftedClock | None = None
+) -> AsyncGenerator[Access]:
+    """Run a node without keys, and yield its client."""
+    async with (
+        running_works(MemoryStore(), folder, clock=clock, auth=auth) as wiring,
+        serving(wiring) as client,
+        ClientSession(connector=UnixConnector(str(folder / "api.sock"))) as local,
+    ):
+        yield Access(client, wiring, local)
