@@ -12,6 +12,7 @@ from rota.client.streams.events import EventReader
 from rota.client.streams.output import FollowedOutput
 from rota.client.transport.call import Call
 from rota.client.transport.connection import Connection
+from rota.client.transport.credentials import Credentials
 from rota.wire.documents import EventView
 
 T = TypeVar("T")
@@ -24,14 +25,17 @@ class BlockingConnection:
     Args:
         urls: The endpoints, at least one.
         repeats_max: See `Tries`.
+        credentials: See `Connection`.
 
     Attributes:
         endpoints: The endpoints, in the order in which they are tried.
         inner: The connection; only the event loop may use it.
     """
 
-    def __init__(self, urls: Sequence[str], repeats_max: int) -> None:
-        self.inner = Connection(urls, repeats_max)
+    def __init__(
+        self, urls: Sequence[str], repeats_max: int, credentials: Credentials | None = None
+    ) -> None:
+        self.inner = Connection(urls, repeats_max, credentials)
         self.endpoints = self.inner.endpoints
         self._thread = LoopThread(self.inner.close)
         # A client that is garbage-collected without `close` leaks neither thread nor sockets.

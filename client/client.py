@@ -2,6 +2,7 @@
 """The client for programs without an event loop."""
 
 import copy
+import os
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from functools import partial
@@ -16,6 +17,7 @@ from rota.client.requests import MAIN_TASK, Body, EventFilter, Labels, When
 from rota.client.streams.events import EventReader
 from rota.client.streams.output import FollowedOutput, latest_attempt
 from rota.client.transport.call import Call
+from rota.client.transport.credentials import Credentials
 from rota.client.transport.endpoints import urls_of
 from rota.client.transport.tries import REPEATS_MAX, TIMEOUT_S
 from rota.wire.documents import (
@@ -23,6 +25,7 @@ from rota.wire.documents import (
     ChangeView,
     ClusterView,
     CreatedItem,
+    CreateKeyBody,
     DocumentChangeView,
     DocumentView,
     EventView,
@@ -31,16 +34,20 @@ from rota.wire.documents import (
     JobView,
     Json,
     LedgerEntryView,
+    NewTokenView,
     NextFireView,
     NodeView,
     RecoveryView,
     RepairView,
     RerunBody,
+    RotateKeyBody,
     ShardLossView,
+    Timespan,
     TriggeredItem,
     TriggeredView,
     TriggerItem,
     VersionView,
+    WhoamiView,
 )
 
 T = TypeVar("T")
@@ -80,9 +87,11 @@ class Client:
         urls: The addresses, as given.
 
     Raises:
-        ValueError: *url* contains something that is not the URL of a node.
-        Invalid, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable: Any call may
-            raise these errors.
+        ValueError: *url* contains something that is not the URL of a node, or both *token* and
+            *token_file* are given.
+        InvalidToken: The token is malformed, or its file cannot be read.
+        Invalid, NotAuthenticated, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable:
+            Any call may raise these errors.
 
     >>> def statuses() -> list[str]:
     ...     with Client() as rota:
@@ -100,12 +109,15 @@ class Client:
         self,
         url: str | Iterable[str] | None = None,
         *,
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
         timeout_s: float = TIMEOUT_S,
         repeats_max: int = REPEATS_MAX,
     ) -> None:
         self.urls = urls_of(url)
         self._timeout_s = timeout_s
-        self._connection = BlockingConnection(self.urls, repeats_max)
+        credentials = Credentials(self.urls, token, token_file)
+        self._connection = BlockingConnection(self.urls, repeats_max, credentials)
 
     @property
     def url(self) -> str:
@@ -442,6 +454,63 @@ class Client:
             Conflict: The document does not have version *if_version*.
         """
         self._ask(requests.delete_document(kind, name, if_version=if_version, dry_run=dry_run))
+
+    # -- access ------------------------------------------------------------------------------------
+
+    def whoami(self, *, verb: str | None = None, namespace: str | None = None) -> WhoamiView:
+        """Return the principal of this client, and its roles.
+
+        Args:
+            verb: A verb, such as ``run``; ``allowed`` of the result has the answer.
+            namespace: The namespace in which the verb is required.
+        """
+        return self._ask(requests.whoami(verb, namespace))
+
+    def create_key(
+        self,
+        name: str,
+        *,
+        principal: str = "",
+        expires_in: Timespan | None = None,
+        networks: Iterable[str] = (),
+        role: str = "",
+        namespaces: Iterable[str] = (),
+    ) -> NewTokenView:
+        """Create a key, and return its token, which is shown once.
+
+        Args:
+            name: The name of the key.
+            principal: The person or program that uses the token; *name* by default.
+            expires_in: The time until the token expires, in seconds or as text such as ``"90d"``;
+                None for a token that does not expire.
+            networks: The networks from which the token is accepted; all by default.
+            role: A role that the principal gets in *namespaces*.
+            namespaces: The namespaces of *role*; ``*`` matches all.
+
+        Raises:
+            Conflict: The key exists.
+        """
+        body = CreateKeyBody(
+            name=name,
+            principal=principal,
+            expires_in=expires_in,
+            from_=list(networks),
+            role=role,
+            namespaces=list(namespaces),
+        )
+        return self._ask(requests.create_key(body))
+
+    def rotate_key(
+        self, name: str, *, grace: Timespan = "1h", expires_in: Timespan | None = None
+    ) -> NewTokenView:
+        """Add a new token to a key, and return it; earlier tokens end after *grace*.
+
+        The new token expires after *expires_in*; None for the end of the earlier token that ends
+        last. `delete_document` with the kind ``keys`` deletes a key and ends all its tokens.
+        """
+        return self._ask(
+            requests.rotate_key(name, RotateKeyBody(grace=grace, expires_in=expires_in))
+        )
 
     # -- executions --------------------------------------------------------------------------------
 

@@ -64,8 +64,33 @@ class Invalid(RequestFailed):
     """The request is invalid."""
 
 
+class NotAuthenticated(RequestFailed):
+    """The node requires a token and got none, or does not accept the token.
+
+    A token is given with *token* or *token_file* of the client, or in the file that
+    ``$ROTA_TOKEN_FILE`` names.
+
+    Attributes:
+        sent: The description of the token that was sent, without its secret; empty if unknown.
+    """
+
+    def __init__(self, problem: ProblemView) -> None:
+        super().__init__(problem)
+        self.sent = ""
+
+    def name_token(self, sent: str) -> None:
+        """Set the description of the token that was sent."""
+        self.sent = sent
+        self.args = (f"{self.code}: {self.detail}",)
+
+    @property
+    def detail(self) -> str:
+        """The description of the error, for people."""
+        return f"{self.problem.detail} ({self.sent})" if self.sent else self.problem.detail
+
+
 class NotAllowed(RequestFailed):
-    """The client is not authenticated or not authorised."""
+    """The caller may not do this: it has no role with the verb in the namespace."""
 
 
 class NotFound(RequestFailed):
@@ -130,6 +155,12 @@ _NO_ANSWER = ProblemView(
     code="unreachable",
     detail="",
 )
+
+
+class InvalidToken(RotaError):
+    """A token is malformed, or the file of a token cannot be read; nothing was sent."""
+
+    code = "invalid_token"
 
 
 class OutputBroken(RotaError):

@@ -31,22 +31,26 @@ from rota.wire.documents import (
     ChangePage,
     ClusterView,
     CreatedManyView,
+    CreateKeyBody,
     DocumentChangesView,
     DocumentPage,
     DocumentView,
     ExecutionList,
     ExecutionView,
+    InitBody,
     JobBody,
     JobList,
     JobView,
     Json,
     LedgerPage,
+    NewTokenView,
     NextFires,
     NodeView,
     PauseBody,
     RecoveryView,
     RepairView,
     RerunBody,
+    RotateKeyBody,
     ShardLossView,
     TriggerBody,
     TriggeredManyView,
@@ -55,6 +59,7 @@ from rota.wire.documents import (
     TriggerManyBody,
     VersionView,
     WaitManyBody,
+    WhoamiView,
 )
 
 T = TypeVar("T")
@@ -375,6 +380,41 @@ def _of_kind(kind: str) -> str:
 
 def _document_path(kind: str, name: str) -> str:
     return f"{_of_kind(kind)}/{_quoted(name)}"
+
+
+# -- access ----------------------------------------------------------------------------------------
+
+
+def whoami(verb: str | None, namespace: str | None) -> Call[WhoamiView]:
+    """Return the call that reads the caller, and if it has a verb in a namespace."""
+    query: Query = {"verb": verb, "namespace": namespace}
+    return Call("GET", "/api/v1/whoami", _as(WhoamiView), query=query)
+
+
+def create_key(body: CreateKeyBody) -> Call[NewTokenView]:
+    """Return the call that creates a key; a repetition would find the key and get no token."""
+    return _minting(_of_kind("keys"), body)
+
+
+def rotate_key(name: str, body: RotateKeyBody) -> Call[NewTokenView]:
+    """Return the call that adds a token to a key; a repetition would add a second one."""
+    return _minting(f"{_document_path('keys', name)}:rotate", body)
+
+
+def init_auth(body: InitBody) -> Call[NewTokenView]:
+    """Return the call that creates the first key, for the socket in the data directory."""
+    return _minting("/api/v1/auth:init", body)
+
+
+def _minting(path: str, body: CreateKeyBody | RotateKeyBody | InitBody) -> Call[NewTokenView]:
+    return Call(
+        "POST",
+        path,
+        _as(NewTokenView),
+        body=as_json(body),
+        is_write=True,
+        is_repeatable=False,
+    )
 
 
 # -- executions ------------------------------------------------------------------------------------

@@ -14,8 +14,10 @@ from rota.client.dev.local_node import NodeNotInstalled, NodeNotStarted
 from rota.client.errors import (
     Conflict,
     Invalid,
+    InvalidToken,
     NodeFailed,
     NotAllowed,
+    NotAuthenticated,
     NotFound,
     OutputBroken,
     RequestFailed,
@@ -33,6 +35,7 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (NotFound, 3),
     (NoExecution, 3),
     (NotAllowed, 4),
+    (NotAuthenticated, 10),
     (Conflict, 5),
     (Unreachable, 6),
     (TooBusy, 6),
@@ -44,6 +47,7 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (Invalid, 9),
     (InvalidFile, 9),
     (InvalidConfig, 9),
+    (InvalidToken, 9),
     (Refused, 9),
     (NodeNotInstalled, 2),
     (EtcdNotInstalled, 2),
@@ -55,6 +59,11 @@ HINTS = {
     "job_exists": "`rota jobs diff` shows the differences, `rota jobs apply` replaces the job",
     "no_execution": "`rota trigger JOB` starts one",
     "wait_timed_out": "unfinished executions continue; wait again with `rota executions wait`",
+    "unauthenticated": "`rota login` stores a token for this URL, and --token-file or "
+    "$ROTA_TOKEN_FILE names a file with one; the token of a profile is for the url of the profile; "
+    "an administrator creates tokens with `rota key create`",
+    "forbidden": "`rota auth whoami` shows your roles; an administrator gives you others with "
+    "`rota grant`",
     "no_such_path": "another program, or an older rota, may be at this URL",
 }
 

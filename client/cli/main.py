@@ -5,6 +5,7 @@
 2  wrong usage                7  the wait timed out; the execution continues
 3  not found                  8  there are differences
 4  not allowed                9  the input is invalid
+10  not authenticated
 74  its output could not    130  interrupted
     be written              141  the reader of its output has closed
 

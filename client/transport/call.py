@@ -12,6 +12,7 @@ from rota.client.errors import (
     Invalid,
     NodeFailed,
     NotAllowed,
+    NotAuthenticated,
     NotFound,
     RequestFailed,
     TooBusy,
@@ -176,7 +177,7 @@ TRANSIENT = (408, 429, 503)
 slow, a limit is reached, or the node is busy."""
 
 _FAILURES: dict[int, type[RequestFailed]] = {
-    401: NotAllowed,
+    401: NotAuthenticated,
     403: NotAllowed,
     404: NotFound,
     409: Conflict,

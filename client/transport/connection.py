@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import aiohttp
 from yarl import URL
 
-from rota.client.errors import RequestFailed, Unreachable
+from rota.client.errors import NotAuthenticated, RequestFailed, Unreachable
 from rota.client.transport.call import Call, Response, failure_of, result_of
+from rota.client.transport.credentials import Credentials
 from rota.client.transport.endpoints import Endpoints
 from rota.client.transport.tries import Tries, Try
 
@@ -27,15 +28,19 @@ class Connection:
     Args:
         urls: The endpoints, at least one.
         repeats_max: The most retries at each endpoint; see `Tries`.
+        credentials: The tokens that are sent; None for those that the environment implies.
 
     Attributes:
         endpoints: The endpoints, in the order in which they are tried.
         life: The number of calls of `close` so far; streams of an earlier life have ended.
     """
 
-    def __init__(self, urls: Sequence[str], repeats_max: int) -> None:
+    def __init__(
+        self, urls: Sequence[str], repeats_max: int, credentials: Credentials | None = None
+    ) -> None:
         self.endpoints = Endpoints(urls)
         self.life = 0
+        self._credentials = credentials or Credentials(urls)
         self._repeats_max = repeats_max
         self._session: aiohttp.ClientSession | None = None
         self._streams: set[ByteStream] = set()
@@ -125,6 +130,8 @@ class Connection:
             try:
                 result = await ask(next_try.url, next_try.timeout_s)
             except RequestFailed as failure:
+                if isinstance(failure, NotAuthenticated):
+                    failure.name_token(self._credentials.describe(next_try.url))
                 next_try = tries.after(next_try, failure, loop.time())
             else:
                 self.endpoints.worked(next_try.url)
@@ -173,6 +180,36 @@ class Connection:
         url: str,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, of several kinds
     ) -> aiohttp.ClientResponse:
+        token = self._credentials.token_for(url)
+        response = await self._request(call, url, timeout, token)
+        # A refused request had no effect, so it may be repeated, whatever it is.
+        if response.status == 401 and self._credentials.is_renewed(url, token):
+            response.close()
+            response = await self._request(call, url, timeout, self._credentials.token_for(url))
+        return response
+
+    async def _request(
+        self,
+        call: Call[Any],  # Any: the answer is not read here
+        url: str,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, of several kinds
+        token: str,
+    ) -> aiohttp.ClientResponse:
+        try:
+            return await self._opened().request(
+                call.method,
+                URL(self._credentials.address_of(url) + call.target, encoded=True),
+                data=call.body,
+                headers=call.all_headers | ({"Authorization": f"Bearer {token}"} if token else {}),
+                timeout=timeout,
+                allow_redirects=False,
+            )
+        except aiohttp.ClientResponseError as error:
+            reason = error.message
+        # Raised here, apart from aiohttp's own error, which has the headers with the token.
+        raise aiohttp.ClientPayloadError(reason)
+
+    def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
             jar = aiohttp.DummyCookieJar()
@@ -180,14 +217,7 @@ class Connection:
             # aiohttp would repeat by itself, and the second answer to `forget_node`, not found,
             # would hide the first. It has no public switch for this; a test checks the private one.
             self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
-        return await self._session.request(
-            call.method,
-            URL(url + call.target, encoded=True),
-            data=call.body,
-            headers=call.all_headers,
-            timeout=timeout,
-            allow_redirects=False,
-        )
+        return self._session
 
 
 class ByteStream:

@@ -132,6 +132,10 @@ class NewTokenView(View, frozen=True):
     token_id: str
     expires_at: InstantText | None
 
+    def __repr__(self) -> str:
+        """Return the view without the token."""
+        return f"NewTokenView(name={self.name!r}, token_id={self.token_id!r})"
+
 
 class HeldRoleView(View, frozen=True):
     """A role that a caller has.

@@ -15,6 +15,7 @@ from rota.client.errors import (
     Invalid,
     NodeFailed,
     NotAllowed,
+    NotAuthenticated,
     NotFound,
     RequestFailed,
     TooBusy,
@@ -154,7 +155,7 @@ async def test_an_unreachable_node_is_reported() -> None:
     ("status", "kind"),
     [
         (400, Invalid),
-        (401, NotAllowed),
+        (401, NotAuthenticated),
         (403, NotAllowed),
         (404, NotFound),
         (405, Invalid),
