@@ -4,6 +4,8 @@ import click
 import msgspec
 from msgspec.structs import replace
 
+from rota.client.cli.access.auth import NoToken
+from rota.client.cli.access.grants import NoGrant
 from rota.client.cli.cluster.node import NotDrained
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.execution_names import NoExecution
@@ -34,8 +36,10 @@ EX_BUG = 70
 STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (NotFound, 3),
     (NoExecution, 3),
+    (NoGrant, 3),
     (NotAllowed, 4),
     (NotAuthenticated, 10),
+    (NoToken, 10),
     (Conflict, 5),
     (Unreachable, 6),
     (TooBusy, 6),
@@ -59,11 +63,12 @@ HINTS = {
     "job_exists": "`rota jobs diff` shows the differences, `rota jobs apply` replaces the job",
     "no_execution": "`rota trigger JOB` starts one",
     "wait_timed_out": "unfinished executions continue; wait again with `rota executions wait`",
-    "unauthenticated": "`rota login` stores a token for this URL, and --token-file or "
-    "$ROTA_TOKEN_FILE names a file with one; the token of a profile is for the url of the profile; "
-    "an administrator creates tokens with `rota key create`",
-    "forbidden": "`rota auth whoami` shows your roles; an administrator gives you others with "
-    "`rota grant`",
+    "unauthenticated": "the token of a profile is sent to the url of that profile only; an "
+    "administrator creates tokens with `rota key create`",
+    "no_token": "`rota login` stores one, and a node of `rota dev` on this machine has one; "
+    "--token-file and $ROTA_TOKEN_FILE name a file",
+    "no_grant": "`rota get bindings -o yaml` lists the roles of all subjects",
+    "forbidden": "`rota auth whoami` shows your roles",
     "no_such_path": "another program, or an older rota, may be at this URL",
 }
 

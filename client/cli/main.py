@@ -62,6 +62,14 @@ COMMANDS = {
         "rota.client.cli.documents.documents:apply_documents", "Create or replace documents."
     ),
     "delete": Entry("rota.client.cli.documents.documents:delete_documents", "Delete documents."),
+    "login": Entry("rota.client.cli.access.login:login", "Store a token in a profile."),
+    "logout": Entry("rota.client.cli.access.login:logout", "Remove the token from a profile."),
+    "auth": Entry(
+        "rota.client.cli.access.auth:auth", "Create the first key; show the caller and its token."
+    ),
+    "key": Entry("rota.client.cli.access.keys:key", "Create, list, rotate and revoke keys."),
+    "grant": Entry("rota.client.cli.access.grants:grant", "Give a role in namespaces."),
+    "ungrant": Entry("rota.client.cli.access.grants:ungrant", "Take a role away."),
     "config": Entry(
         "rota.client.cli.setup.config:config", "Store URL, namespace and more in profiles."
     ),

@@ -56,7 +56,7 @@ def rota_alone(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Rota:
     """The command ``rota`` where no node is, with neither variables nor a file of its own."""
-    for name in ("URL", "NAMESPACE", "OUTPUT", "PROFILE", "TIMEOUT"):
+    for name in ("URL", "NAMESPACE", "OUTPUT", "PROFILE", "TIMEOUT", "TOKEN_FILE"):
         monkeypatch.delenv(f"ROTA_{name}", raising=False)
     monkeypatch.setenv("ROTA_CLIENT_CONFIG", str(tmp_path / "client.toml"))
     return Rota(capfd)

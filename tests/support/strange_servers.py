@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -11,6 +13,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+START_S = 10.0
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -41,6 +44,38 @@ async def serving(strange: Strange) -> AsyncGenerator[str, None]:
     app.router.add_route("*", "/{path:.*}", strange.answer)
     async with TestServer(app) as server:
         yield str(server.make_url("")).rstrip("/")
+
+
+@contextmanager
+def serving_apart(strange: Strange, socket: Path | None = None) -> Generator[str]:
+    """Serve *strange* in a thread, for clients that block this one; yield its URL.
+
+    Args:
+        strange: The server.
+        socket: The path of a Unix socket at which it listens instead; the URL is then empty.
+    """
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", strange.answer)
+    runner = web.AppRunner(app)
+    loop = asyncio.new_event_loop()
+
+    async def start() -> str:
+        await runner.setup()
+        if socket is not None:
+            await web.UnixSite(runner, str(socket)).start()
+            return ""
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield asyncio.run_coroutine_threadsafe(start(), loop).result(START_S)
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(START_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def problem(status: int, code: str) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import click
 
-KINDS = {"types": "type"}
+KINDS = {"types": "type", "keys": "key", "roles": "role", "bindings": "binding"}
 """Each kind, and the word for one document of that kind."""
 
 

@@ -6,8 +6,8 @@ from difflib import get_close_matches
 
 import click
 
+from rota.client.cli.inputs.options import connect
 from rota.client.cli.inputs.settings import value_of
-from rota.client.client import Client
 from rota.client.paging import PAGE
 from rota.core.errors import RotaError
 from rota.core.quoting import in_quotes
@@ -32,7 +32,7 @@ def add_near_names(error: RotaError) -> None:
     namespace, slash, name = missing[1].rpartition("/")
     with suppress(RotaError, click.UsageError, ValueError):
         within = namespace or value_of("namespace").text or "default"
-        with Client(value_of("url").text, timeout_s=LOOK_S, repeats_max=0) as client:
+        with connect(timeout_s=LOOK_S, repeats_max=0) as client:
             names = [job.name for job in client.jobs(namespace=within, limit=PAGE)]
         near = get_close_matches(name, names, n=SUGGESTIONS_MAX, cutoff=CUTOFF)
         if near:

@@ -1,14 +1,17 @@
 """Options that several commands have, and their values."""
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rota.client.cli.human import now
-from rota.client.cli.inputs.settings import keep_flag, read_profiles, value_of
+from rota.client.cli.inputs.settings import TOKEN_FILE_FLAG, keep_flag, read_profiles, value_of
+from rota.client.cli.inputs.tokens import token_for
+from rota.client.transport.endpoints import urls_of
 from rota.core.timing.instants import (
     SECOND,
     Instant,
@@ -42,15 +45,20 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def connect() -> "Client":
-    """Return a client of the nodes that flags, environment or profile name.
+def connect(*, timeout_s: float | None = None, repeats_max: int = REPEATS_MAX) -> "Client":
+    """Return a client of the nodes that flags, environment or profile name, with their token.
+
+    Args:
+        timeout_s: The time limit of a call; None for the one of the settings.
+        repeats_max: The most retries at each node.
 
     Raises:
         click.UsageError: The URLs or the timeout are invalid.
+        InvalidToken: The token is malformed, or its file cannot be read.
     """
     from rota.client.client import Client
 
-    return _made(Client)
+    return _made(Client, timeout_s=timeout_s, repeats_max=repeats_max)
 
 
 def connect_async() -> "AsyncClient":
@@ -60,20 +68,59 @@ def connect_async() -> "AsyncClient":
     return _made(AsyncClient)
 
 
-def _made(kind: Callable[..., C]) -> C:
-    url, timeout = value_of("url"), value_of("timeout")
+def _made(
+    kind: Callable[..., C], *, timeout_s: float | None = None, repeats_max: int = REPEATS_MAX
+) -> C:
+    urls = urls_in_use()
+    in_use = token_for(urls)
+    with printed_warnings():
+        return kind(
+            urls,
+            token=in_use.token,
+            token_file=in_use.token_file,
+            timeout_s=timeout_in_use() if timeout_s is None else timeout_s,
+            repeats_max=repeats_max,
+        )
+
+
+def urls_in_use(*, is_new: bool = False) -> tuple[str, ...]:
+    """Return the addresses of the current command; *is_new* as in `value_of`.
+
+    Raises:
+        click.UsageError: An address is invalid.
+    """
+    url = value_of("url", is_new=is_new)
     try:
-        timeout_s = seconds_of(timeout.text)
-    except ValueError as error:
-        raise click.UsageError(f"{error} ({timeout.source})") from error
-    try:
-        return kind(url.text, timeout_s=timeout_s, repeats_max=REPEATS_MAX)
+        return urls_of(url.text)
     except ValueError as error:
         raise click.UsageError(f"{error} ({url.source})") from error
 
 
+def timeout_in_use(*, is_new: bool = False) -> float:
+    """Return the time limit of a call in seconds; *is_new* as in `value_of`.
+
+    Raises:
+        click.UsageError: The duration is invalid.
+    """
+    timeout = value_of("timeout", is_new=is_new)
+    try:
+        return seconds_of(timeout.text)
+    except ValueError as error:
+        raise click.UsageError(f"{error} ({timeout.source})") from error
+
+
+@contextmanager
+def printed_warnings() -> Generator[None]:
+    """Print warnings of the client library as messages, once each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(str(each.message) for each in caught):
+        click.echo(f"warning: {text}", err=True)
+
+
 def url_option(command: F) -> F:
-    """Add ``--url``, ``--request-timeout`` and ``--profile``."""
+    """Add ``--url``, ``--token-file``, ``--request-timeout`` and ``--profile``."""
     for option in (
         click.option(
             "--request-timeout",
@@ -83,6 +130,13 @@ def url_option(command: F) -> F:
             help="Time limit of a request.  [default: $ROTA_TIMEOUT or 30s]",
         ),
         profile_option,
+        click.option(
+            TOKEN_FILE_FLAG,
+            metavar="FILE",
+            expose_value=False,
+            callback=keep_flag,
+            help="File with the token.  [default: $ROTA_TOKEN_FILE or the token of the profile]",
+        ),
         click.option(
             "--url",
             metavar="URL",
@@ -204,14 +258,12 @@ def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) ->
         RotaError, click.UsageError: No node answers in time; completion then returns nothing.
     """
     del param
-    from rota.client.client import Client
-
     namespace, slash, name = incomplete.rpartition("/")
     with ctx.scope(cleanup=False):
         typed = ctx.params.get("namespace") or value_of("namespace").text
-        url = value_of("url").text
+        briefly = connect(timeout_s=COMPLETION_S, repeats_max=0)
     within = namespace if slash else typed or "default"
-    with Client(url, timeout_s=COMPLETION_S, repeats_max=0) as client:
+    with briefly as client:
         jobs = client.jobs(namespace=within, q=name or None, limit=COMPLETIONS_MAX)
         found = [job.name for job in jobs if job.name.startswith(name)]
     return _words(f"{within}/{each}" if slash else each for each in found)
@@ -232,11 +284,9 @@ def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -
         RotaError, click.UsageError: No node answers in time; completion then returns nothing.
     """
     del param
-    from rota.client.client import Client
-
     with ctx.scope(cleanup=False):
-        url = value_of("url").text
-    with Client(url, timeout_s=COMPLETION_S, repeats_max=0) as client:
+        briefly = connect(timeout_s=COMPLETION_S, repeats_max=0)
+    with briefly as client:
         ids = [node.node_id for node in client.cluster().nodes]
     return _words(each for each in ids if each.startswith(incomplete))
 

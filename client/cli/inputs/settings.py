@@ -8,10 +8,14 @@ one TOML file::
     [profiles.work]
     url = "http://a.example:7400,http://b.example:7400"
     namespace = "billing"
+
+A profile may have a token, which `rota login` stores. It is sent to the addresses of that profile
+only, not to those of a flag or a variable.
 """
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +29,11 @@ from rota.core.errors import RotaError
 FILE_VARIABLE = "ROTA_CLIENT_CONFIG"
 """The variable with the path of the file. ``ROTA_CONFIG`` is the configuration file of a node,
 which ``rota dev`` starts."""
+TOKEN_FILE_FLAG = "--token-file"
+TOKEN_FILE_VARIABLE = "ROTA_TOKEN_FILE"
+"""The variable that the client library reads, too."""
+OTHERS = 0o077
+"""The permissions of other users."""
 PROFILE_FLAG = "--profile"
 PROFILE_VARIABLE = "ROTA_PROFILE"
 DEFAULT_PROFILE = "default"
@@ -36,8 +45,8 @@ class Key(NamedTuple):
     """A setting of the client.
 
     Attributes:
-        flag: The flag of the setting.
-        variable: The environment variable of the setting.
+        flag: The flag of the setting; empty for none.
+        variable: The environment variable of the setting; empty for none.
         default: The default of the setting.
     """
 
@@ -51,6 +60,9 @@ KEYS = {
     "namespace": Key("--namespace", "ROTA_NAMESPACE", ""),
     "output": Key("--output", "ROTA_OUTPUT", "table"),
     "timeout": Key("--request-timeout", "ROTA_TIMEOUT", "30s"),
+    # Neither a flag nor a variable: other users may see arguments, and attempts the environment.
+    "token": Key("", "", ""),
+    "token_file": Key(TOKEN_FILE_FLAG, TOKEN_FILE_VARIABLE, ""),
 }
 
 
@@ -85,8 +97,12 @@ class Profiles:
     by_name: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
 
 
-def value_of(name: str) -> Value:
+def value_of(name: str, *, is_new: bool = False) -> Value:
     """Return the value of *name*, one of `KEYS`, for the current command.
+
+    Args:
+        name: The name of the setting.
+        is_new: Whether the profile need not exist, because the command creates it.
 
     Raises:
         InvalidConfig: The file is invalid.
@@ -96,10 +112,10 @@ def value_of(name: str) -> Value:
     given = _flags(click.get_current_context()).get(key.flag)
     if given is not None:
         return Value(given, key.flag)
-    if text := os.environ.get(key.variable):
+    if key.variable and (text := os.environ.get(key.variable)):
         return Value(text, f"${key.variable}")
     profile = profile_in_use()
-    there = _profile(profile)
+    there = values_of_profile(profile, is_new=is_new)
     if name in there:
         return Value(there[name], f"profile {profile.text}")
     return Value(key.default, "default")
@@ -115,6 +131,19 @@ def profile_in_use() -> Value:
     if chosen := read_profiles().chosen:
         return Value(chosen, str(config_path()))
     return Value(DEFAULT_PROFILE, "default")
+
+
+def checked_name(profile: str) -> str:
+    """Return the name of a profile that is written.
+
+    Raises:
+        click.UsageError: The name is invalid.
+    """
+    if not BARE.fullmatch(profile):
+        raise click.UsageError(
+            f"{profile!r} is not a valid name of a profile; use letters, digits, _ and -"
+        )
+    return profile
 
 
 def keep_flag(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
@@ -140,7 +169,8 @@ def read_profiles() -> Profiles:
     """
     path = config_path()
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text, mode = file.read(), os.fstat(file.fileno()).st_mode
     except FileNotFoundError:
         return Profiles()
     except OSError as error:
@@ -151,15 +181,21 @@ def read_profiles() -> Profiles:
     import tomllib
 
     try:
-        return _checked(tomllib.loads(text))
+        profiles = _checked(tomllib.loads(text))
     except ValueError as error:
         raise InvalidConfig(f"{path}: {error}") from error
+    if mode & OTHERS and any("token" in each for each in profiles.by_name.values()):
+        raise InvalidConfig(
+            f"{path}: other users may read or change this file, and it has a token; run "
+            f"chmod 600 {shlex.quote(str(path))}, and create a new token if others had access"
+        )
+    return profiles
 
 
 def write_profiles(profiles: Profiles) -> None:
     """Write the file of profiles atomically.
 
-    Only its owner can read the file, since a URL may contain a password.
+    Only its owner can read the file, since it may contain tokens, and a URL a password.
 
     Raises:
         InvalidConfig: The file cannot be written.
@@ -184,9 +220,15 @@ def _flags(ctx: click.Context) -> dict[str, str]:
     return flags
 
 
-def _profile(named: Value) -> Mapping[str, str]:
+def values_of_profile(named: Value, *, is_new: bool = False) -> Mapping[str, str]:
+    """Return the values of a profile; none if it need not exist.
+
+    Raises:
+        InvalidConfig: The file is invalid.
+        click.UsageError: The profile was named, does not exist, and is not *is_new*.
+    """
     profiles = read_profiles().by_name
-    if named.text not in profiles and named.source != "default":
+    if named.text not in profiles and named.source != "default" and not is_new:
         there = ", ".join(profiles) or "none"
         raise click.UsageError(
             f"there is no profile {named.text!r} ({named.source}); the profiles are: {there}. "

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import msgspec
@@ -40,7 +41,11 @@ class ProfileView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def _key_column(key: str) -> Column[ProfileView]:
-    return Column(key.upper(), lambda profile, _: profile.values.get(key, ""), is_optional=True)
+    return Column(
+        key.upper().replace("_", " "),
+        lambda profile, _: profile.values.get(key, ""),
+        is_optional=True,
+    )
 
 
 SETTING: Look[SettingView] = Look(
@@ -72,10 +77,11 @@ PROFILE: Look[ProfileView] = Look(
 )
 @output_before
 def config() -> None:
-    """Store URL, namespace, output and timeout in profiles.
+    """Store URL, namespace, output, timeout and the file of the token in profiles.
 
-    A flag takes precedence over a variable (ROTA_URL, ROTA_NAMESPACE, ROTA_OUTPUT, ROTA_TIMEOUT),
-    and a variable over the profile. The profile is the one that --profile or ROTA_PROFILE names,
+    A flag takes precedence over a variable (ROTA_URL, ROTA_NAMESPACE, ROTA_OUTPUT, ROTA_TIMEOUT,
+    ROTA_TOKEN_FILE), and a variable over the profile. `rota login` stores a token itself. The
+    profile is the one that --profile or ROTA_PROFILE names,
     else the one chosen with `rota config use`, else the profile default.
     """
 
@@ -87,7 +93,10 @@ def show_config(form: str) -> None:
     """Show the current values and their sources."""
     values = [("profile", settings.profile_in_use())]
     values += [(name, settings.value_of(name)) for name in KEYS]
-    views = [SettingView(name=name, value=each.text, source=each.source) for name, each in values]
+    views = [
+        SettingView(name=name, value=_shown(name, each.text), source=each.source)
+        for name, each in values
+    ]
     show_many(views, SETTING, form)
 
 
@@ -104,13 +113,21 @@ def show_config(form: str) -> None:
 @click.argument("value")
 @profile_option
 def set_value(key: str, value: str) -> None:
-    """Set url, namespace, output or timeout in a profile, which is created if it does not exist."""
+    """Set a value in a profile, which is created if it does not exist.
+
+    A token is stored by `rota login`.
+    """
+    if key == "token":
+        raise click.UsageError(
+            "a token is not accepted as an argument, which other users and the history of the "
+            "shell may show; run `rota login`, or set token_file"
+        )
     try:
         CHECKS[key](value)
     except ValueError as error:
         raise click.UsageError(f"{key}: {error}") from error
     profiles = settings.read_profiles()
-    name = _checked_name(settings.profile_in_use().text)
+    name = settings.checked_name(settings.profile_in_use().text)
     profiles.by_name.setdefault(name, {})[key] = value
     settings.write_profiles(profiles)
     say(f"set {key} of profile {name}")
@@ -157,7 +174,11 @@ def list_profiles(form: str) -> None:
     """List the profiles with their values."""
     used = settings.profile_in_use().text
     views = [
-        ProfileView(name=name, is_used=name == used, values=values)
+        ProfileView(
+            name=name,
+            is_used=name == used,
+            values={key: _shown(key, text) for key, text in values.items()},
+        )
         for name, values in settings.read_profiles().by_name.items()
     ]
     if not views and form in ("table", "wide"):
@@ -179,18 +200,24 @@ def show_path() -> None:
     out(str(settings.config_path()))
 
 
-def _checked_name(profile: str) -> str:
-    if not settings.BARE.fullmatch(profile):
-        raise click.UsageError(
-            f"{profile!r} is not a valid name of a profile; use letters, digits, _ and -"
-        )
-    return profile
-
-
 def _drop(profiles: Profiles, name: str) -> None:
     del profiles.by_name[name]
     if profiles.chosen == name:
         profiles.chosen = ""
+
+
+def _shown(key: str, text: str) -> str:
+    """Return a value as it is printed: of a token, only the public part."""
+    if key != "token" or not text:
+        return text
+    from rota.client.transport.credentials import public_part
+
+    return f"({public_part(text)})"
+
+
+def _check_token_file(text: str) -> None:
+    if not Path(text).is_absolute():
+        raise ValueError(f"{text!r} is not an absolute path, so it depends on the current folder")
 
 
 def _check_namespace(text: str) -> None:
@@ -208,4 +235,5 @@ CHECKS: dict[str, Callable[[str], object]] = {
     "namespace": _check_namespace,
     "output": _check_output,
     "timeout": seconds_of,
+    "token_file": _check_token_file,
 }

@@ -80,11 +80,17 @@ def test_the_profile_is_that_of_the_flag_or_the_variable_or_the_one_chosen(
     ]
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_every_key_can_be_set_in_the_environment(
+@pytest.mark.parametrize("key", [name for name, key in KEYS.items() if key.variable])
+def test_every_key_with_a_variable_can_be_set_in_the_environment(
     rota_alone: Rota, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    value = {"url": URLS[0], "namespace": "billing", "output": "wide", "timeout": "3s"}[key]
+    value = {
+        "url": URLS[0],
+        "namespace": "billing",
+        "output": "wide",
+        "timeout": "3s",
+        "token_file": "/run/token",
+    }[key]
     monkeypatch.setenv(KEYS[key].variable, value)
 
     assert shown(rota_alone)[key] == (value, f"${KEYS[key].variable}")

@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -14,8 +13,9 @@ import pytest
 import yaml
 
 from rota.client import Client
-from rota.client.cli.inputs.command_groups import LazyGroup, SuggestingGroup
+from rota.client.cli.inputs.command_groups import LazyGroup
 from rota.client.cli.main import COMMANDS, cli
+from support.command_tree import commands, examples_of
 from support.rota_program import PATIENCE_S, PROGRAM, Rota
 from support.rotad import Rotad
 
@@ -63,34 +63,12 @@ ENDLESS = re.compile(r"^rota (events|changes follow|bench slo|.* (--watch|-w)$)"
 """Examples that run until Ctrl-C, or for longer than a test."""
 
 
-def commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield every command and group with its full name."""
-    todo: list[tuple[str, click.Command]] = [("rota", cli)]
-    while todo:
-        name, command = todo.pop()
-        yield name, command
-        if isinstance(command, SuggestingGroup):
-            context = click.Context(command)
-            for each in command.list_commands(context):
-                found = command.get_command(context, each)
-                assert found is not None
-                todo.append((f"{name} {each}", found))
-
-
-def examples_of(command: click.Command) -> list[str]:
-    """Return the examples of a help text."""
-    _, _, listed = (command.epilog or "").partition("Examples:\n")
-    return [line.strip() for line in listed.splitlines()]
-
-
 EVERY = list(commands())
+ELSEWHERE = re.compile(r"rota (dev|login|logout|auth|key|grant|ungrant)\b|curl ")
+"""Examples that tests of their own run: with their own node, or with one that requires tokens."""
 EXAMPLES = [
-    # A test of its own runs a node.
     *dict.fromkeys(
-        line
-        for _, command in EVERY
-        for line in examples_of(command)
-        if not line.startswith("rota dev")
+        line for _, command in EVERY for line in examples_of(command) if not ELSEWHERE.match(line)
     )
 ]
 

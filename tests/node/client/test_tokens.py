@@ -16,8 +16,13 @@ from rota.wire.tokens import ID_BYTES, SECRET_BYTES, mint
 from support.strange_servers import Handler, Strange, problem, refusing, serving
 
 FIRST, SECOND = (mint(bytes([number]) * (ID_BYTES + SECRET_BYTES)) for number in (1, 2))
-CREATED = {"name": "ci", "token": SECOND.text, "tokenId": SECOND.id, "principal": "ci"}
-CREATED |= {"expiresAt": None}
+CREATED = {
+    "name": "ci",
+    "principal": "ci",
+    "expiresAt": None,
+    "token": SECOND.text,
+    "tokenId": SECOND.id,
+}
 
 
 @pytest.fixture(autouse=True)

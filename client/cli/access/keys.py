@@ -1,0 +1,193 @@
+"""``rota key``: keys, which are the credentials of principals."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import click
+
+from rota.client.cli.access.new_tokens import new_token_option, show_new_token
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import Column, Look, show_many
+from rota.client.cli.human import absolute
+from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
+from rota.client.cli.inputs.options import (
+    connect,
+    dry_run_option,
+    examples,
+    format_option,
+    url_option,
+)
+from rota.wire.documents import DocumentView
+
+KIND = "keys"
+
+
+@click.group(
+    cls=SuggestingGroup,
+    epilog=examples(
+        "rota key create ci --role editor --namespace team-a --expires 90d",
+        "rota key list",
+        "rota key rotate ci --grace 1h",
+        "rota key revoke ci",
+    ),
+)
+@output_before
+def key() -> None:
+    """Create, list, rotate and revoke keys.
+
+    A key has the tokens of a principal, which is a person or a program; its roles come from
+    bindings: see `rota grant`.
+    """
+
+
+@key.command(
+    "create",
+    short_help="Create a key, and print its token.",
+    epilog=examples(
+        "rota key create ci --role editor --namespace team-a --namespace 'team-b-*'",
+        "rota key create laptop --principal ana --expires 90d --from 10.0.0.0/8",
+        "rota key create backup --role viewer --namespace '*' > token",
+    ),
+)
+@click.argument("name")
+@click.option(
+    "--principal", default="", help="Person or program that uses the token.  [default: NAME]"
+)
+@click.option("--role", default="", help="Role of the principal in the namespaces.")
+@click.option(
+    "--namespace",
+    "namespaces",
+    metavar="NAMESPACE",
+    multiple=True,
+    help="Namespace of the role; team-* and * match several. Repeatable.",
+)
+@click.option("--expires", metavar="DURATION", help="Time until the token expires, such as 90d.")
+@click.option(
+    "--from",
+    "networks",
+    metavar="CIDR",
+    multiple=True,
+    help="Network from which the token is accepted, such as 10.0.0.0/8. Repeatable.",
+)
+@new_token_option
+@url_option
+def create_key(
+    name: str,
+    *,
+    principal: str,
+    role: str,
+    namespaces: tuple[str, ...],
+    expires: str | None,
+    networks: tuple[str, ...],
+    form: str,
+) -> None:
+    """Create a key, and print its token, which is shown only once."""
+    if bool(role) is not bool(namespaces):
+        raise click.UsageError(
+            "--role and --namespace belong together: give both, or neither and later "
+            "`rota grant PRINCIPAL ROLE NAMESPACE`"
+        )
+    with connect() as client:
+        made = client.create_key(
+            name,
+            principal=principal,
+            expires_in=expires,
+            networks=networks,
+            role=role,
+            namespaces=namespaces,
+        )
+    show_new_token(made, form)
+
+
+@key.command(
+    "list", short_help="List the keys.", epilog=examples("rota key list", "rota key list -o json")
+)
+@format_option
+@url_option
+def list_keys(form: str) -> None:
+    """List the keys with their tokens, which are named by their public parts."""
+    with connect() as client:
+        show_many(list(client.documents(KIND)), KEY, form)
+
+
+@key.command(
+    "rotate",
+    short_help="Create a new token for a key, and print it.",
+    epilog=examples("rota key rotate ci", "rota key rotate ci --grace 24h --expires 90d"),
+)
+@click.argument("name")
+@click.option(
+    "--grace",
+    metavar="DURATION",
+    default="1h",
+    show_default=True,
+    help="Time for which the earlier tokens are still accepted; 0s ends them at once.",
+)
+@click.option(
+    "--expires",
+    metavar="DURATION",
+    help="Time until the new token expires.  [default: the end of the earlier token]",
+)
+@new_token_option
+@url_option
+def rotate_key(name: str, *, grace: str, expires: str | None, form: str) -> None:
+    """Create a new token for a key, and print it; it is shown only once.
+
+    Programs that read the token from a file (--token-file, ROTA_TOKEN_FILE, token_file of the
+    Python client) use the new one without a restart.
+    """
+    with connect() as client:
+        made = client.rotate_key(name, grace=grace, expires_in=expires)
+    show_new_token(made, form)
+
+
+@key.command(
+    "revoke",
+    short_help="Delete keys; their tokens are refused from now on.",
+    epilog=examples("rota key revoke ci", "rota key revoke ci laptop --dry-run"),
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@dry_run_option
+@url_option
+def revoke_keys(names: tuple[str, ...], *, is_dry: bool) -> None:
+    """Delete keys; all nodes refuse their tokens within milliseconds.
+
+    A node without a connection to etcd refuses them when it is back. Other keys of the principal,
+    and its roles, stay: see `rota ungrant`.
+    """
+    with connect() as client:
+        for name in names:
+            client.delete_document(KIND, name, dry_run=is_dry)
+            say(
+                f"dry run: nothing is changed; key {name} would be revoked"
+                if is_dry
+                else f"revoked key {name}"
+            )
+
+
+def _words(found: DocumentView, field: str) -> str:
+    return " ".join(map(str, found.definition.get(field) or ()))
+
+
+def _tokens(found: DocumentView) -> list[Mapping[str, Any]]:  # Any: JSON of the node
+    return cast("list[Mapping[str, Any]]", found.definition.get("tokens") or [])
+
+
+def _ends(found: DocumentView) -> str:
+    """Return the end of the token that ends last; empty if one has no end."""
+    ends = [each.get("expiresAt") for each in _tokens(found)]
+    return absolute(max(map(str, ends))) if ends and all(ends) else ""
+
+
+KEY: Look[DocumentView] = Look(
+    name=lambda found: found.name,
+    columns=(
+        Column("NAME", lambda found, _: found.name),
+        Column("PRINCIPAL", lambda found, _: str(found.definition.get("principal", ""))),
+        Column("TOKENS", lambda found, _: " ".join(str(each["id"]) for each in _tokens(found))),
+        Column("EXPIRES (UTC)", lambda found, _: _ends(found) or "-"),
+        Column("FROM", lambda found, _: _words(found, "from"), is_optional=True),
+        Column("CHANGED (UTC)", lambda found, _: absolute(found.changed_at), is_wide=True),
+        Column("BY", lambda found, _: found.changed_by, is_wide=True),
+    ),
+)

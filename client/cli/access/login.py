@@ -1,0 +1,82 @@
+"""``rota login`` and ``rota logout``: the token of a profile."""
+
+import sys
+
+import click
+
+from rota.client.cli.display.printing import say
+from rota.client.cli.inputs import settings
+from rota.client.cli.inputs.options import (
+    examples,
+    printed_warnings,
+    profile_option,
+    timeout_in_use,
+    url_option,
+    urls_in_use,
+)
+
+INPUT_MAX = 4_096
+"""The most characters that are read as a token."""
+
+
+@click.command(
+    epilog=examples(
+        "rota login --url https://rota.example:7400",
+        "rota login --profile work < token",
+    )
+)
+@url_option
+def login() -> None:
+    """Store a token in a profile, with the URL.
+
+    The token is read from standard input; on a terminal, it is asked for and not shown. It is
+    stored if a node accepts it. The file of profiles is then readable by its owner only.
+    """
+    from rota.client.client import Client
+
+    urls, timeout_s = urls_in_use(is_new=True), timeout_in_use(is_new=True)
+    token = _read_token()
+    with printed_warnings():
+        client = Client(urls, token=token, timeout_s=timeout_s)
+    with client:
+        found = client.whoami()
+    profile = store_token(urls, token)
+    say(f"logged in at {','.join(urls)} as {found.principal}; profile {profile} has the token")
+
+
+@click.command(epilog=examples("rota logout", "rota logout --profile work"))
+@profile_option
+def logout() -> None:
+    """Remove the token from a profile.
+
+    The token itself stays valid: `rota key revoke` ends a key and its tokens.
+    """
+    profiles = settings.read_profiles()
+    name = settings.profile_in_use().text
+    if profiles.by_name.get(name, {}).pop("token", None) is None:
+        say(f"profile {name} has no token")
+        return
+    settings.write_profiles(profiles)
+    say(f"removed the token from profile {name}; `rota key revoke` ends a key and its tokens")
+
+
+def store_token(urls: tuple[str, ...], token: str) -> str:
+    """Store *token* for *urls* in the profile of the current command, and return its name.
+
+    Raises:
+        InvalidConfig: The file of profiles cannot be read or written.
+    """
+    profiles = settings.read_profiles()
+    name = settings.checked_name(settings.profile_in_use().text)
+    values = profiles.by_name.setdefault(name, {})
+    values.pop("token_file", None)
+    values.update(url=",".join(urls), token=token)
+    settings.write_profiles(profiles)
+    return name
+
+
+def _read_token() -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt("Token", hide_input=True, err=True)).strip()
+    # Line ends of a file or of `echo` are no part of the token; the client refuses other content.
+    return sys.stdin.read(INPUT_MAX + 1).strip()
