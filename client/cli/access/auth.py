@@ -1,5 +1,6 @@
 """``rota auth``: the first key, the token in use, and the permissions of the caller."""
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from rota.client.cli.inputs.options import (
 )
 from rota.client.cli.inputs.tokens import credentials_in_use
 from rota.core.errors import RotaError
+from rota.wire.tokens import ID_BYTES, SECRET_BYTES, mint
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no documents.
     from rota.wire.documents import NewTokenView, WhoamiView
@@ -159,15 +161,26 @@ def can(verb: str, *, namespace: str | None) -> int:
     epilog=examples(
         "rota auth token",
         'curl -H "Authorization: Bearer $(rota auth token)" $ROTA_URL/api/v1/jobs',
+        "rota auth token --new > first.token",
     ),
 )
+@click.option(
+    "--new",
+    "is_new",
+    is_flag=True,
+    help="Print a new token instead, for the setting bootstrap_key_file of the nodes of a new "
+    "cluster. No node is asked.",
+)
 @url_option
-def token() -> None:
+def token(*, is_new: bool) -> None:
     """Print the token that commands send, for other programs.
 
     The arguments of a program are visible to other users of the machine; on a shared one, use
     curl -H @FILE instead.
     """
+    if is_new:
+        out(mint(secrets.token_bytes(ID_BYTES + SECRET_BYTES)).text)
+        return
     urls = urls_in_use()
     credentials = credentials_in_use(urls)
     found = next((text for text in map(credentials.token_for, urls) if text), None)

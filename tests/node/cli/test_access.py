@@ -14,9 +14,9 @@ from aiohttp import web
 
 from rota.client.cli.access.grants import binding_name
 from rota.client.cli.inputs import settings
-from rota.wire.tokens import ID_BYTES, SECRET_BYTES, mint
+from rota.wire.tokens import ID_BYTES, SECRET_BYTES, mint, parse
 from support.command_tree import commands, examples_of
-from support.rota_program import PROGRAM, Rota
+from support.rota_program import NO_NODE, PROGRAM, Rota
 from support.strange_servers import Handler, Strange, problem, serving_apart
 
 Json = Any  # Any: JSON; each test reads the fields that it checks.
@@ -169,6 +169,14 @@ def test_without_any_token_there_is_none_to_print(without_token: Rota) -> None:
 
     assert (ran.status, ran.out) == (10, "")
     assert "error: there is no token for http://127.0.0.1:" in ran.err
+
+
+def test_a_new_token_is_printed_without_a_node(rota_alone: Rota) -> None:
+    made = [rota_alone("auth", "token", "--new", "--url", NO_NODE) for _ in range(2)]
+
+    assert [each.status for each in made] == [0, 0]
+    assert parse(made[0].out.strip()) is not None
+    assert made[0].out != made[1].out
 
 
 def test_a_token_in_clear_text_is_warned_about_once(rota: Rota) -> None:
