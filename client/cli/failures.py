@@ -116,7 +116,7 @@ def _status(error: RotaError) -> int:
 def _problem(error: RotaError) -> ProblemView:
     match error:
         case RequestFailed():
-            return error.problem
+            return replace(error.problem, detail=error.detail)
         case Refused():
             errors = [FieldProblem(each.pointer, each.detail) for each in error.problems]
             return replace(_problem_of(error.code, error.detail), errors=errors)

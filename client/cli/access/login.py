@@ -34,6 +34,11 @@ def login() -> None:
     """
     from rota.client.client import Client
 
+    if settings.value_of("token_file", is_new=True).source == settings.TOKEN_FILE_FLAG:
+        raise click.UsageError(
+            "rota login reads the token from standard input: rota login < FILE; `rota config set "
+            "token_file FILE` stores the path instead"
+        )
     urls, timeout_s = urls_in_use(is_new=True), timeout_in_use(is_new=True)
     token = _read_token()
     with printed_warnings():

@@ -1,5 +1,6 @@
 """``rota login``, ``auth``, ``key`` and ``grant``: requests, messages, and the file of profiles."""
 
+import json
 import os
 import re
 import shutil
@@ -129,6 +130,13 @@ def test_a_command_without_a_token_ends_with_10_and_names_the_remedy(without_tok
     assert "an administrator creates tokens with `rota key create`" in ran.err
 
 
+def test_an_error_as_json_has_what_was_sent(without_token: Rota) -> None:
+    ran = without_token("jobs", "-o", "json")
+
+    assert json.loads(ran.err)["detail"] == "unauthenticated (no token was sent)"
+    assert json.loads(ran.err)["code"] == "unauthenticated"
+
+
 def test_a_forbidden_command_ends_with_4(rota_alone: Rota, monkeypatch: pytest.MonkeyPatch) -> None:
     async def forbid(request: web.Request) -> web.StreamResponse:
         del request
@@ -209,6 +217,13 @@ def test_login_stores_no_token_that_is_refused(without_token: Rota, door: Door) 
 
     assert done.returncode == 10
     assert not settings.config_path().exists()
+
+
+def test_login_with_a_file_names_the_form_that_reads_it(rota: Rota, tmp_path: Path) -> None:
+    refused = rota("login", "--token-file", str(tmp_path / "token"))
+
+    assert refused.status == 2
+    assert "rota login < FILE" in refused.err
 
 
 def test_login_creates_the_profile_that_is_named(without_token: Rota) -> None:
