@@ -39,9 +39,13 @@ class Fleet:
         self._cluster: LocalCluster | None = None
         if size == 1:
             log_path = folder / "n1.log"
-            self.nodes = {"n1": LocalNode(folder / "n1", log_level=LOG_LEVEL, log_path=log_path)}
+            self.nodes = {
+                "n1": LocalNode(folder / "n1", log_level=LOG_LEVEL, log_path=log_path, is_open=True)
+            }
         else:
-            self._cluster = LocalCluster(folder, size, port=0, slots=None, log_level=LOG_LEVEL)
+            self._cluster = LocalCluster(
+                folder, size, port=0, slots=None, log_level=LOG_LEVEL, is_open=True
+            )
             self.nodes = self._cluster.nodes
 
     def __enter__(self) -> Self:

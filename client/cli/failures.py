@@ -12,7 +12,8 @@ from rota.client.cli.inputs.execution_names import NoExecution
 from rota.client.cli.inputs.settings import InvalidConfig
 from rota.client.definitions import InvalidFile
 from rota.client.dev.local_etcd import EtcdNotInstalled, EtcdNotStarted
-from rota.client.dev.local_node import NodeNotInstalled, NodeNotStarted
+from rota.client.dev.local_node import NodeNotInstalled, NodeNotStarted, TokenNotAccepted
+from rota.client.dev.token_files import TokenNotStored
 from rota.client.errors import (
     Conflict,
     Invalid,
@@ -45,6 +46,8 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (TooBusy, 6),
     (NodeFailed, 6),
     (NodeNotStarted, 6),
+    (TokenNotAccepted, 6),
+    (TokenNotStored, 6),
     (OutputBroken, 6),
     (WaitTimedOut, 7),
     (NotDrained, 7),

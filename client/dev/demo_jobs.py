@@ -35,15 +35,16 @@ DEMO_JOBS: tuple[Mapping[str, Any], ...] = (
 )
 
 
-def save_demo_jobs(url: str) -> None:
+def save_demo_jobs(url: str, token: str | None = None) -> None:
     """Create the demonstration jobs, or replace those of an earlier start.
 
     Args:
         url: The URL of a node that accepts requests; several URLs separated by commas.
+        token: The token of the nodes; None for none.
 
     Raises:
         RotaError: The node refuses a job, or does not answer.
     """
-    with Client(url) as client:
+    with Client(url, token=token) as client:
         for job in DEMO_JOBS:
             client.put_job(job)

@@ -36,6 +36,8 @@ class LocalCluster:
             of a node is 1 higher than its API port. 0 for free ports.
         slots: The number of slots of each node; None for the default.
         log_level: The log level of each node.
+        is_open: Whether the nodes accept all requests, without a token. Otherwise the file
+            ``token`` in *folder* has their token.
 
     Raises:
         EtcdNotInstalled: etcd is not installed on this machine.
@@ -51,6 +53,7 @@ class LocalCluster:
         slots: int | None,
         log_level: str,
         session_ttl: str | None = None,
+        is_open: bool = False,
     ) -> None:
         self.folder = folder
         self.etcd = LocalEtcd(folder)
@@ -70,6 +73,8 @@ class LocalCluster:
                 slots=slots,
                 log_level=log_level,
                 log_path=folder / f"{name}.log",
+                token_file=folder / "token",
+                is_open=is_open,
                 flags=(
                     "--node-id", name, "--cluster", "dev", "--etcd", self.etcd.url,
                     "--etcd-user", USER,
@@ -106,6 +111,12 @@ class LocalCluster:
         self.stop()
 
     @property
+    def token(self) -> str | None:
+        """The token of the nodes, after the start; None if they are open."""
+        token = next(iter(self.nodes.values())).token
+        return token.text if token else None
+
+    @property
     def urls(self) -> str:
         """The URLs of the nodes, in the form of ``ROTA_URL``."""
         return ",".join(node.url for node in self.nodes.values())
@@ -127,6 +138,8 @@ class LocalCluster:
             status = None if node.process is None else node.process.poll()
             if status is None:
                 continue
+            # Another program may listen on the port now.
+            node.withdraw_token()
             if name in self._due:
                 if perf_counter() >= self._due[name]:
                     del self._due[name]

@@ -15,13 +15,21 @@ from typing import Self
 
 from rota.client.client import Client
 from rota.client.dev.ports import free_port, is_free
+from rota.client.dev.token_files import OfferedToken, kept_token
+from rota.client.errors import NotAuthenticated, TooBusy, Unreachable
 from rota.core.errors import RotaError
+from rota.wire.tokens import Token
 
 START_S = 30.0
 """The limit of a start in seconds; the recovery of a large journal takes seconds."""
 STOP_S = 30.0
 """The limit of a stop in seconds; by default, a node waits less for attempts and connections."""
 LOOK_S = 0.05
+REFUSALS_MAX = 50
+"""How often a node that is ready may refuse its token: it creates the key after its start, and the
+nodes of a cluster receive it from etcd."""
+REFUSED_LOOK_S = 0.2
+"""The pause after a refusal; a node limits refused requests to 10 a second."""
 PORT_TRIES = 5
 """How often a free port is tried, as another program may take it before the node listens there."""
 NEEDS = ("jsonschema_rs", "prometheus_client", "rocksdict", "uvloop")
@@ -67,8 +75,24 @@ class NodeNotStarted(RotaError):
         self.exit_status = exit_status
 
 
+class TokenNotAccepted(RotaError):
+    """A node has other keys than that of its token file."""
+
+    code = "token_not_accepted"
+
+    def __init__(self, node: "LocalNode") -> None:
+        super().__init__(
+            f"the node does not accept the token in {node.token_file}, because its data has other "
+            f"keys; restore that file, start without keys (--open), or delete {node.data_dir} for "
+            "a fresh start"
+        )
+
+
 class LocalNode:
     """A node that runs from `start` to `stop`; also a context manager.
+
+    The node requires a token. Clients of the same user on this machine that have no other token
+    find it while the node runs.
 
     Args:
         data_dir: The data directory; it is created if it is missing, and not deleted.
@@ -78,6 +102,12 @@ class LocalNode:
         log_path: A file for the log, in place of standard error. The node is then detached from the
             terminal, so that Ctrl-C reaches only this process, which stops the node in order.
         flags: Further flags of `rotad`.
+        token_file: The file with the token, which is created if it is missing; by default beside
+            *data_dir*, which a new node requires to be empty.
+        is_open: Whether the node accepts all requests, without a token.
+
+    Attributes:
+        token: The token, after the start; None if the node is open.
 
     Raises:
         NodeNotInstalled: Packages of a node are not installed.
@@ -92,6 +122,8 @@ class LocalNode:
         log_level: str = "warning",
         log_path: Path | None = None,
         flags: tuple[str, ...] = (),
+        token_file: Path | None = None,
+        is_open: bool = False,
     ) -> None:
         missing = [name for name in NEEDS if find_spec(name) is None]
         if missing:
@@ -100,6 +132,10 @@ class LocalNode:
         self.port = port
         self.log_path = log_path
         self.process: subprocess.Popen[bytes] | None = None
+        self.token: Token | None = None
+        self.token_file = token_file or data_dir.with_name(f"{data_dir.name}.token")
+        self._is_open = is_open
+        self._offered: OfferedToken | None = None
         self._may_choose_port = port == 0
         slot_flags = () if slots is None else ("--slots", str(slots))
         self._flags = (
@@ -109,6 +145,8 @@ class LocalNode:
             # Receivers that are being developed run on the same machine.
             *("--webhook-hosts", os.environ.get("ROTA_WEBHOOK_HOSTS", "*")),
             *slot_flags,
+            *("--auth", "open" if is_open else "keys"),
+            *(() if is_open else ("--bootstrap-key-file", str(self.token_file))),
             *flags,
         )
 
@@ -153,6 +191,7 @@ class LocalNode:
         """
         process = self.process
         assert process is not None, "stop comes after start"
+        self.withdraw_token()
         if process.poll() is None:
             process.terminate()
         try:
@@ -163,18 +202,28 @@ class LocalNode:
             process.wait()
             raise
 
+    def withdraw_token(self) -> None:
+        """Let no further client find the token; `stop` does this, too."""
+        offered, self._offered = self._offered, None
+        if offered is not None:
+            offered.withdraw()
+
     def launch(self) -> None:
         """Start the node on its port, without waiting until it accepts requests.
 
         Raises:
             NodeNotStarted: Another program listens on the port.
+            TokenNotStored: The token cannot be stored.
         """
         if not is_free(self.port):
             # Until this node ends, another program on the port would be mistaken for the node.
             raise NodeNotStarted(PORT_TAKEN)
+        self.withdraw_token()
+        if not self._is_open:
+            self.token = kept_token(self.token_file)
+            self._offered = OfferedToken(self.port, self.token)
         # -P: modules in the current directory must not be imported by the node.
         argv = [sys.executable, "-P", "-m", "rota.node", "--listen", f"127.0.0.1:{self.port}"]
-        argv += ["--auth", "open"]
         if self.log_path is None:
             self.process = subprocess.Popen([*argv, *self._flags], stdin=subprocess.DEVNULL)
         else:
@@ -193,16 +242,37 @@ class LocalNode:
 
         Raises:
             NodeNotStarted: The node ended, or did not accept requests within `START_S`.
+            TokenNotAccepted: The node has other keys.
         """
         process = self.process
         assert process is not None, "the node has been launched"
-        with Client(self.url, timeout_s=1.0, repeats_max=0) as client:
+        refusals = 0
+        with self.client() as client:
             for _ in range(round(START_S / LOOK_S)):
-                if client.ready():
+                is_ready = client.ready()
+                if is_ready and self._is_accepted(client):
                     return
+                refusals += is_ready
+                if refusals > REFUSALS_MAX:
+                    raise TokenNotAccepted(self)
                 with suppress(subprocess.TimeoutExpired):
-                    raise NodeNotStarted(process.wait(LOOK_S))
+                    raise NodeNotStarted(process.wait(REFUSED_LOOK_S if is_ready else LOOK_S))
         raise NodeNotStarted(None)
+
+    def client(self) -> Client:
+        """Return a client for one short call, with the token of the node."""
+        token = self.token.text if self.token else None
+        return Client(self.url, token=token, timeout_s=1.0, repeats_max=0)
+
+    def _is_accepted(self, client: Client) -> bool:
+        """Return True if the node has the key, which it creates after its start."""
+        if self._is_open:
+            return True
+        try:
+            client.whoami()
+        except (NotAuthenticated, TooBusy, Unreachable):
+            return False
+        return True
 
 
 def launch_apart(argv: Sequence[str], log_path: Path) -> subprocess.Popen[bytes]:

@@ -12,6 +12,7 @@ import click
 import rota
 from rota.client.cli.display.printing import out
 from rota.client.cli.inputs.options import examples
+from rota.client.cli.setup.dev_access import access_line
 from rota.client.dev.local_node import LocalNode, NodeNotStarted
 from rota.client.transport.endpoints import DEFAULT_URL
 
@@ -33,6 +34,7 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         "rota dev --demo",
         "rota dev --port 7500",
         "rota dev --nodes 3",
+        "rota dev --open",
     )
 )
 @click.option(
@@ -65,24 +67,44 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     show_envvar=True,
     help="Number of tasks that may run at the same time on a node.",
 )
+@click.option(
+    "--open",
+    "is_open",
+    is_flag=True,
+    help="Require no token: every program and every user on this machine can use the node.",
+)
 @click.option("--demo", is_flag=True, help="Create demonstration jobs, which soon run.")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show the whole log of the node, not only warnings."
 )
 def dev(
-    port: int, *, data_dir: Path | None, size: int, slots: int | None, demo: bool, verbose: bool
+    port: int,
+    *,
+    data_dir: Path | None,
+    size: int,
+    slots: int | None,
+    is_open: bool,
+    demo: bool,
+    verbose: bool,
 ) -> int:
     """Run a temporary node, until Ctrl-C.
 
     The node needs no other program, can be reached from this machine only, and keeps its jobs for
-    the next start. Settings of `rotad` may be given as environment variables (ROTA_...), except the
-    address and `on_stop`.
+    the next start. It requires a token, which `rota` and the Python client of the same user find by
+    themselves. Settings of `rotad` may be given as environment variables (ROTA_...), except the
+    address, `auth`, `bootstrap_key_file` and `on_stop`.
     """
     if size > 1:
         from rota.client.cli.setup.dev_cluster import run_cluster
 
         return run_cluster(
-            size, port=port, data_dir=data_dir, slots=slots, log_level="info", has_demo=demo
+            size,
+            port=port,
+            data_dir=data_dir,
+            slots=slots,
+            log_level="info",
+            has_demo=demo,
+            is_open=is_open,
         )
     where = (data_dir or default_data_dir(port)).absolute()
     usual_level, usual_log = ("info", "all") if verbose else ("warning", "off")
@@ -93,6 +115,7 @@ def dev(
         log_level=os.environ.get("ROTA_LOG_LEVEL", usual_level),
         # Refusals are shown in the terminal of the client.
         flags=("--access-log", os.environ.get("ROTA_ACCESS_LOG", usual_log)),
+        is_open=is_open,
     )
     with _forwarding_signals(node) as forwarded:
         try:
@@ -105,7 +128,10 @@ def dev(
             _save_demo_jobs(node)
         _greet(node, has_demo=demo)
         assert node.process is not None
-        return _shell_status(node.process.wait())
+        try:
+            return _shell_status(node.process.wait())
+        finally:
+            node.withdraw_token()
 
 
 @contextmanager
@@ -141,7 +167,7 @@ def _save_demo_jobs(node: LocalNode) -> None:
     from rota.client.dev.demo_jobs import save_demo_jobs
 
     try:
-        save_demo_jobs(node.url)
+        save_demo_jobs(node.url, node.token.text if node.token else None)
     except BaseException:
         node.stop()
         raise
@@ -157,6 +183,7 @@ def _greet(node: LocalNode, *, has_demo: bool) -> None:
         f"rota {rota.__version__}: a temporary node; Ctrl-C stops it\n"
         f"  API   {node.url}\n"
         f"  data  {node.data_dir} (kept; delete it for a fresh start)\n"
+        f"{access_line(node.url, is_open=node.token is None)}"
         "\n"
         "In another terminal:\n"
         f"{elsewhere}{DEMO_COMMANDS if has_demo else FIRST_COMMANDS}"

@@ -9,6 +9,7 @@ from types import FrameType
 
 import rota
 from rota.client.cli.display.printing import out, say
+from rota.client.cli.setup.dev_access import access_line
 from rota.client.dev.demo_jobs import save_demo_jobs
 from rota.client.dev.local_cluster import SESSION_TTL, LocalCluster, folder_for_a_while
 
@@ -28,6 +29,7 @@ def run_cluster(
     slots: int | None,
     log_level: str,
     has_demo: bool,
+    is_open: bool,
 ) -> int:
     """Run a cluster until a signal arrives, and return the exit status.
 
@@ -38,6 +40,7 @@ def run_cluster(
         slots: The number of slots of each node; None for the default.
         log_level: The log level of each node.
         has_demo: Whether to create the demonstration jobs.
+        is_open: Whether the nodes accept requests without a token.
 
     Raises:
         RotaError: A required program is missing, or does not start.
@@ -45,11 +48,17 @@ def run_cluster(
     place = nullcontext(data_dir.absolute()) if data_dir else folder_for_a_while()
     with _until_stopped(), place as folder:
         cluster = LocalCluster(
-            folder, size, port=port, slots=slots, log_level=log_level, session_ttl=SESSION_TTL
+            folder,
+            size,
+            port=port,
+            slots=slots,
+            log_level=log_level,
+            session_ttl=SESSION_TTL,
+            is_open=is_open,
         )
         with cluster:
             if has_demo:
-                save_demo_jobs(cluster.urls)
+                save_demo_jobs(cluster.urls, cluster.token)
             _greet(cluster, is_kept=data_dir is not None)
             while True:
                 sleep(LOOK_S)
@@ -90,6 +99,7 @@ def _greet(cluster: LocalCluster, *, is_kept: bool) -> None:
         f"them\n{''.join(nodes)}"
         f"  etcd  {cluster.etcd.url}  log {cluster.etcd.log_path}\n"
         f"  data  {cluster.folder} ({fate})\n"
+        f"{access_line(cluster.nodes['n1'].url, is_open=cluster.token is None)}"
         "\n"
         "In another terminal:\n"
         f"  export ROTA_URL={cluster.urls}\n"

@@ -1,6 +1,7 @@
 """``rota dev``: one node for trials, its data and its errors."""
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -35,6 +36,8 @@ def test_dev_runs_a_node_and_stops_it(tmp_path: Path) -> None:
     assert (status, errors) == (0, "")
     assert f"  data  {tmp_path / 'data'} (kept; delete it for a fresh start)\n" in greeting
     assert f"  export ROTA_URL={url}\n" in greeting
+    header = '-H "Authorization: Bearer $(rota auth token)"'
+    assert f"  curl  curl {header} {url}/api/v1/jobs\n" in greeting
 
 
 def test_dev_reports_a_port_in_use(rota: Rota, url: str, tmp_path: Path) -> None:
@@ -97,3 +100,60 @@ def test_dev_obeys_the_environment_and_creates_demonstration_jobs(tmp_path: Path
     assert execution.status == "success"
     assert node.load is not None
     assert node.load.slots == 3
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_other_programs_need_the_token_that_rota_prints(rota_alone: Rota, tmp_path: Path) -> None:
+    argv = [*PROGRAM, "dev", "--port", "0", "--data-dir", str(tmp_path / "data")]
+
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as dev:
+        assert dev.stdout is not None
+        try:
+            greeting = [*iter(dev.stdout.readline, "  rota executions\n")]
+            url = next(line.split()[1] for line in greeting if line.startswith("  API"))
+            token = rota_alone("auth", "token", "--url", url).out.strip()
+            kept = (tmp_path / "data.token").read_text().strip()
+            listed = rota_alone("jobs", "--url", url, "-o", "json")
+            statuses = [
+                curl(f"{url}/api/v1/jobs", *flags)
+                for flags in ((), ("-H", f"Authorization: Bearer {token}"))
+            ]
+        finally:
+            dev.send_signal(signal.SIGINT)
+            dev.wait(20)
+
+    assert token == kept
+    assert listed.json == []
+    assert statuses == ["401", "200"]
+    assert rota_alone("auth", "token", "--url", url).status == 10
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_dev_open_requires_no_token(tmp_path: Path) -> None:
+    argv = [*PROGRAM, "dev", "--port", "0", "--open", "--data-dir", str(tmp_path / "data")]
+
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as dev:
+        assert dev.stdout is not None
+        try:
+            greeting = [*iter(dev.stdout.readline, "  rota executions\n")]
+            url = next(line.split()[1] for line in greeting if line.startswith("  API"))
+            status = curl(f"{url}/api/v1/jobs")
+        finally:
+            dev.send_signal(signal.SIGINT)
+            dev.wait(20)
+
+    assert status == "200"
+    assert any(line.startswith("  open  every program on this machine") for line in greeting)
+    assert not (tmp_path / "data.token").exists()
+
+
+def curl(url: str, *flags: str) -> str:
+    """Return the status of the answer to a request of curl."""
+    ran = subprocess.run(
+        ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--noproxy", "*", *flags, url],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    return ran.stdout

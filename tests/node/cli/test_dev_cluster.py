@@ -40,6 +40,13 @@ def dev(*flags: str) -> Generator[tuple["subprocess.Popen[str]", str]]:
                 process.communicate(timeout=40)
 
 
+def principal_at(url: str) -> str:
+    """Return the principal of the token for *url*, once its node answers."""
+    with Client(url) as client:
+        assert until(client.ready)
+        return client.whoami().principal
+
+
 def processes_that_name(folder: Path) -> list[str]:
     """Return the command lines of processes that have *folder* in them."""
     found: list[str] = []
@@ -92,6 +99,11 @@ def test_a_node_that_is_killed_is_started_again(
         assert process.stderr is not None
         lines = [process.stderr.readline(), process.stderr.readline()]
 
+        urls = re.search(r"export ROTA_URL=(\S+)", said)
+        assert urls is not None
+        principals = {principal_at(url) for url in urls[1].split(",")}
+
+    assert len(principals) == 1
     assert lines[0] == "n2 was killed; it is started again in 5 s\n"
     again = re.fullmatch(r"n2 is started again, process (\d+)\n", lines[1])
     assert again is not None
