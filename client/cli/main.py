@@ -15,12 +15,14 @@ No large module is loaded before a command runs, so that help is instant.
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 
 import click
 
 import rota
+from rota.client.cli.display.client_warnings import printed_warnings
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.aliases import ADVICE, ALIASES
 from rota.client.cli.inputs.command_groups import Entry, LazyGroup, namespace_before, output_before
@@ -107,7 +109,8 @@ class Program(LazyGroup):
             click.ClickException: The arguments are wrong, and errors are not printed as JSON.
         """
         try:
-            return super().invoke(ctx)
+            with printed_warnings():
+                return super().invoke(ctx)
         except RotaError as error:
             if error.code == "job_not_found":
                 from rota.client.cli.inputs.near_names import add_near_names
@@ -192,7 +195,7 @@ def _drop_output() -> None:
 
 
 def _complete() -> int:
-    """Print completions for a shell; errors are ignored, since messages would disturb the input."""
-    with suppress(Exception):
+    """Print completions for a shell, without errors and warnings: they would disturb the input."""
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
         cli.main(prog_name="rota", complete_var=VARIABLE, standalone_mode=False)
     return 0

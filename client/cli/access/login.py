@@ -8,7 +8,6 @@ from rota.client.cli.display.printing import say
 from rota.client.cli.inputs import settings
 from rota.client.cli.inputs.options import (
     examples,
-    printed_warnings,
     profile_option,
     timeout_in_use,
     url_option,
@@ -41,9 +40,7 @@ def login() -> None:
         )
     urls, timeout_s = urls_in_use(is_new=True), timeout_in_use(is_new=True)
     token = _read_token()
-    with printed_warnings():
-        client = Client(urls, token=token, timeout_s=timeout_s)
-    with client:
+    with Client(urls, token=token, timeout_s=timeout_s) as client:
         found = client.whoami()
     profile = store_token(urls, token)
     say(f"logged in at {','.join(urls)} as {found.principal}; profile {profile} has the token")

@@ -1,8 +1,7 @@
 """Options that several commands have, and their values."""
 
-import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -73,14 +72,13 @@ def _made(
 ) -> C:
     urls = urls_in_use()
     in_use = token_for(urls)
-    with printed_warnings():
-        return kind(
-            urls,
-            token=in_use.token,
-            token_file=in_use.token_file,
-            timeout_s=timeout_in_use() if timeout_s is None else timeout_s,
-            repeats_max=repeats_max,
-        )
+    return kind(
+        urls,
+        token=in_use.token,
+        token_file=in_use.token_file,
+        timeout_s=timeout_in_use() if timeout_s is None else timeout_s,
+        repeats_max=repeats_max,
+    )
 
 
 def urls_in_use(*, is_new: bool = False) -> tuple[str, ...]:
@@ -107,16 +105,6 @@ def timeout_in_use(*, is_new: bool = False) -> float:
         return seconds_of(timeout.text)
     except ValueError as error:
         raise click.UsageError(f"{error} ({timeout.source})") from error
-
-
-@contextmanager
-def printed_warnings() -> Generator[None]:
-    """Print warnings of the client library as messages, once each."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for text in dict.fromkeys(str(each.message) for each in caught):
-        click.echo(f"warning: {text}", err=True)
 
 
 def url_option(command: F) -> F:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.wire.tokens import ID_BYTES, SECRET_BYTES, mint
 from support.rota_program import NO_NODE, PROGRAM, Rota
 
 Complete = Callable[..., list[str]]
@@ -60,6 +61,16 @@ def test_names_of_jobs_are_completed(rota: Rota, complete: Complete) -> None:
     assert complete("jobs", "-n", "else", "show", "comp") == ["comp-3"]
     assert complete("jobs", "delete", "comp-1", "comp-2") == ["comp-2"]
     assert complete("next", "comp-1") == ["comp-1"]
+
+
+def test_completion_prints_no_warning(complete: Complete, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(mint(bytes(ID_BYTES + SECRET_BYTES)).text)
+
+    # Another command would warn that the token is sent without TLS.
+    found = complete("trigger", "comp", ROTA_URL="http://192.0.2.1:1", ROTA_TOKEN_FILE=str(file))
+
+    assert found == []
 
 
 def test_executions_are_completed_by_their_job(rota: Rota, complete: Complete) -> None:

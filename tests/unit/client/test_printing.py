@@ -110,11 +110,12 @@ def test_all_printing_of_the_cli_goes_through_one_module() -> None:
     }
 
     # A watch moves the cursor between frames that were printed as everything is; a recovery asks
-    # the operator with fixed words; a selection escapes its question itself.
+    # the operator with fixed words, and so does a login; a selection escapes its question itself.
     assert found == {
         ("live_table.py", "terminal.write"),
         ("recovery.py", "click.confirm"),
         ("job_selection.py", "click.confirm"),
+        ("login.py", "click.prompt"),
     }
 
 
