@@ -66,7 +66,7 @@ def auth() -> None:
     required=True,
     help="Data directory of a running node of the cluster, on this machine.",
 )
-@click.option("--name", default="admin", show_default=True, help="Name of the key and principal.")
+@click.option("--name", default="admin", show_default=True, help="Name of the principal.")
 @click.option(
     "--save", "is_saved", is_flag=True, help="Store the token in the profile, with the URL."
 )

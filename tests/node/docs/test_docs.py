@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import msgspec
 import pytest
 from tools import metrics_page
 
+from rota.client import Client, NotAuthenticated
+from rota.client.dev.token_files import kept_token
 from rota.core.model.retry import next_attempt_at
 from rota.core.timing.instants import Duration, Instant, format_duration
 from rota.node import main
@@ -21,6 +24,7 @@ from rota.node.system.config import SETTINGS, load_config
 from rota.node.system.metric_definitions import METRICS as DEFINITIONS
 from rota.node.system.metric_definitions import Kind
 from rota.wire import documents
+from support.rota_program import PROGRAM, Rota, until
 from support.rotad import Rotad
 
 Json = Any  # Any, as JSON is.
@@ -152,25 +156,48 @@ def test_reports_of_the_example_program_are_received(node: Rotad) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
-def test_every_request_of_the_reference_gets_the_answer_shown(own_node: Rotad) -> None:
-    own_node.start()
+def test_every_request_of_the_reference_gets_the_answer_shown(
+    rota_alone: Rota, tmp_path: Path
+) -> None:
+    del rota_alone  # Only for its environment.
+    token_file = tmp_path / "token"
+    kept_token(token_file)
+    keys = ("--auth", "keys", "--bootstrap-key-file", str(token_file))
     steps = [step for block in examples(API, "") for step in steps_of(block)]
     script = "".join(f"{command}\nprintf '\\n@@@\\n'\n" for command, _ in steps)
 
-    ran = subprocess.run(
-        ["bash", "-c", f"set -eo pipefail\n{script}"],
-        env={**os.environ, "ROTA": own_node.url, "no_proxy": "*"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    with Rotad(tmp_path / "data", "--drain", "0s", *keys) as node:
+        url = node.start().url
+        with Client(url, token_file=token_file) as client:
+            assert until(lambda: is_accepted(client))
+        ran = subprocess.run(
+            ["bash", "-c", f'set -eo pipefail\nrota() {{ {shlex.join(PROGRAM)} "$@"; }}\n{script}'],
+            env={
+                **os.environ,
+                "ROTA": url,
+                "ROTA_TOKEN_FILE": str(token_file),
+                "no_proxy": "*",
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
     answers = ran.stdout.split("\n@@@\n")[:-1]
     assert len(answers) == len(steps) > 30, f"{steps[len(answers) :][:1]}: {ran.stdout[-500:]}"
     for (command, shown), answer in zip(steps, answers, strict=True):
         different = list(differences(parsed(shown), parsed(answer))) if shown.strip() else []
         assert not different, f"{command}\n{answer}"
+
+
+def is_accepted(client: Client) -> bool:
+    """Return True if the node has the key of the client's token."""
+    try:
+        client.whoami()
+    except NotAuthenticated:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(
