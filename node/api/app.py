@@ -36,12 +36,14 @@ from rota.node.api.http.guard import (
 from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
 from rota.node.api.reference import html_page, openapi, served_description
 from rota.node.api.requests import problems
+from rota.node.api.requests.authentication import NotANode
 from rota.node.api.requests.body_memory import BodyMemory
 from rota.node.api.requests.operations import ACCEPTED, Operation
 from rota.node.api.requests.request_context import REQUEST, RequestContext
 from rota.node.api.requests.request_reader import BODY_MEMORY, release_body
 from rota.node.api.requests.stopping import STOPPING, Stopping
 from rota.node.context import NodeContext
+from rota.node.peers.peer_apis import PEER, REFUSED_PROOF
 from rota.wire.headers import NODE
 
 log = logging.getLogger(__name__)
@@ -200,6 +202,8 @@ def _refusal(request: RequestContext, refusal: Refused) -> web.Response:
         headers["Retry-After"] = str(refusal.retry_after_s)
     if refusal.kind is Kind.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = 'Bearer realm="rota"'
+    if isinstance(refusal, NotANode):
+        headers[PEER] = REFUSED_PROOF
     is_unsupported = isinstance(refusal, UnsupportedMediaType | UnsupportedEncoding)
     if is_unsupported and request.http.method in ACCEPTED:
         name, media_types = ACCEPTED[request.http.method]

@@ -11,12 +11,17 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
 
 CONNECT_S = 2.0
+PEER = "Rota-Peer"
+"""The header of a request from another node, which proves this; or of the refusal of the proof."""
+REFUSED_PROOF = "refused"
+"""The value of `PEER` in a response: the node has no valid proof, and has done nothing."""
 
 
 class Reach(Protocol):
@@ -29,6 +34,40 @@ class Reach(Protocol):
 
     def watched(self, node_id: NodeId, on_lost: Callable[[], None]) -> AbstractContextManager[None]:
         """Call *on_lost* if a node is lost while the body runs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """What a proof covers of a request, besides the SHA-256 of its body.
+
+    Attributes:
+        method: The HTTP method.
+        target: The path and query, as sent.
+        headers: The headers.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+
+
+class RequestProofs(Protocol):
+    """Proofs that a request is from a node of the cluster (`rota.node.links.forward_proof`)."""
+
+    def set_members(self, members: Mapping[NodeId, Member]) -> None:
+        """Set the records of the members."""
+        ...
+
+    def prove(self, receiver: Member, head: RequestHead, body: bytes | None) -> str:
+        """Return the header `PEER` of a request to *receiver*."""
+        ...
+
+    def proven_digest(self, head: RequestHead) -> str | None:
+        """Return the SHA-256 of the body that a member has sent with this head; None without proof.
+
+        A proof is accepted once.
+        """
         ...
 
 
@@ -66,17 +105,22 @@ class PeerApis:
 
     Args:
         reach: Has the nodes that can be reached.
+        proofs: Proves to other nodes that the requests are from this node, and the reverse.
         session: Makes the requests; see `PeerApis.open`.
+
+    Attributes:
+        proofs: The same as the argument.
     """
 
-    def __init__(self, reach: Reach, session: aiohttp.ClientSession) -> None:
+    def __init__(self, reach: Reach, proofs: RequestProofs, session: aiohttp.ClientSession) -> None:
         self._reach = reach
+        self.proofs = proofs
         self._session = session
         self._members: Mapping[NodeId, Member] = {}
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, reach: Reach) -> AsyncGenerator[Self]:
+    async def open(cls, reach: Reach, proofs: RequestProofs) -> AsyncGenerator[Self]:
         """Yield the APIs of the nodes in *reach*; keep connections while the body runs."""
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
@@ -85,11 +129,12 @@ class PeerApis:
             # No headers are added to those of the client.
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         ) as session:
-            yield cls(reach, session)
+            yield cls(reach, proofs, session)
 
     def set_members(self, members: Mapping[NodeId, Member]) -> None:
         """Set the nodes and their addresses."""
         self._members = dict(members)
+        self.proofs.set_members(self._members)
 
     @property
     def reached(self) -> tuple[NodeId, ...]:
@@ -103,7 +148,8 @@ class PeerApis:
         """Send a request to a node; the body reads the response while the node can be reached.
 
         Raises:
-            Unreached: The node does not respond, or its response is cut off.
+            Unreached: The node does not respond, or its response is cut off; or the records of
+                nodes have changed so recently that it does not know this node.
         """
         member = self._members.get(node_id)
         if member is None or node_id not in self._reach.peers:
@@ -112,6 +158,8 @@ class PeerApis:
             url = URL(f"http://{member.address}{sent.target}", encoded=True)
         except ValueError as error:
             raise _bad_address(member, error) from error
+        head = RequestHead(sent.method, url.raw_path_qs, sent.headers)
+        headers = {PEER: self.proofs.prove(member, head, sent.body)}
         is_answered = False
         try:
             async with asyncio.timeout(None) as limit:
@@ -120,10 +168,12 @@ class PeerApis:
                     async with self._session.request(
                         sent.method,
                         url,
-                        headers=sent.headers,
+                        headers=CIMultiDict([*sent.headers.items(), *headers.items()]),
                         data=sent.body,
                         allow_redirects=False,
                     ) as answer:
+                        if answer.headers.get(PEER) == REFUSED_PROOF:
+                            raise Unreached(f"{node_id} does not know this node", is_certain=True)
                         is_answered = True
                         yield answer
         except aiohttp.ClientConnectorError as error:

@@ -43,6 +43,7 @@ from rota.node.coordination.credentials import Credentials
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.etcd_gateway import GatewayOptions
+from rota.node.links.forward_proof import ForwardProofs
 from rota.node.links.identity_proof import KEY_BYTES, PeerCredentials, draw_bytes
 from rota.node.links.link_pool import Links
 from rota.node.peers.death_proof import life_of
@@ -201,7 +202,7 @@ class Node:
             entropy=self.entropy,
             metrics=metrics.links,
         )
-        others = await stack.enter_async_context(PeerApis.open(links))
+        others = await stack.enter_async_context(PeerApis.open(links, ForwardProofs(ours)))
         notice = DeathNotice(
             warden,
             coordinator.end_of,

@@ -1,13 +1,15 @@
 """A client of a node that requires keys."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession, UnixConnector
 
 from rota.core.timing.instants import Duration, Instant
+from rota.node.peers.peer_apis import PeerApis
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.system.clock import SystemClock
 from rota.storage.memory import MemoryStore
@@ -92,11 +94,16 @@ class Access:
 
 @asynccontextmanager
 async def access_to(
-    folder: Path, *, auth: str = "keys", clock: ShiftedClock | None = None
+    folder: Path,
+    *,
+    auth: str = "keys",
+    clock: ShiftedClock | None = None,
+    others: PeerApis | None = None,
 ) -> AsyncGenerator[Access]:
-    """Run a node without keys, and yield its client."""
+    """Run a node without keys, and yield its client; with *others*, it counts as one of several."""
     async with (
-        running_works(MemoryStore(), folder, clock=clock, auth=auth) as wiring,
+        running_works(MemoryStore(), folder, clock=clock, auth=auth) as alone,
+        nullcontext(replace(alone, context=replace(alone.context, others=others))) as wiring,
         serving(wiring) as client,
         ClientSession(connector=UnixConnector(str(folder / "api.sock"))) as local,
     ):

@@ -16,7 +16,8 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Refused, invalid
 from rota.core.model.ids import NodeId
-from rota.node.api.forwarding.peer_requests import OF_ITEMS, ask_peers, forwarded_headers, owners_of
+from rota.node.api.forwarding.peer_requests import ask_peers, forwarded_headers, owners_of
+from rota.node.api.requests.node_headers import OF_ITEMS
 from rota.node.api.requests.parameters import number_in
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import check_count, read_body, target_of

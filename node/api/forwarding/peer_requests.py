@@ -12,18 +12,15 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.quoting import in_quotes
-from rota.node.api.requests.authors import CLIENT_ADDRESS, client_address
+from rota.node.access.forwarded_principal import PRINCIPAL
+from rota.node.api.requests.authors import client_address
+from rota.node.api.requests.node_headers import CLIENT_ADDRESS, FORWARDED, OF_SHARDS
 from rota.node.api.requests.problems import problem, refusal_of
-from rota.node.api.requests.request_context import FORWARDED, RequestContext
+from rota.node.api.requests.request_context import RequestContext
 from rota.node.peers.peer_apis import PeerRequest, Unreached
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ProblemView
 
-OF_SHARDS = "Rota-Shards"
-"""The header of a request for some shards only: a hexadecimal number with a bit for each shard, the
-lowest bit for shard 0."""
-OF_ITEMS = "Rota-Items"
-"""The header of a part of a batch: the numbers of its items in the whole batch, comma-separated."""
 NOT_PRIMARY = "not_primary"
 NAMED_MAX = 10
 UNKNOWN = (
@@ -46,6 +43,9 @@ _OF_A_BROWSER = frozenset(
 )
 """Headers about the web page that a browser's request comes from. This node has checked them
 against its own name; the next node has another name."""
+
+_CREDENTIALS = frozenset({"authorization", "cookie"})
+"""Headers that only the node needs that a client has sent them to; others get its principal."""
 
 T = TypeVar("T")
 
@@ -219,7 +219,7 @@ def forwarded_headers(request: RequestContext, **more: str) -> CIMultiDict[str]:
         request: The client's request.
         more: Further headers; underscores in their names stand for hyphens.
     """
-    headers = end_to_end(request.http.headers, _OF_A_BROWSER)
+    headers = end_to_end(request.http.headers, _OF_A_BROWSER | _CREDENTIALS)
     headers.update(peer_headers(request))
     for name, value in more.items():
         headers[name.replace("_", "-")] = value
@@ -229,10 +229,12 @@ def forwarded_headers(request: RequestContext, **more: str) -> CIMultiDict[str]:
 def peer_headers(request: RequestContext) -> dict[str, str]:
     """Return the headers of this node's own request on behalf of *request*.
 
-    With these headers, the other node does not forward the request.
+    With these headers, the other node does not forward the request, and it makes the request for
+    the same caller.
     """
     return {
         FORWARDED: request.node.config.node_id,
+        PRINCIPAL: request.node.access.forwarded_form(request.principal),
         "X-Request-Id": request.id,
         CLIENT_ADDRESS: client_address(request),
     }

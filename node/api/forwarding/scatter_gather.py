@@ -14,13 +14,13 @@ from typing import Generic, TypeVar
 
 from rota.core.errors import Refused
 from rota.node.api.forwarding.peer_requests import (
-    OF_SHARDS,
     NoPrimaryReachable,
     ShardOwners,
     ask_peers,
     forwarded_headers,
     shard_bits,
 )
+from rota.node.api.requests.node_headers import OF_SHARDS
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import target_of
 from rota.node.peers.peer_apis import PeerRequest

@@ -16,6 +16,7 @@ from rota.node.access.verbs import Verb
 from rota.node.api.forwarding.request_forwarding import forward_to
 from rota.node.api.handlers.executions import load_execution
 from rota.node.api.requests.error_codes import READING
+from rota.node.api.requests.node_headers import KEPT, KEPT_FROM
 from rota.node.api.requests.operations import TEXT, Operations, Success
 from rota.node.api.requests.parameters import flag, number_in, whole_number
 from rota.node.api.requests.permissions import on_object
@@ -33,12 +34,6 @@ LISTED_MAX = 10
 ATTEMPT = whole_number(
     "attempt", "The number of the attempt; the latest if omitted.", most=NUMBER_MAX
 )
-KEPT = "Rota-Kept"
-"""The header of a request from the shard's primary to the node that ran an attempt: the attempt's
-number. Only output that this node stores is returned."""
-KEPT_FROM = "Rota-Kept-From"
-"""The header of the same request: the execution in which the task ran. For a task that a rerun
-kept, this is an earlier execution."""
 FOLLOW = flag("follow", "Continue until the attempt ends.")
 
 

@@ -1,5 +1,6 @@
 """Authentication: the principal of each request."""
 
+from hashlib import sha256
 from typing import cast
 
 from aiohttp import web
@@ -12,24 +13,30 @@ from rota.node.access.grants import Grants
 from rota.node.access.principal import ANONYMOUS, OPERATOR, Principal
 from rota.node.access.verbs import EVERY
 from rota.node.api.requests.local_socket import LocalOnly, is_local
+from rota.node.api.requests.node_headers import OF_NODES
 from rota.node.api.requests.operations import Operation
 from rota.node.api.requests.permissions import Scope
 from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import read_content
+from rota.node.peers.peer_apis import PEER, RequestHead
 
 LOCAL_USER = Principal(name="local", grants=Grants(()))
 """The caller of an operation that only the user of the node may use; it has no verbs."""
 
 _AUTHORIZATION, _PRINCIPAL = istr("Authorization"), istr(PRINCIPAL)
+_OF_NODES = tuple(map(istr, OF_NODES))
 
 
 async def admit(request: RequestContext, operation: Operation) -> None:
     """Set the caller of *request*, and check what the operation requires of it.
 
     Raises:
-        Refused: The caller is not authenticated, or lacks a verb of the whole cluster.
+        Refused: The caller is not authenticated, is not the node that it pretends to be, or lacks a
+            verb of the whole cluster.
     """
     access, scope = request.node.access, operation.permission.scope
     is_on_socket = is_local(request.http)
+    await _check_node(request)
     if scope is Scope.LOCAL:
         if not is_on_socket:
             raise LocalOnly
@@ -44,11 +51,7 @@ async def admit(request: RequestContext, operation: Operation) -> None:
 async def _authenticated(request: RequestContext, access: AccessControl, scope: Scope) -> Principal:
     http = request.http
     if request.is_forwarded:
-        if not is_proven_forward(request):
-            raise _not_from_a_node()
-        form = http.headers.get(_PRINCIPAL)
-        if form is not None:
-            return await access.principal_from_forwarded_form(form)
+        return await access.principal_from_forwarded_form(http.headers.get(_PRINCIPAL, ""))
     authorization = http.headers.get(_AUTHORIZATION)
     if scope is Scope.PUBLIC and authorization is None:
         return ANONYMOUS
@@ -65,21 +68,42 @@ async def _authenticated(request: RequestContext, access: AccessControl, scope: 
         return ANONYMOUS
 
 
-def is_proven_forward(request: RequestContext) -> bool:
-    """Return True if another node of the cluster has certainly sent the forwarded *request*.
+async def _check_node(request: RequestContext) -> None:
+    """Check that a request with headers of nodes is from another node of the cluster.
 
-    The API port proves nothing about a sender, so with keys none of its requests counts as
-    forwarded. Where nothing is refused, a pretended forward gains nothing.
+    Raises:
+        NotANode: The request does not prove this.
     """
-    return request.node.access.mode is not AuthMode.KEYS
+    http, others = request.http, request.node.others
+    found = [name for name in _OF_NODES if name in http.headers]
+    if not found:
+        return
+    if others is None:
+        # Without keys, a single node has nothing that these headers give access to.
+        if request.node.access.mode is AuthMode.OPEN:
+            return
+        raise NotANode(found[0])
+    head = RequestHead(http.method, http.raw_path, http.headers)
+    # The proof covers the SHA-256 of the body, so that a body is not read for just anyone.
+    digest = others.proofs.proven_digest(head)
+    if digest is None or sha256(await read_content(request)).hexdigest() != digest:
+        raise NotANode(found[0])
 
 
-def _not_from_a_node() -> Refused:
-    return Refused(
-        Kind.FORBIDDEN,
-        "forbidden",
-        "only nodes send the header Rota-Forwarded, and not to this port; remove the header",
-    )
+class NotANode(Refused):
+    """The request has a header of nodes, and does not prove that it is from a node.
+
+    Args:
+        header: The header.
+    """
+
+    def __init__(self, header: str) -> None:
+        super().__init__(
+            Kind.FORBIDDEN,
+            "not_a_node",
+            f"only nodes of the cluster send the header {header}, with a proof in {PEER}; remove "
+            "the header",
+        )
 
 
 def _common_name(http: web.BaseRequest) -> str:

@@ -6,10 +6,8 @@ from rota.core.model.author import (
     PRINCIPAL_LENGTH_MAX,
     Author,
 )
+from rota.node.api.requests.node_headers import CLIENT_ADDRESS
 from rota.node.api.requests.request_context import RequestContext
-
-CLIENT_ADDRESS = "Rota-Client-Address"
-"""The header of a forwarded request with the address of the client that the first node saw."""
 
 
 def author_of(request: RequestContext) -> Author:

@@ -22,6 +22,9 @@ CODES = {
     "bad_request": Code(400, "the HTTP request is malformed"),
     "unauthenticated": Code(401, "the request has no valid credential"),
     "forbidden": Code(403, "the caller lacks the verb that the operation requires"),
+    "not_a_node": Code(
+        403, "the request has a header that only nodes send, and no proof that it is from a node"
+    ),
     "cross_origin": Code(403, "a browser sent the request for a page of another origin"),
     "local_only": Code(
         403, "the operation is allowed only to the user of the node, on the node's unix socket"

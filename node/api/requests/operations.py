@@ -180,6 +180,7 @@ class Operation:
     @property
     def _codes(self) -> set[str]:
         of_all = ["bad_request", "busy", "internal", "host_not_allowed", "unsupported_encoding"]
+        of_all += ["not_a_node"]
         is_read = self.method == "GET"
         of_method = ("unexpected_body",) if is_read else ("cross_origin", "unsupported_media_type")
         of_query = ["invalid_query"] if self.query is not None else []

@@ -11,13 +11,11 @@ from rota.node.access.access_control import ObservedRefusals
 from rota.node.access.principal import ANONYMOUS, Principal, forbidden
 from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.requests.body_memory import Reserved
+from rota.node.api.requests.node_headers import FORWARDED
 from rota.node.api.requests.permissions import PUBLIC, Permission, Scope
 from rota.node.context import NodeContext
 from rota.node.shards.shard import NotCommitted, OutcomeUnknown, Shard
 from rota.storage.history import History
-
-FORWARDED = "Rota-Forwarded"
-"""The header of a request that another node has sent; its value is the id of that node."""
 
 
 class RequestContext:

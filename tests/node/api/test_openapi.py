@@ -43,7 +43,8 @@ def test_the_document_is_openapi(node: Rotad) -> None:
 
 
 def test_every_route_is_described_and_no_other() -> None:
-    needed = SimpleNamespace(config=NodeConfig(), clock=SystemClock())
+    access = SimpleNamespace(logs=())
+    needed = SimpleNamespace(config=NodeConfig(), clock=SystemClock(), access=access)
     context = cast("NodeContext", needed)  # All that making it asks for.
     routes = make_app(context, int).router.routes()
 

@@ -16,6 +16,7 @@ from rota.node.coordination.coordinator import Member
 from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.runtime.wiring import NodeWiring
 from rota.storage.memory import MemoryStore
+from support.forwarding_nodes import proofs_of
 from support.in_process import running_works, save, trigger, until
 from support.strange_servers import Strange, sending_lines, serving
 
@@ -128,7 +129,7 @@ class Reached:
 async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[PeerApis]:
     """Give the node *node_id* at *url* as the only other node."""
     address = url.removeprefix("http://")
-    async with PeerApis.open(Reached(node_id)) as found:
+    async with PeerApis.open(Reached(node_id), proofs_of("a")) as found:
         found.set_members({node_id: Member(node_id=node_id, store_id="s", address=address)})
         yield found
 

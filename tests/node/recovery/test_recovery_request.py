@@ -14,6 +14,7 @@ from rota.node.coordination.coordinator import View
 from rota.node.coordination.coordinator_errors import CoordinatorUnavailable
 from rota.node.peers.peer_apis import PeerApis
 from rota.storage.memory import MemoryStore
+from support.forwarding_nodes import proofs_of
 from support.in_process import running_works
 from support.request_contexts import request_to
 
@@ -42,7 +43,7 @@ async def test_a_recovery_reads_etcd_before_it_asks_nodes(
     reach = CountingReach()
     async with (
         running_works(MemoryStore(), tmp_path) as wiring,
-        PeerApis.open(reach) as others,
+        PeerApis.open(reach, proofs_of("n")) as others,
     ):
         context = replace(wiring.context, others=others)
         counts: list[int] = []
