@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from rota.client.cli.access.auth import NoToken
 from rota.client.cli.access.grants import NoGrant
+from rota.client.cli.certs.certs import CryptographyNotInstalled
 from rota.client.cli.cluster.node import NotDrained
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.execution_names import NoExecution
@@ -58,6 +59,7 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (Refused, 9),
     (NodeNotInstalled, 2),
     (EtcdNotInstalled, 2),
+    (CryptographyNotInstalled, 2),
     (EtcdNotStarted, 6),
 )
 

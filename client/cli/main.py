@@ -89,6 +89,7 @@ COMMANDS = {
         "rota.client.cli.cluster.ring:ring",
         "Show the placement of shards, and the moves of a change.",
     ),
+    "certs": Entry("rota.client.cli.certs.certs:certs", "Make certificates of nodes and clients."),
     "bench": Entry("rota.client.cli.setup.bench:bench", "Measure a running cluster."),
     "version": Entry("rota.client.cli.setup.version:version", "Show versions of client and node."),
 }

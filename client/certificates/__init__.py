@@ -1,0 +1,1 @@
+"""Certificates of a cluster: authority, nodes and clients; needs `cryptography` (rota[node])."""

@@ -1,0 +1,1 @@
+"""``rota certs``: certificates of nodes and clients."""
