@@ -110,6 +110,7 @@ class OnDeathRequest(msgspec.Struct, frozen=True, array_like=True):
         includes_held: True if the body sent is a pair in MessagePack: *body*, and the keys of the
             attempts that the warden holds, or nil if there are more than `HELD_KEYS_MAX`.
         certificates: The files for URLs with https.
+        server_name: The name that the receiver's certificate must have; empty for the host.
     """
 
     urls: tuple[str, ...]
@@ -117,6 +118,7 @@ class OnDeathRequest(msgspec.Struct, frozen=True, array_like=True):
     headers: dict[str, str] = {}
     includes_held: bool = False
     certificates: CertificateFiles = CertificateFiles()
+    server_name: str = ""
 
 
 HELD_KEYS_MAX = 5_000

@@ -8,7 +8,11 @@ a timeout. A request may arrive twice, late or never; receivers must tolerate th
 import asyncio
 import logging
 import ssl
-from collections.abc import Collection, Iterable
+import threading
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,6 +21,8 @@ from rota.core.model.attempt import AttemptKey
 from rota.executor.warden.messages import HELD_KEYS_MAX, CertificateFiles, OnDeathRequest
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 WITHIN_S = 5.0
 """The time limit of a request: after it, the receivers have detected the end by timeouts."""
@@ -83,8 +89,11 @@ async def _ask(url: str, request: OnDeathRequest) -> int:
     parts = urlsplit(url)
     is_tls = parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
-    tls = _tls(request.certificates) if is_tls else None
-    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+    tls = await _in_thread(partial(_tls, request.certificates)) if is_tls else None
+    name = (request.server_name or parts.hostname) if is_tls else None
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, port, ssl=tls, server_hostname=name
+    )
     try:
         headers = {
             "Host": parts.netloc,
@@ -97,6 +106,35 @@ async def _ask(url: str, request: OnDeathRequest) -> int:
         return int((await reader.readline()).split()[1])
     finally:
         writer.close()
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Return the result of *work*, which may hang with a disk.
+
+    The thread is a daemon, unlike those of the loop's executor, for which the end of the warden
+    would wait.
+
+    Raises:
+        OSError, ValueError: As *work* does.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def finish(settle: Callable[[], None]) -> None:
+        if not done.done():
+            settle()
+
+    def run() -> None:
+        try:
+            result = work()
+            settle = partial(done.set_result, result)
+        except (OSError, ValueError) as error:
+            settle = partial(done.set_exception, error)
+        with suppress(RuntimeError):  # The loop has ended without this result.
+            loop.call_soon_threadsafe(finish, settle)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await done
 
 
 def _tls(files: CertificateFiles) -> ssl.SSLContext:

@@ -17,6 +17,7 @@ from rota.executor.warden.messages import CertificateFiles, OnDeathRequest
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.prepared_request import PreparedRequest
 from rota.node.peers.death_proof import PATH, DeathProof, encode
+from rota.node.peers.peer_tls import PeerTls, TlsMismatch, dialling
 
 
 class Warden(Protocol):
@@ -36,6 +37,7 @@ class DeathNotice:
         cluster: The id of the cluster.
         node_id: This node.
         secret: The secret of this process (`rota.node.peers.death_proof`).
+        tls: The certificate of this node for the other nodes; None without TLS.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class DeathNotice:
         cluster: str,
         node_id: NodeId,
         secret: str,
+        tls: PeerTls | None = None,
     ) -> None:
+        self._tls = tls
         self._warden = warden
         self._end_of = end_of
         self._cluster = cluster
@@ -78,10 +82,33 @@ class DeathNotice:
         )
         self._warden.set_on_death(
             as_on_death_request(self._end_of(self._session)),
-            *(
-                OnDeathRequest((f"http://{each.peer_address}{PATH}",), proof, includes_held=True)
-                for each in self._others
-            ),
+            *filter(None, (self._request_to(each, proof) for each in self._others)),
+        )
+
+    def _request_to(self, member: Member, proof: bytes) -> OnDeathRequest | None:
+        """Return the request to a node; None if only one of the two nodes uses TLS.
+
+        The warden reads the files of the certificate when it sends the request, since they may have
+        been renewed by then.
+        """
+        try:
+            way = dialling(self._tls, member)
+        except TlsMismatch:
+            return None
+        certificates = CertificateFiles()
+        if way.server_hostname is not None and self._tls is not None:
+            files = self._tls.files
+            certificates = CertificateFiles(
+                authority=str(files.authority.absolute()),
+                certificate=str(files.certificate.absolute()),
+                key=str(files.key.absolute()),
+            )
+        return OnDeathRequest(
+            (f"{way.origin}{PATH}",),
+            proof,
+            includes_held=True,
+            certificates=certificates,
+            server_name=way.server_hostname or "",
         )
 
 

@@ -76,6 +76,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         version: The version of the software.
         key: The key with which the node's present process proves its identity to other nodes
             (`rota.node.links.identity_proof`); empty for a single node. Never logged or shown.
+        peer_tls: ``require`` or ``accept`` if the peer port serves TLS; empty if it does not.
     """
 
     node_id: NodeId
@@ -88,6 +89,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ACTIVE
     version: str = ""
     key: bytes = b""
+    peer_tls: str = ""
 
     def __repr__(self) -> str:
         fields = (name for name in self.__struct_fields__ if name != "key")

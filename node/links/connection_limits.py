@@ -4,7 +4,8 @@ Every connection is subject to these limits from its beginning, whatever its pur
 limits of the number of connections, per address and in total; of the received bytes, per
 connection, per address and in total; and of the time until a connection is admitted or ends. A
 connection that exceeds a limit is aborted; its other end loses nothing else. An admitted connection
-is that of a link, and is no longer counted or limited.
+is that of a link, and is no longer counted or limited. A connection with TLS has no protocol before
+its handshake is complete; until then it is a `Knock`, counted and limited in time like the others.
 """
 
 import asyncio
@@ -49,15 +50,29 @@ class Door:
         self._addresses: Counter[str] = Counter()
         self._received_from: Counter[str] = Counter()
         self._received = 0
+        self._knocking: Counter[str] = Counter()
 
-    def protocol(self, serve: Serve) -> asyncio.Protocol:
-        """Return the protocol of a new connection; *serve* makes the protocol of the server."""
-        return _Stranger(self, serve)
+    def protocol(self, serve: Serve, knock: "Knock | None" = None) -> asyncio.Protocol:
+        """Return the protocol of a new connection.
+
+        Args:
+            serve: Makes the protocol of the server.
+            knock: The same connection before its handshake of TLS; None without TLS.
+        """
+        return _Stranger(self, serve, knock)
+
+    def knock(self, address: str) -> "Knock | None":
+        """Count a connection before its handshake of TLS.
+
+        Returns:
+            The connection, for the caller to end; None if there are too many connections.
+        """
+        return None if self._is_full(address) else Knock(self._knocking, address)
 
     @property
     def stranger_count(self) -> int:
         """The number of connections that are not admitted yet."""
-        return len(self._strangers)
+        return len(self._strangers) + self._knocking.total()
 
     def narrow(self, transport: asyncio.BaseTransport | None, byte_count: int) -> None:
         """Limit a connection that is not admitted yet to *byte_count* further bytes."""
@@ -75,13 +90,20 @@ class Door:
 
     def enter(self, stranger: "_Stranger") -> bool:
         """Count a new connection; return False if there are too many connections."""
-        is_full = len(self._strangers) >= STRANGERS_MAX
-        if is_full or self._addresses[stranger.address] >= STRANGERS_PER_ADDRESS_MAX:
-            self._refused("connections", stranger.address)
+        if self._is_full(stranger.address):
             return False
         self._strangers[stranger.transport] = stranger
         self._addresses[stranger.address] += 1
         return True
+
+    def _is_full(self, address: str) -> bool:
+        """Return True if there are too many connections, and count the refusal of one more."""
+        of_address = self._addresses[address] + self._knocking[address]
+        is_full = self.stranger_count >= STRANGERS_MAX
+        if is_full or of_address >= STRANGERS_PER_ADDRESS_MAX:
+            self._refused("connections", address)
+            return True
+        return False
 
     def receive(self, stranger: "_Stranger", byte_count: int) -> bool:
         """Count received bytes of a connection; return False if they exceed a limit."""
@@ -115,6 +137,34 @@ class Door:
             del self._addresses[stranger.address], self._received_from[stranger.address]
 
 
+class Knock:
+    """A connection before its handshake of TLS, counted until it ends or has a protocol.
+
+    Args:
+        counts: The number of such connections of each address.
+        address: The address of the other end.
+
+    Attributes:
+        until: The time of the loop at which the connection is admitted or ends.
+    """
+
+    def __init__(self, counts: Counter[str], address: str) -> None:
+        self.until = asyncio.get_running_loop().time() + STRANGER_S
+        self._counts = counts
+        self._address = address
+        self._is_counted = True
+        counts[address] += 1
+
+    def end(self) -> None:
+        """Stop counting the connection here; a repetition has no effect."""
+        if not self._is_counted:
+            return
+        self._is_counted = False
+        self._counts[self._address] -= 1
+        if not self._counts[self._address]:
+            del self._counts[self._address]
+
+
 class _Stranger(asyncio.Protocol):
     """A connection that is not admitted yet; its events are counted and passed to the server.
 
@@ -130,9 +180,10 @@ class _Stranger(asyncio.Protocol):
     transport: asyncio.Transport
     timer: asyncio.TimerHandle
 
-    def __init__(self, door: Door, serve: Serve) -> None:
+    def __init__(self, door: Door, serve: Serve, knock: Knock | None) -> None:
         self._door = door
         self._serve = serve
+        self._knock = knock
         self.server: asyncio.Protocol | None = None
         self.address = ""
         self.received = 0
@@ -143,8 +194,13 @@ class _Stranger(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + STRANGER_S
+        if self._knock is not None:
+            self._knock.end()  # From here on the connection is counted as this protocol.
+            until = self._knock.until
         if self._door.enter(self):
-            self.timer = asyncio.get_running_loop().call_later(STRANGER_S, self._door.expire, self)
+            self.timer = loop.call_at(until, self._door.expire, self)
             self.server = self._serve()
             self.server.connection_made(transport)
         else:

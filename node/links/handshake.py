@@ -115,6 +115,8 @@ async def answer(
     ours: PeerCredentials,
     member_of: Callable[[NodeId], Member | None],
     nonce: bytes,
+    *,
+    is_certified: Callable[[NodeId], bool] = lambda _: True,
 ) -> Peer:
     """Complete the handshake with the node that opened *socket*.
 
@@ -124,6 +126,7 @@ async def answer(
         member_of: Returns the record of a node; None if there is none, or if this node may not have
             links yet.
         nonce: Random bytes for this connection.
+        is_certified: Returns True if the dialler's certificate names a node; always without TLS.
 
     Raises:
         NotWelcome: One of the two nodes refuses the link.
@@ -141,6 +144,8 @@ async def answer(
             f"{theirs.node_id!r} has not proven that it has the process and the data directory of "
             "its record: it is another node, perhaps of another cluster, or has just started"
         )
+    if not is_certified(theirs.node_id):
+        raise NotProven(f"the certificate of {theirs.node_id!r} names another node or cluster")
     _check_wanted(ours, theirs)
     version = common_version(SPOKEN, theirs.versions)
     await _send(socket, encode(Proof(mac=prove(ours, ANSWERS, words))))

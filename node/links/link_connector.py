@@ -23,6 +23,7 @@ from rota.node.links.link_table import LinkTable
 from rota.node.links.peer_server import PATH, PeerPort
 from rota.node.peers import death_proof
 from rota.node.peers.messages import Sent
+from rota.node.peers.peer_tls import PeerTls, dialling
 from rota.node.system.clock import Clock
 from rota.node.system.entropy import Entropy
 from rota.node.system.metrics import LinkMetrics
@@ -85,6 +86,7 @@ class LinkConnector:
         clock: Measures the duration of links.
         entropy: Spreads the times of repeated dials.
         metrics: Count links.
+        tls: The certificate of this node; None without TLS.
     """
 
     def __init__(
@@ -100,7 +102,9 @@ class LinkConnector:
         clock: Clock,
         entropy: Entropy,
         metrics: LinkMetrics,
+        tls: PeerTls | None = None,
     ) -> None:
+        self._tls = tls
         self._ours = ours
         self._known = known
         self._table = table
@@ -160,13 +164,22 @@ class LinkConnector:
 
         Raises:
             NotWelcome: One of the two nodes refuses the link.
-            ClientError, OSError: The peer cannot be reached.
+            ClientError, OSError: The peer cannot be reached, or has no valid certificate.
         """
+        way = dialling(self._tls, member)
         async with asyncio.timeout(CONNECT_S):
             socket = await self._session.ws_connect(
-                f"http://{member.peer_address}{PATH}", max_msg_size=SOCKET_BYTES_MAX, compress=0
+                f"{way.origin}{PATH}",
+                max_msg_size=SOCKET_BYTES_MAX,
+                compress=0,
+                ssl=way.ssl,
+                server_hostname=way.server_hostname,
             )
         try:
+            if self._tls is not None and way.server_hostname is not None:
+                certificate = socket.get_extra_info("peercert")
+                if not self._tls.certifies(certificate, member.node_id):
+                    raise NotProven(f"the certificate of {member.node_id} names another cluster")
             return _Agreed(socket, await dial(socket, self._ours, member, self._nonce()))
         except BaseException:  # Also if this is cancelled, since no other code has the socket yet.
             await _hang_up(socket)
@@ -182,7 +195,7 @@ class LinkConnector:
         )
         try:
             await socket.prepare(request)
-            peer = await self._welcome(socket, request.remote)
+            peer = await self._welcome(socket, request)
             if peer is not None:
                 self._port.admit(request)
                 await self._speak(socket, peer)
@@ -194,12 +207,18 @@ class LinkConnector:
                 return web.Response(status=400)
         return socket
 
-    async def _welcome(self, socket: web.WebSocketResponse, address: str | None) -> Peer | None:
+    async def _welcome(self, socket: web.WebSocketResponse, request: web.Request) -> Peer | None:
         try:
-            return await answer(socket, self._ours, self._known.member_of, self._nonce())
+            return await answer(
+                socket,
+                self._ours,
+                self._known.member_of,
+                self._nonce(),
+                is_certified=lambda node_id: is_certified(self._tls, request, node_id),
+            )
         except NotWelcome as error:
             kind = "unproven" if isinstance(error, NotProven) else "disagreed"
-            self._port.refused(kind, address, str(error))
+            self._port.refused(kind, request.remote, str(error))
             await refuse(socket, error)
             await _hang_up(socket)
             return None
@@ -240,6 +259,13 @@ class LinkConnector:
                 log.info("peer gone", extra={"peer": node_id, "reason": why})
             finally:
                 self._table.remove(node_id, link)
+
+
+def is_certified(tls: PeerTls | None, request: web.Request, node_id: NodeId) -> bool:
+    """Return True if the sender's certificate names a node, or none is needed."""
+    if tls is None or (tls.takes_plain and request.get_extra_info("ssl_object") is None):
+        return True
+    return tls.certifies(request.get_extra_info("peercert"), node_id)
 
 
 def pause_s(failures: int, draw: int) -> float:

@@ -8,7 +8,7 @@ regards that one as intact. Addresses are those in the member records at the coo
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 import aiohttp
 
@@ -23,6 +23,7 @@ from rota.node.links.link_connector import LinkConnector, LinkReceiver
 from rota.node.links.link_table import LinkTable
 from rota.node.links.peer_server import REPORT_S, PeerPort
 from rota.node.peers.messages import Sent
+from rota.node.peers.peer_tls import PeerTls
 from rota.node.system.background import beside
 from rota.node.system.clock import Clock
 from rota.node.system.entropy import Entropy
@@ -41,6 +42,7 @@ class Links:
         clock: Measures round trips.
         entropy: Spreads the times of repeated dials.
         metrics: Count messages, links and refusals.
+        tls: The certificate of this node; None for connections without TLS.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class Links:
         clock: Clock,
         entropy: Entropy,
         metrics: LinkMetrics,
+        tls: PeerTls | None = None,
     ) -> None:
+        self._tls = tls
         self._ours = ours
         self._shard_count = shard_count
         self._clock = clock
@@ -62,7 +66,7 @@ class Links:
         metrics.partials(lambda: self._partials.size)
         self._known = KnownPeers(ours)
         self._table = LinkTable()
-        self._port = PeerPort(clock=clock, metrics=metrics)
+        self._port = PeerPort(clock=clock, metrics=metrics, tls=tls)
         metrics.waits(lambda: self._table.waiting)
 
     @property
@@ -121,6 +125,7 @@ class Links:
                 clock=self._clock,
                 entropy=self._entropy,
                 metrics=self._metrics,
+                tls=self._tls,
             )
             async with self._port.listening(
                 host, port, connector.accept, connector.accept_death
@@ -130,6 +135,7 @@ class Links:
                         beside(connector.run()),
                         beside(self._port.report()),
                         beside(self._report()),
+                        beside(self._tls.live.run()) if self._tls else nullcontext(),
                     ):
                         yield listening_port
                 finally:

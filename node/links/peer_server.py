@@ -14,9 +14,11 @@ from functools import partial
 
 from aiohttp import web
 
-from rota.node.links.connection_limits import Door
+from rota.node.links.connection_limits import Door, Serve
 from rota.node.links.link import CLOSE_S
+from rota.node.links.tls_listener import TlsListener
 from rota.node.peers import death_proof
+from rota.node.peers.peer_tls import PeerTls
 from rota.node.system.clock import Clock
 from rota.node.system.metrics import LinkMetrics
 from rota.node.system.sampled_log import SampledLog
@@ -41,10 +43,12 @@ class PeerPort:
     Args:
         clock: The clock by which the number of log lines is limited.
         metrics: Count refusals.
+        tls: The certificate of this node; None without TLS.
     """
 
-    def __init__(self, *, clock: Clock, metrics: LinkMetrics) -> None:
+    def __init__(self, *, clock: Clock, metrics: LinkMetrics, tls: PeerTls | None = None) -> None:
         self._metrics = metrics
+        self._tls = tls
         self._log = SampledLog(log, "peer refused", now=clock.elapsed)
         self._door = Door(self._limited)
 
@@ -75,14 +79,30 @@ class PeerPort:
             http = runner.server
             assert http is not None, "set up"
             http.request_handler = self._without_expectations(http.request_handler)
-            protocol = partial(self._door.protocol, lambda: _Connection(http, self.refused))
-            server = await asyncio.get_running_loop().create_server(protocol, host, port)
-            try:
-                yield int(server.sockets[0].getsockname()[1])
-            finally:
-                server.close()
+            serve = partial(_Connection, http, self.refused)
+            async with self._accepting(host, port, serve) as listening_port:
+                yield listening_port
         finally:
             await runner.cleanup()
+
+    @asynccontextmanager
+    async def _accepting(self, host: str, port: int, serve: Serve) -> AsyncGenerator[int]:
+        """Accept connections while the body runs; yield the port.
+
+        Raises:
+            OSError: The node cannot listen on the address.
+        """
+        if self._tls is not None:
+            listener = TlsListener(self._tls, self._door, serve=serve, refused=self.refused)
+            async with listener.listening(host, port) as listening_port:
+                yield listening_port
+            return
+        protocol = partial(self._door.protocol, serve)
+        server = await asyncio.get_running_loop().create_server(protocol, host, port)
+        try:
+            yield int(server.sockets[0].getsockname()[1])
+        finally:
+            server.close()
 
     @property
     def stranger_count(self) -> int:

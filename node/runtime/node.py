@@ -17,7 +17,7 @@ import rota
 from rota.core.model.ids import NodeId
 from rota.core.replication.primary import Copies
 from rota.core.replication.timeouts import Timing
-from rota.core.timing.instants import Duration, Instant
+from rota.core.timing.instants import SECOND, Duration, Instant, from_datetime
 from rota.executor.attempt_settings import MIB, AttemptSettings
 from rota.executor.executor import Ended, Executor, Reported
 from rota.executor.testing.scripted_executor import SCRIPTED, ScriptedExecutor
@@ -49,6 +49,7 @@ from rota.node.links.link_pool import Links
 from rota.node.peers.death_proof import life_of
 from rota.node.peers.network import NoNetwork
 from rota.node.peers.peer_apis import PeerApis
+from rota.node.peers.peer_tls import PeerTls
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.readiness import ServingPhase
@@ -195,12 +196,14 @@ class Node:
             life=life_of(secret),
             key=draw_bytes(self.entropy, KEY_BYTES),
         )
+        tls = peer_tls_of(config, metrics, self.clock)
         links = Links(
             ours,
             shard_count=cluster.shards,
             clock=self.clock,
             entropy=self.entropy,
             metrics=metrics.links,
+            tls=tls,
         )
         others = await stack.enter_async_context(PeerApis.open(links, ForwardProofs(ours)))
         notice = DeathNotice(
@@ -209,6 +212,7 @@ class Node:
             cluster=cluster.id,
             node_id=config.node_id,
             secret=secret,
+            tls=tls,
         )
 
         def set_members(members: Mapping[NodeId, Member]) -> None:
@@ -220,7 +224,9 @@ class Node:
         environment = alone(reachable, directory, store, coordinator, self.clock, warden=warden)
         environment = replace(
             environment,
-            member=msgspec.structs.replace(environment.member, key=ours.key),
+            member=msgspec.structs.replace(
+                environment.member, key=ours.key, peer_tls=tls.mode if tls else ""
+            ),
             network=links,
             cluster_id=cluster.id,
             placement=CopyPlacement(cluster.shards, cluster.replicas),
@@ -335,6 +341,22 @@ class Node:
 
     def _random_name(self) -> str:
         return f"{self.entropy.draw():016x}{self.entropy.draw():016x}"
+
+
+def peer_tls_of(config: NodeConfig, metrics: Metrics, clock: Clock) -> PeerTls | None:
+    """Return TLS between nodes, with the gauge of its certificate's end; None without TLS.
+
+    Raises:
+        TlsFilesInvalid: The files have changed since the settings were read, and cannot be used.
+    """
+    if config.peer_files is None:
+        return None
+    tls = PeerTls(config.peer_files, cluster=config.cluster, mode=config.peer_tls)
+    metrics.gauges(
+        "rota_certificate_expiry_seconds",
+        lambda: {"peer": (from_datetime(tls.live.expires_at) - clock.now()) / SECOND},
+    )
+    return tls
 
 
 def _attempt_settings(config: NodeConfig, umask: int) -> AttemptSettings:

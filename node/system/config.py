@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rota.core.errors import Problem, invalid
+from rota.core.model.certificate_names import node_uri
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
 from rota.node.system import config_values as kinds
 from rota.node.system.bootstrap_key import read_bootstrap_key
+from rota.node.system.tls_files import TlsFiles, TlsFilesInvalid, problem_with
 from rota.node.system.webhook_keys import read_webhook_keys
 from rota.ring.membership import WEIGHT_MAX
 from rota.ring.placement import SHARD_COUNT_MAX
@@ -78,6 +80,7 @@ class Setting:
 NODE = Group("The node")
 ADDRESSES = Group("Addresses")
 ACCESS = Group("Access")
+TLS = Group("TLS")
 ETCD = Group("etcd")
 CLUSTER = Group("The cluster")
 TIMING = Group("Fires and repair")
@@ -123,6 +126,16 @@ class NodeConfig:
     # A file, because other programs can read command lines and environments.
     bootstrap_key_file: Path | None = ACCESS.setting(None, kinds.FILE,
         "File with the token of the cluster's first key.", unset="`rota auth init` creates the key")
+
+    peer_cert: Path | None = TLS.setting(None, kinds.FILE,
+        "Certificate of this node for connections between nodes, in PEM; see `rota certs`.",
+        unset="connections between nodes without TLS")
+    peer_key: Path | None = TLS.setting(None, kinds.FILE, "Key of `peer_cert`, in PEM.")
+    peer_ca: Path | None = TLS.setting(
+        None, kinds.FILE, "Certificate of the authority that signed those of all nodes, in PEM.")
+    # Plain connections are no default: they are for a cluster that changes to TLS.
+    peer_tls: str = TLS.setting("require", kinds.one_of("require", "accept"),
+        "Connections between nodes: with TLS only, or also without while a cluster changes.")
 
     etcd: tuple[str, ...] = ETCD.setting(
         (), kinds.URLS, "Endpoints of etcd.", unset="none; the node is alone")
@@ -257,6 +270,13 @@ class NodeConfig:
         return (*self.allowed_hosts, *(name.lower().removesuffix(".") for name in own))
 
     @property
+    def peer_files(self) -> TlsFiles | None:
+        """The files of TLS between nodes; None without TLS."""
+        if self.peer_cert is None or self.peer_key is None or self.peer_ca is None:
+            return None
+        return TlsFiles(self.peer_cert, self.peer_key, self.peer_ca)
+
+    @property
     def ends_attempts(self) -> bool:
         """Whether attempts end when the node stops.
 
@@ -368,19 +388,25 @@ def _with_node_id(config: NodeConfig) -> NodeConfig:
 
 
 def _listens_on_loopback(config: NodeConfig) -> Iterable[Problem]:
-    listening = {"listen": config.listen}
-    if config.etcd:
-        listening["peer_listen"] = config.peer_listen
-    lacks = "without TLS, users of the network can read tokens and change requests"
-    if config.auth != "keys":
-        lacks = f"with auth = {config.auth!r}, any user of these machines can run commands here"
-    for name, address in listening.items():
-        if not address.is_loopback and not config.insecure:
-            yield Problem(
-                name,
-                f"{address} can be reached from other machines, and {lacks}. Listen on 127.0.0.1, "
-                "or set --insecure if the network excludes other users",
-            )
+    if config.insecure:
+        return
+    if not config.listen.is_loopback:
+        lacks = "without TLS, users of the network can read tokens and change requests"
+        if config.auth != "keys":
+            lacks = f"with auth = {config.auth!r}, any user of these machines can run commands here"
+        yield Problem(
+            "listen",
+            f"{config.listen} can be reached from other machines, and {lacks}. Listen on "
+            "127.0.0.1, or set --insecure if the network excludes other users",
+        )
+    if config.etcd and not config.peer_listen.is_loopback and config.peer_files is None:
+        yield Problem(
+            "peer_listen",
+            f"{config.peer_listen} can be reached from other machines, but connections between "
+            "nodes are not encrypted: set peer_cert, peer_key and peer_ca (`rota certs node "
+            f"{config.node_id}` makes them), listen on 127.0.0.1, or set --insecure if the network "
+            "excludes other users",
+        )
 
 
 def _advertises_what_others_reach(config: NodeConfig) -> Iterable[Problem]:
@@ -429,6 +455,31 @@ def _has_a_bootstrap_key(config: NodeConfig) -> Iterable[Problem]:
             yield Problem("bootstrap_key_file", str(error))
 
 
+def _has_all_peer_files(config: NodeConfig) -> Iterable[Problem]:
+    """Check that the files of TLS between nodes are complete and usable, and name this node."""
+    names = ("peer_cert", "peer_key", "peer_ca")
+    given = [name for name in names if getattr(config, name) is not None]
+    if given and len(given) < len(names):
+        missing = ", ".join(name for name in names if name not in given)
+        yield Problem(given[0], f"has no effect without {missing}: set all three or none")
+    elif given and not config.etcd:
+        yield Problem("peer_cert", "has no effect without etcd: set both or neither")
+    elif not given and config.peer_tls == "accept":
+        yield Problem(
+            "peer_tls",
+            "accept has no effect without peer_cert, peer_key and peer_ca: set them, or "
+            "omit peer_tls",
+        )
+    elif config.peer_files is not None:
+        own = node_uri(config.cluster, config.node_id)
+        try:
+            problem = problem_with(config.peer_files, own)
+        except TlsFilesInvalid as error:
+            problem = str(error)
+        if problem:
+            yield Problem("peer_cert", problem)
+
+
 def _has_webhook_keys(config: NodeConfig) -> Iterable[Problem]:
     if config.webhook_key_file is not None:
         try:
@@ -452,6 +503,7 @@ CHECKS: tuple[Callable[[NodeConfig], Iterable[Problem]], ...] = (
     _advertises_what_others_reach,
     _has_all_that_etcd_settings_need,
     _has_a_bootstrap_key,
+    _has_all_peer_files,
     _has_webhook_keys,
     _has_a_power_of_two_shards,
     _syncs_no_more_than_replicas,

@@ -265,6 +265,13 @@ _ALL = (
         "changes of configurations that wait to be sent to etcd",
     ),
     MetricDefinition(
+        "rota_certificate_expiry_seconds", _GAUGE, _S,
+        "time until the certificate in use ends, negative afterwards; only for certificates that "
+        "are set",
+        labels=(Label("use", ("peer",)),),
+        see="../explanation/links.md#tls",
+    ),
+    MetricDefinition(
         "rota_peer_links", _GAUGE, "links",
         "links to other nodes",
         see="../explanation/links.md",
@@ -276,13 +283,14 @@ _ALL = (
     MetricDefinition(
         "rota_peer_refused_total", _COUNTER, "connections",
         "requests and connections to the peer port that were refused: a node without a current "
-        "record, a limit for unauthenticated connections, a browser",
+        "record, a limit for unauthenticated connections, a browser, a "
+        "failed handshake of TLS",
         labels=(
             Label(
                 "reason",
                 (
                     *("unproven", "disagreed", "browser", "encoding", "malformed"),
-                    *("connections", "bytes", "time"),
+                    *("connections", "bytes", "time", "tls"),
                 ),
             ),
         ),

@@ -16,6 +16,7 @@ import yaml
 from deploy.programs import DEPLOY, needs, run
 from support.cluster import Cluster
 from support.etcd import EtcdCluster, free_ports, needs_etcd, wait_until
+from support.peer_certificates import PeerAuthority
 from support.rotad import Rotad
 
 pytestmark = [needs("prometheus", "prometheus"), needs_etcd]
@@ -107,6 +108,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes for the jobs of `prometheus`."""
     folder = tmp_path_factory.mktemp("monitoring")
     with EtcdCluster(folder) as etcd, Cluster(folder, etcd) as cluster:
+        authority = PeerAuthority(folder / "certs", cluster.name)
+        for node, node_id in zip(cluster, ("n1", "n2", "n3"), strict=True):
+            node.flags += authority.flags(node_id)
         cluster.start()
         yield cluster
 

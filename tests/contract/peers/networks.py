@@ -19,6 +19,7 @@ from rota.node.links.identity_proof import PeerCredentials, draw_bytes
 from rota.node.links.link_pool import Links
 from rota.node.peers.death_proof import Left, life_of
 from rota.node.peers.messages import Sent
+from rota.node.peers.peer_tls import PeerTls
 from rota.node.system.clock import SystemClock
 from rota.node.system.entropy import SystemEntropy
 from rota.node.system.metrics import LinkMetrics
@@ -114,6 +115,7 @@ class End:
         linked_nodes: Node of each new link, in all lives.
         deaths: Proven deaths, in all lives.
         registry: Metrics of the present life.
+        tls: Certificate of the node; None without TLS.
     """
 
     def __init__(self, node_id: NodeId, *, cluster: str = "c", store_id: str = "") -> None:
@@ -134,6 +136,7 @@ class End:
         self.left: Left | None = None
         self.registry = CollectorRegistry()
         self.links: Links
+        self.tls: PeerTls | None = None
 
     @asynccontextmanager
     async def living(self) -> AsyncGenerator["End"]:
@@ -145,6 +148,7 @@ class End:
             clock=SystemClock(),
             entropy=SystemEntropy(),
             metrics=LinkMetrics(self.registry),
+            tls=self.tls,
         )
         async with self.links.running("127.0.0.1", self.port, self) as self.port:
             yield self
@@ -173,6 +177,7 @@ class End:
             address="",
             peer_address=address,
             key=self.credentials.key,
+            peer_tls=self.tls.mode if self.tls else "",
         )
 
     def count(self, name: str, **labels: str) -> float:

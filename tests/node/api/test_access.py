@@ -1,12 +1,14 @@
 """Access to one node over HTTP: the first key, keys, tokens, and what is refused without them."""
 
 import asyncio
+import socket
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from rota.core.model.shared_document import DocumentKey
 from rota.core.timing.instants import DAY, HOUR, Duration
@@ -125,7 +127,12 @@ async def test_the_socket_refuses_another_user(
     fresh: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 4_321)
-    monkeypatch.setattr(local_socket, "_user_of", lambda connection: 1_234)
+
+    def another_user(connection: socket.socket) -> int:
+        del connection
+        return 1_234
+
+    monkeypatch.setattr(local_socket, "_user_of", another_user)
 
     for path in (f"{API}/auth:init", f"{API}/jobs"):
         async with fresh.local.post(f"http://localhost{path}", json={}) as answer:
@@ -564,7 +571,12 @@ async def test_the_reason_why_a_node_is_not_ready_is_shown_to_known_callers_alon
     access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(access.wiring.context.unready), "__call__", _not_ready)
-    monkeypatch.setattr("rota.node.api.handlers.health.is_from_here", lambda http: False)
+
+    def from_elsewhere(http: web.BaseRequest) -> bool:
+        del http
+        return False
+
+    monkeypatch.setattr("rota.node.api.handlers.health.is_from_here", from_elsewhere)
 
     unknown = await access.call(None, "GET", "/readyz")
     garbage = await access.call("garbage", "GET", "/readyz")

@@ -173,7 +173,7 @@ async def test_a_forwarded_request_is_not_forwarded_again(tmp_path: Path) -> Non
         async def lose_the_shard(request: RequestContext) -> web.Response:
             raise context.shards.of_name("default", "job").elsewhere()
 
-        headers = {FORWARDED: OTHER}
+        headers = {FORWARDED: str(OTHER)}
         head = RequestHead("POST", "/", headers)
         headers[PEER] = ForwardProofs(sender).prove(record_of(ours), head, None)
         with pytest.raises(NotPrimary):
@@ -272,7 +272,7 @@ def test_a_header_of_nodes_is_refused_without_a_proof(cluster: Cluster, header: 
         ("POST", "/api/v1/jobs:batch"),
         ("GET", "/livez"),
     ):
-        body = None if method == "GET" else {"items": []}
+        body: Json = None if method == "GET" else {"items": []}
         with pytest.raises(Refusal) as refused:
             cluster.nodes[0].call(method, path, body, {header: "n2"})
 

@@ -12,8 +12,8 @@ from rota.core.model.author import (
 )
 from rota.node.access.grants import Grants
 from rota.node.access.principal import Principal
-from rota.node.api.requests.authors import CLIENT_ADDRESS, author_of, client_address
-from rota.node.api.requests.request_context import FORWARDED
+from rota.node.api.requests.authors import author_of, client_address
+from rota.node.api.requests.node_headers import CLIENT_ADDRESS, FORWARDED
 from support.request_contexts import without_node
 
 ALICE = Principal(name="alice", grants=Grants(()), key_id="3fGh81Qz")
