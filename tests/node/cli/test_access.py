@@ -243,7 +243,7 @@ def test_the_token_of_a_profile_is_not_sent_to_the_url_of_a_flag(without_token: 
 
     assert ran.status == 10
     assert "no token was sent" in ran.err
-    assert "the token of a profile is for the url of the profile" in ran.err
+    assert "the token of a profile is sent to the url of that profile only" in ran.err
 
 
 def test_logout_removes_the_token_and_keeps_the_url(without_token: Rota) -> None:
@@ -398,7 +398,7 @@ def test_init_of_a_cluster_with_keys_is_a_conflict(rota_alone: Rota, short_folde
         ran = rota_alone("auth", "init", "--data-dir", str(short_folder))
 
     assert ran.status == 5
-    assert "create others with `rota key create`" in ran.err
+    assert ran.err == "error: already_initialized\n"
 
 
 @pytest.mark.parametrize("has_folder", [True, False])
