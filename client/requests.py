@@ -398,7 +398,7 @@ def create_key(body: CreateKeyBody) -> Call[NewTokenView]:
 
 def rotate_key(name: str, body: RotateKeyBody) -> Call[NewTokenView]:
     """Return the call that adds a token to a key; a repetition would add a second one."""
-    return _minting(f"{_document_path('keys', name)}:rotate", body)
+    return _minting(f"{_document_path('keys', name)}/rotate", body)
 
 
 def init_auth(body: InitBody) -> Call[NewTokenView]:

@@ -136,7 +136,7 @@ def test_settings_become_variables_of_their_names() -> None:
     made = manifests(of_chart(config={"slots": 8, "access_log": "all"}))
 
     assert made["ConfigMap", "rota"]["data"] == {
-        "ROTA_ETCD": ETCD[0], "ROTA_SLOTS": "8", "ROTA_ACCESS_LOG": "all",
+        "ROTA_AUTH": "open", "ROTA_ETCD": ETCD[0], "ROTA_SLOTS": "8", "ROTA_ACCESS_LOG": "all",
         "ROTA_ALLOWED_HOSTS": "rota,rota.rota,*.svc,*.svc.cluster.local",
     }  # fmt: skip
 

@@ -128,6 +128,7 @@ def follow_changes(
             newest_first=False,
         )
 
+    rows.print([])  # The titles: a user sees that the command waits.
     with connect() as client:
         is_first = True
         while True:

@@ -88,7 +88,7 @@ async def create_key(request: RequestContext) -> web.Response:
 
 @operations.declare(
     "POST",
-    "/api/v1/keys/{document}:rotate",
+    "/api/v1/keys/{document}/rotate",
     Success(200, "The key, with its new token.", NewTokenView),
     permission=in_cluster(Verb.ADMIN),
     body=Body(RotateKeyBody, is_optional=True),

@@ -216,7 +216,7 @@ async def test_a_rotated_key_has_two_tokens_until_the_grace_ends(
 ) -> None:
     old = await access.key("ci", "viewer", "team-a")
 
-    path = f"{API}/keys/ci:rotate"
+    path = f"{API}/keys/ci/rotate"
     status, made = await access.call(access.admin, "POST", path, {"grace": "30m"})
 
     assert (status, made["name"], made["principal"]) == (200, "ci", "ci")
@@ -238,9 +238,9 @@ async def test_a_rotation_keeps_the_end_of_the_token_unless_it_gives_another(
     await access.key("ci", expiresIn="90d")
     _, before = await access.call(access.admin, "GET", f"{API}/keys/ci")
 
-    _, kept = await access.call(access.admin, "POST", f"{API}/keys/ci:rotate")
+    _, kept = await access.call(access.admin, "POST", f"{API}/keys/ci/rotate")
     _, longer = await access.call(
-        access.admin, "POST", f"{API}/keys/ci:rotate", {"expiresIn": "200d"}
+        access.admin, "POST", f"{API}/keys/ci/rotate", {"expiresIn": "200d"}
     )
 
     assert kept["expiresAt"] == before["definition"]["tokens"][0]["expiresAt"]
@@ -250,10 +250,10 @@ async def test_a_rotation_keeps_the_end_of_the_token_unless_it_gives_another(
 async def test_a_key_has_at_most_ten_tokens(access: Access) -> None:
     await access.key("ci")
     for _ in range(9):
-        status, _ = await access.call(access.admin, "POST", f"{API}/keys/ci:rotate")
+        status, _ = await access.call(access.admin, "POST", f"{API}/keys/ci/rotate")
         assert status == 200
 
-    status, problem = await access.call(access.admin, "POST", f"{API}/keys/ci:rotate")
+    status, problem = await access.call(access.admin, "POST", f"{API}/keys/ci/rotate")
 
     assert (status, problem["code"]) == (422, "invalid_key")
 
@@ -301,7 +301,7 @@ async def test_no_answer_has_a_hash(access: Access) -> None:
         await access.call(access.admin, "GET", f"{API}/keys"),
         await access.call(access.admin, "GET", f"{API}/keys/ci/changes"),
         await access.call(access.admin, "PUT", f"{API}/keys/ci", key["definition"]),
-        await access.call(access.admin, "POST", f"{API}/keys/ci:rotate"),
+        await access.call(access.admin, "POST", f"{API}/keys/ci/rotate"),
     ]
 
     assert digest not in str(answers)
@@ -623,7 +623,7 @@ async def test_an_open_stream_ends_when_its_key_or_its_rights_do(
         if end == "delete":
             await access.call(access.admin, "DELETE", f"{API}/keys/ci")
         elif end == "rotate":
-            await access.call(access.admin, "POST", f"{API}/keys/ci:rotate", {"grace": 0})
+            await access.call(access.admin, "POST", f"{API}/keys/ci/rotate", {"grace": 0})
         elif end == "expire":
             clock.shift = Duration(31 * DAY)
         else:

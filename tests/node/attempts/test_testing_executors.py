@@ -13,7 +13,7 @@ from support.rotad import Rotad
 @pytest.fixture
 def production_node(tmp_path: Path) -> Iterator[Rotad]:
     with Rotad(tmp_path / "data", "--drain", "0s") as node:
-        node.flags = ("--drain", "0s")
+        node.flags = ("--auth", "open", "--drain", "0s")
         yield node.start()
 
 

@@ -468,7 +468,7 @@ def test_a_rotated_key_prints_its_new_token(rota: Rota, door: Door) -> None:
     ran = rota("key", "rotate", "ci", "--grace", "2h")
 
     assert (ran.status, ran.out) == (0, f"{SECOND.text}\n")
-    assert door.asked == [("POST", "/api/v1/keys/ci:rotate", {"grace": "2h"})]
+    assert door.asked == [("POST", "/api/v1/keys/ci/rotate", {"grace": "2h"})]
 
 
 def test_a_revoked_key_is_deleted(rota: Rota, door: Door) -> None:

@@ -214,8 +214,12 @@ def seed_profile(environment: dict[str, str]) -> None:
 
 
 def run(line: str, home: Path, environment: dict[str, str]) -> tuple[int, str]:
-    """Run a line of bash; send Ctrl-C after the first line of output to an endless one."""
+    """Run a line of bash; send Ctrl-C after the first line of output to an endless one.
+
+    The output of an endless line is read here also if the line sends it to a file.
+    """
     is_endless = ENDLESS.search(line) is not None
+    line = re.sub(r" >> \S+$", "", line) if is_endless else line
     with subprocess.Popen(
         ["bash", "-c", f"exec {line}" if is_endless else line],
         cwd=home,

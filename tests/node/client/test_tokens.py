@@ -212,7 +212,7 @@ async def test_a_created_key_is_sent_as_the_api_names_its_fields() -> None:
                 "namespaces": ["team-a"],
             },
         ),
-        ("/api/v1/keys/ci:rotate", {"grace": "2h"}),
+        ("/api/v1/keys/ci/rotate", {"grace": "2h"}),
     ]
     assert made.token == SECOND.text
     assert SECOND.text not in repr(made)

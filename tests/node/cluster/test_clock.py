@@ -62,6 +62,7 @@ async def running_node(data_dir: Path, clock: SettableClock) -> AsyncGenerator[C
         drain=Duration(0),
         on_stop="end",
         testing_executors=True,
+        auth="open",
     )
     node = Node(config, clock=clock)
     async with asyncio.TaskGroup() as group:

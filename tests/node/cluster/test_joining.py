@@ -384,9 +384,9 @@ def names() -> Iterator[str]:
 
 
 def ignored(folder: str, entries: list[str]) -> set[str]:
-    """Return the files that are not copied: the node and its warden change them meanwhile."""
+    """Return the files that are not copied: sockets, and what the node and its warden change."""
     del folder
-    return {name for name in entries if name == "db" or name.startswith("warden.")}
+    return {name for name in entries if name in ("db", "api.sock") or name.startswith("warden.")}
 
 
 def wait_for_processes(node: Rotad) -> list[int]:

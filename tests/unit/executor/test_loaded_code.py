@@ -1,13 +1,12 @@
 """Changes of the files of loaded modules, as a worker detects them."""
 
 import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from rota.executor.python import worker
 from rota.executor.python.worker import LoadedCode
 
 BEGAN, ENDED = 1_000_000.0, 1_000_010.0
@@ -16,15 +15,15 @@ NAME = "a_module_of_a_task"
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[Path]:
-    """The file of a module that the call has imported."""
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the only module that the call has imported."""
     file = tmp_path / "module.py"
     file.write_text("VERSION = 1\n")
     module = ModuleType(NAME)
     module.__file__ = str(file)
-    sys.modules[NAME] = module
-    yield file
-    del sys.modules[NAME]
+    # The number of files is limited, and the tests of a process import thousands of modules.
+    monkeypatch.setattr(worker, "sys", SimpleNamespace(modules={NAME: module}))
+    return file
 
 
 def written(file: Path, at: float) -> None:
