@@ -88,6 +88,7 @@ async def be_node(data_dir: Path, figures: Path) -> None:
             "listen": "127.0.0.1:0",
             "on_stop": "end",
             "testing_executors": "true",
+            "auth": "open",
         },
     )
     node, probe, loop = RotaNode(config), Probe(), asyncio.get_running_loop()

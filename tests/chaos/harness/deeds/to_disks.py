@@ -16,7 +16,7 @@ ROOM_BYTES = 256 << 10
 """Space left on a disk that fills up: a second of journal, or a few."""
 
 REFUSED = "is alive with this data directory or a copy of it"
-_OF_ITS_WARDEN = shutil.ignore_patterns("warden.*")
+_NOT_COPIED = shutil.ignore_patterns("warden.*", "*.sock")
 
 
 def wipe(cluster: Cluster, fault: Fault) -> None:
@@ -63,7 +63,7 @@ def clone(cluster: Cluster, fault: Fault) -> None:
     node = cluster.nodes[name]
     copy = cluster.clone(name, f"{name}c" if fault.number % 2 else name)
     node.stop()
-    shutil.copytree(node.data_dir, copy.data_dir, ignore=_OF_ITS_WARDEN)
+    shutil.copytree(node.data_dir, copy.data_dir, ignore=_NOT_COPIED)
     node.spawn()
     cluster.wait_safe(SAFE_S)
     copy.spawn()
