@@ -5,6 +5,7 @@ from functools import partial
 
 from rota.core.model.job import JobSpec
 from rota.core.model.work import Selector
+from rota.core.timing.schedule import is_startup
 from rota.node.api.documents.path_warnings import may_have_warnings, path_warnings
 from rota.node.cluster.membership import Membership
 from rota.node.context import NodeContext
@@ -19,11 +20,20 @@ async def warnings_of(spec: JobSpec, node: NodeContext) -> list[str]:
     Warnings about files are omitted if the node's disks do not respond.
     """
     found = list(dict.fromkeys(_missing_labels(spec, node.membership)))
+    if node.config.etcd:
+        found += startup_warnings(spec)
     if may_have_warnings(spec):
         config = node.config
         check = partial(path_warnings, spec, config.node_id, config.labels)
         found += await node.file_checks.result(check) or []
     return found[:WARNINGS_MAX]
+
+
+def startup_warnings(spec: JobSpec) -> list[str]:
+    """Return a warning if a job of a cluster has the schedule ``@startup``."""
+    if any(is_startup(schedule) for schedule in spec.schedules):
+        return ["@startup is for single nodes: in a cluster the job never starts by that schedule"]
+    return []
 
 
 def _missing_labels(spec: JobSpec, membership: Membership) -> Iterator[str]:
