@@ -8,6 +8,7 @@ from rota.node.access.authenticator import Authenticator
 from rota.node.access.forwarded_principal import form_of, principal_in
 from rota.node.access.open_streams import OpenStreams
 from rota.node.access.principal import Principal
+from rota.node.access.request_rates import RequestRates
 from rota.node.access.verbs import EVERY, Verb
 from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.system.clock import Clock
@@ -60,6 +61,7 @@ class AccessControl:
         documents: The shared documents, which the table of access follows.
         clock: The clocks of the node.
         metrics: The metrics of the node.
+        rate: The most requests a second of one principal; 0 for no limit.
 
     Attributes:
         mode: The same as the argument.
@@ -70,9 +72,17 @@ class AccessControl:
     """
 
     def __init__(
-        self, mode: AuthMode, documents: SharedDocuments, clock: Clock, metrics: Metrics
+        self,
+        mode: AuthMode,
+        documents: SharedDocuments,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        rate: int,
     ) -> None:
         self.mode = mode
+        self._rates = RequestRates(rate) if rate else None
+        self._elapsed = clock.elapsed
         self.table = AccessTable()
         self.authenticator = Authenticator(
             self.table,
@@ -94,6 +104,15 @@ class AccessControl:
         if self.observed is None:
             return (self.authenticator.log,)
         return (self.authenticator.log, self.observed.log)
+
+    def count_request(self, principal: Principal) -> None:
+        """Count a request that a client sent to this node.
+
+        Raises:
+            TooManyRequests: The principal has sent too many.
+        """
+        if self._rates is not None and principal.name:
+            self._rates.count(principal.name, self._elapsed())
 
     # -- forwarding -----------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ class AccessParts:
 def wire_access(base: NodeFoundation, documents: SharedDocuments) -> AccessParts:
     """Return the access control of a node with *documents*."""
     metrics, file = base.environment.metrics, base.config.bootstrap_key_file
-    control = AccessControl(AuthMode(base.config.auth), documents, base.clock, metrics)
+    mode, rate = AuthMode(base.config.auth), base.config.principal_rate
+    control = AccessControl(mode, documents, base.clock, metrics, rate=rate)
     services: list[Service] = [control.streams]
     if file is not None:
         services.append(BootstrapKey(documents, control.table, read_bootstrap_key(file)))

@@ -126,6 +126,9 @@ class NodeConfig:
     # A file, because other programs can read command lines and environments.
     bootstrap_key_file: Path | None = ACCESS.setting(None, kinds.FILE,
         "File with the token of the cluster's first key.", unset="`rota auth init` creates the key")
+    # Off: the clients of one team need not be limited against each other.
+    principal_rate: int = ACCESS.setting(0, kinds.count(0, 1_000_000, note="0: no limit"),
+        "Requests a second of one principal to this node; more are refused with 429.")
 
     peer_cert: Path | None = TLS.setting(None, kinds.FILE,
         "Certificate of this node for connections between nodes, in PEM; see `rota certs`.",

@@ -99,10 +99,13 @@ async def access_to(
     auth: str = "keys",
     clock: ShiftedClock | None = None,
     others: PeerApis | None = None,
+    principal_rate: int = 0,
 ) -> AsyncGenerator[Access]:
     """Run a node without keys, and yield its client; with *others*, it counts as one of several."""
     async with (
-        running_works(MemoryStore(), folder, clock=clock, auth=auth) as alone,
+        running_works(
+            MemoryStore(), folder, clock=clock, auth=auth, principal_rate=principal_rate
+        ) as alone,
         nullcontext(replace(alone, context=replace(alone.context, others=others))) as wiring,
         serving(wiring) as client,
         ClientSession(connector=UnixConnector(str(folder / "api.sock"))) as local,

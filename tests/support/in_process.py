@@ -88,10 +88,18 @@ async def running_works(
     clock: Clock | None = None,
     executors: MakeExecutors | None = None,
     auth: str = "open",
+    principal_rate: int = 0,
 ) -> AsyncGenerator[NodeWiring]:
     """Run all of a node but its API on *store*; gives its parts."""
     async with running_node(
-        store, folder, life=life, slots=slots, clock=clock, executors=executors, auth=auth
+        store,
+        folder,
+        life=life,
+        slots=slots,
+        clock=clock,
+        executors=executors,
+        auth=auth,
+        principal_rate=principal_rate,
     ) as lifecycle:
         yield lifecycle.wiring
 
@@ -106,6 +114,7 @@ async def running_node(
     clock: Clock | None = None,
     executors: MakeExecutors | None = None,
     auth: str = "open",
+    principal_rate: int = 0,
 ) -> AsyncGenerator[NodeLifecycle]:
     """Run all of a node but its API on *store*, in its life number *life*."""
     listen = Address("127.0.0.1", 0)
@@ -116,6 +125,7 @@ async def running_node(
         drain=Duration(0),
         slots=slots,
         auth=auth,
+        principal_rate=principal_rate,
     )
     with DataDirectory.open(folder, store_id="s", shard_count=SHARDS, cluster="c") as directory:
         coordinator = EmbeddedCoordinator(folder / "COORDINATION", SystemEntropy())

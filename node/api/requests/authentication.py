@@ -31,8 +31,8 @@ async def admit(request: RequestContext, operation: Operation) -> None:
     """Set the caller of *request*, and check what the operation requires of it.
 
     Raises:
-        Refused: The caller is not authenticated, is not the node that it pretends to be, or lacks a
-            verb of the whole cluster.
+        Refused: The caller is not authenticated, is not the node that it pretends to be, sends too
+            many requests, or lacks a verb of the whole cluster.
     """
     access, scope = request.node.access, operation.permission.scope
     is_on_socket = is_local(request.http)
@@ -45,6 +45,8 @@ async def admit(request: RequestContext, operation: Operation) -> None:
         principal = ANONYMOUS if scope is Scope.PUBLIC else OPERATOR
     else:
         principal = await _authenticated(request, access, scope)
+        if not request.is_forwarded:
+            access.count_request(principal)
     request.admit(principal, operation.permission, observed=access.observed)
 
 

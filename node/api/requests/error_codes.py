@@ -110,6 +110,9 @@ CODES = {
     "too_many_logins": Code(
         429, "the address sent more than 10 invalid credentials within a second"
     ),
+    "too_many_requests": Code(
+        429, "the principal sent more requests a second than `principal_rate` allows"
+    ),
     "internal": Code(500, "a bug in rota; the node's log has the details under the request id"),
     "record_unreadable": Code(
         500,

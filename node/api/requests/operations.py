@@ -200,7 +200,7 @@ class Operation:
                 request.is_dry_run = DRY_RUN.of(request)
 
 
-_OF_LOGINS = ("unauthenticated", "too_many_logins", "not_ready")
+_OF_LOGINS = ("unauthenticated", "too_many_logins", "too_many_requests", "not_ready")
 _PROBLEMS_OF_SCOPE: Mapping[Scope, tuple[str, ...]] = {
     Scope.PUBLIC: (),
     Scope.ANYONE: _OF_LOGINS,

@@ -258,6 +258,25 @@ async def test_a_key_has_at_most_ten_tokens(access: Access) -> None:
     assert (status, problem["code"]) == (422, "invalid_key")
 
 
+async def test_a_principal_above_its_rate_is_refused_and_others_are_not(
+    tmp_path: Path, clock: ShiftedClock
+) -> None:
+    async with access_to(tmp_path, clock=clock, principal_rate=20) as access:
+        await access.init()
+        token = await access.key("ci")
+        statuses = await asyncio.gather(*(whoami(access, token) for _ in range(200)))
+
+        async with access.client.session.get(
+            f"{access.client.url}{API}/whoami", headers={"Authorization": f"Bearer {token}"}
+        ) as answer:
+            if answer.status == 429:  # The second may be over on a slow machine.
+                assert (await answer.json())["code"] == "too_many_requests"
+        assert await whoami(access, access.admin) == 200
+
+    assert set(statuses) == {200, 429}
+    assert statuses.count(200) >= 20
+
+
 async def test_failed_logins_of_an_address_are_limited(access: Access) -> None:
     statuses = [await whoami(access, "garbage") for _ in range(40)]
 

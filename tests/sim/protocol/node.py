@@ -22,11 +22,17 @@ T = TypeVar("T")
 
 
 class View(NamedTuple):
-    """The coordinator's state as a node reads it; without a cluster if it was emptied."""
+    """The coordinator's state as a node reads it.
+
+    Attributes:
+        configuration: The configuration of the shard.
+        sessions: The live sessions.
+        generation: The generation of the cluster; None if its record is missing.
+    """
 
     configuration: Configuration | None
     sessions: dict[NodeId, Session]
-    has_cluster: bool
+    generation: int | None
 
 
 SHARD = ShardId(0)
@@ -309,10 +315,12 @@ class Node:
         known = self.continuity.known()
 
         def seen(view: View) -> None:
-            configuration, sessions, has_cluster = view
+            configuration, sessions, generation = view
             self.world.saw_view(self, configuration)
-            if not has_cluster:
+            if generation is None:
                 self.continuity.lose(known.generation, "it has no record of the cluster")
+            else:
+                self.continuity.add_generation(generation)
             self.replica.compare(configuration, known)
             self.targets = self.world.targets
             self.liveness.record_sessions(sessions)

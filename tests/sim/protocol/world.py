@@ -281,7 +281,9 @@ class World:
         """Read the coordinator's state."""
         coordination = self.coordination
         return View(
-            coordination.current, coordination.live(Instant(self.now)), not coordination.is_emptied
+            coordination.current,
+            coordination.live(Instant(self.now)),
+            None if coordination.is_emptied else coordination.generation,
         )
 
     # -- disks, clients -------------------------------------------------------------------------
