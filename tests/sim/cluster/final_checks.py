@@ -15,7 +15,7 @@ from rota.core.model.execution import (
     ExecutionStatus,
     Task,
 )
-from rota.core.model.ids import ExecutionId, JobId, ShardId, job_of
+from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId, job_of
 from rota.core.model.job import Job, Overlap, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import load_state
@@ -185,8 +185,18 @@ def _see_trigger(world: World, story: Story, triggering: Triggering, records: Re
     if triggering.cancelled_at is not None:
         for name in records.tasks[execution_id]:
             for sighting in world.observer.of_task(execution_id, name):
-                if sighting.began > triggering.cancelled_at + UNDER_WAY:
+                if sighting.began > _last_arrival(world, sighting.node_id, triggering.cancelled_at):
                     raise Violation(f"I13: {sighting} began after its execution was cancelled")
+
+
+def _last_arrival(world: World, node_id: NodeId, at: int) -> int:
+    """Return when a node reads at the latest what was under way to it at *at*.
+
+    A node that is paused when it arrives reads it afterwards (seed 900139).
+    """
+    arrival = at + UNDER_WAY
+    pauses = world.machines[node_id].pauses
+    return next((ended for began, ended in pauses if began <= arrival <= ended), arrival)
 
 
 def _see_ledger(story: Story, records: Records) -> None:

@@ -95,6 +95,7 @@ class Machine:
         is_damaged: Whether its disk differs from what was synced; no node may work with it.
         is_leaving: Whether its node is drained for good.
         has_left: Whether its node starts no more.
+        pauses: Begin and end of each pause of its node that has ended, in true microseconds.
     """
 
     def __init__(self, node_id: NodeId, world: Surrounding) -> None:
@@ -119,6 +120,8 @@ class Machine:
         self.is_damaged = False
         self.is_leaving = False
         self.has_left = False
+        self.pauses: list[tuple[int, int]] = []
+        self._paused_at = 0
         self._world = world
 
     @property
@@ -181,12 +184,14 @@ class Machine:
         """Pause its node; it does not notice."""
         assert self.life is not None
         self._world.note("pause", self.id)
+        self._paused_at = self._world.loop.now
         self.life.gate.close()
 
     def resume(self) -> None:
         """Resume its paused node."""
         assert self.life is not None
         self._world.note("resume", self.id)
+        self.pauses.append((self._paused_at, self._world.loop.now))
         self.life.gate.open()
 
     def stop(self) -> None:
