@@ -25,6 +25,6 @@ def read_bootstrap_key(file: Path) -> Token:
         raise ValueError(
             f"{file} has no token: {len(text)} characters that are not rota_k_ and "
             f"{TOKEN_LENGTH - len('rota_k_')} letters and digits with the right checksum; one is "
-            "made by `rota auth token`"
+            "made by `rota auth token --new`"
         )
     return token

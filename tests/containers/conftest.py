@@ -29,7 +29,7 @@ def dockerd(
 
 
 @pytest.fixture(scope="module")
-def project(dockerd: Dockerd) -> Iterator[Project]:
+def project(dockerd: Dockerd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """The cluster of the Compose file, with three nodes."""
-    with Project(dockerd).running() as project:
+    with Project(dockerd, tmp_path_factory.mktemp("tokens")).running() as project:
         yield project

@@ -35,11 +35,13 @@ class Project:
 
     Args:
         dockerd: With the images of `containers.images`.
+        folder: For the files of tokens.
         files: The Compose files.
     """
 
-    def __init__(self, dockerd: Dockerd, *files: str) -> None:
+    def __init__(self, dockerd: Dockerd, folder: Path, *files: str) -> None:
         self.dockerd = dockerd
+        self._folder = folder
         self._files = [f"--file={FOLDER / name}" for name in files or ("compose.yaml",)]
 
     @contextmanager
@@ -47,17 +49,29 @@ class Project:
         """Start three nodes and the services that they need; remove all of them at the end."""
         self.compose("up", "--detach")
         try:
+            self.token_file.write_text(self.compose("exec", "-T", "node", "rota", "auth", "token"))
             self.wait_whole(3)
             yield self
         finally:
             self.compose("down", "--volumes", "--timeout", "1")
+
+    @property
+    def token_file(self) -> Path:
+        """The file with the token of the first key."""
+        return self._folder / "first.token"
+
+    @property
+    def prometheus_token_file(self) -> Path:
+        """The file with the token of Prometheus, which has none before a test creates it."""
+        return self._folder / "prometheus.token"
 
     def compose(self, *arguments: str) -> str:
         """Run docker-compose, and return what it prints."""
         images = ("ETCD_IMAGE", "HAPROXY_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE")
         return run(
             "docker-compose", "--project-directory", str(FOLDER), *self._files, *arguments,
-            DOCKER_HOST=self.dockerd.host, ROTA_IMAGE=ROTA, **dict.fromkeys(images, STAND_IN),
+            DOCKER_HOST=self.dockerd.host, ROTA_IMAGE=ROTA,
+            PROMETHEUS_TOKEN=str(self.prometheus_token_file), **dict.fromkeys(images, STAND_IN),
         )  # fmt: skip
 
     def rota(self, *arguments: str) -> Json:
@@ -67,7 +81,10 @@ class Project:
 
     def inside(self, *argv: str) -> str:
         """Run a program in the engine's network, and return what it prints."""
-        return run(*self._entering, *argv, ROTA_URL=URL, PYTHONPATH=str(ROOT / "src"))
+        return run(
+            *self._entering, *argv, ROTA_URL=URL, ROTA_TOKEN_FILE=str(self.token_file),
+            PYTHONPATH=str(ROOT / "src"),
+        )  # fmt: skip
 
     @property
     def _entering(self) -> tuple[str, ...]:
@@ -81,7 +98,11 @@ class Project:
         with subprocess.Popen(
             [*self._entering, sys.executable, "-P", str(program), URL, job],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT / "src"),
+                "ROTA_TOKEN_FILE": str(self.token_file),
+            },
         ) as process:  # fmt: skip
             try:
                 yield result

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from containers.project import Json, Project, needs_compose, wait_until
+from containers.project import URL, Json, Project, needs_compose, wait_until
 from support.docker import needs_docker
 
 pytestmark = [needs_docker, needs_compose, pytest.mark.containers]
@@ -48,6 +48,17 @@ def test_nodes_find_their_names_and_addresses(project: Project) -> None:
     assert {name: node["peerAddress"] for name, node in members.items()} == {
         name: f"{address}:7401" for name, address in addresses.items()
     }
+
+
+def test_requests_need_the_key_that_the_first_start_made(project: Project) -> None:
+    status = ("curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}")
+    token = project.token_file.read_text()
+
+    assert project.inside(*status, f"{URL}/api/v1/jobs") == "401"
+    given = ("--header", f"Authorization: Bearer {token}")
+    assert project.inside(*status, *given, f"{URL}/api/v1/jobs") == "200"
+    made = ("exec", project.container(2), "stat", "-c", "%a %u", "/var/lib/rota/first.token")
+    assert project.dockerd.docker(*made) == "600 7400"
 
 
 def test_a_node_runs_without_rights_on_a_file_system_that_cannot_be_written(
@@ -141,6 +152,8 @@ def test_a_node_that_an_operator_has_drained_stays_drained(project: Project) -> 
 
 
 def test_prometheus_finds_all_nodes(project: Project) -> None:
+    made = project.rota("key", "create", "prometheus", "--role", "metrics", "--namespace", "*")
+    project.prometheus_token_file.write_text(made)
     project.compose("--profile", "monitoring", "up", "--detach", "prometheus")
 
     def has_found() -> bool:

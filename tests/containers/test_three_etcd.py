@@ -11,9 +11,10 @@ pytestmark = [needs_docker, needs_compose, pytest.mark.containers]
 
 
 @pytest.fixture(scope="module")
-def project(dockerd: Dockerd) -> Iterator[Project]:
+def project(dockerd: Dockerd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """The cluster of both Compose files."""
-    with Project(dockerd, "compose.yaml", "compose.etcd-3.yaml").running() as project:
+    folder = tmp_path_factory.mktemp("tokens")
+    with Project(dockerd, folder, "compose.yaml", "compose.etcd-3.yaml").running() as project:
         yield project
 
 

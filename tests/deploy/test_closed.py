@@ -1,6 +1,10 @@
 """Access to the programs that deploy/ starts: closed unless its files open it explicitly."""
 
+import os
 import re
+import stat
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -11,6 +15,7 @@ import yaml
 
 from deploy.programs import DEPLOY
 from rota.core.errors import Refused
+from rota.node.system.bootstrap_key import read_bootstrap_key
 from rota.node.system.config import load_config
 from support.docker import wait_until
 from support.etcd import Etcd, needs_etcd
@@ -55,12 +60,44 @@ def test_an_error_names_the_settings_missing_for_an_open_container(
     assert what_to_set in refused.value.detail
 
 
-def test_compose_declares_its_nodes_insecure() -> None:
+def test_compose_declares_its_nodes_insecure(tmp_path: Path) -> None:
     environment = services("compose.yaml")["node"]["environment"]
     settings = {name: str(value) for name, value in environment.items() if "{" not in str(value)}
 
     assert settings["ROTA_INSECURE"] == "true"
+    settings["ROTA_BOOTSTRAP_KEY_FILE"] = str(first_key(tmp_path))
     assert load_config(None, {**settings_of_image(), **settings}, {}).insecure
+
+
+def test_no_deployment_accepts_requests_without_a_key(tmp_path: Path) -> None:
+    environment = services("compose.yaml")["node"]["environment"]
+    settings = {name: str(value) for name, value in environment.items() if "{" not in str(value)}
+    settings["ROTA_BOOTSTRAP_KEY_FILE"] = str(first_key(tmp_path))
+    assert load_config(None, {**settings_of_image(), **settings}, {}).auth == "keys"
+
+    documented = DEPLOY.parent / "docs" / "how-to" / "run-a-cluster.md"
+    files = (documented, *(path for path in DEPLOY.rglob("*") if path.is_file()))
+    texts = {path: path.read_text() for path in files}
+    assert [path for path, text in texts.items() if re.search(r"(?i)auth\W+open", text)] == []
+
+
+def test_the_first_key_is_made_once_and_for_the_user_of_the_nodes_alone(tmp_path: Path) -> None:
+    file = first_key(tmp_path)
+    made = file.read_text()
+
+    assert read_bootstrap_key(file).text == made.strip()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert first_key(tmp_path).read_text() == made
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def first_key(folder: Path) -> Path:
+    """Return the file of a first key that the program of the image has made in *folder*."""
+    file = folder / "first.token"
+    program = DEPLOY / "docker" / "rota-first-key"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run([program, file], check=True, timeout=60, env={**os.environ, "PATH": path})
+    return file
 
 
 @pytest.mark.parametrize("name", COMPOSE_FILES)

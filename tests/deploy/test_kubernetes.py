@@ -48,7 +48,8 @@ def manifests(text: str) -> dict[tuple[str, str], Manifest]:
             lambda: of_chart(
                 replicas=5, config={"slots": 8}, networkPolicy={"enabled": False},
                 storage={"size": "1Ti", "className": "fast"}, imagePullSecrets=[{"name": "us"}],
-                etcdAccess={"secret": "etcd-rota"}, nodeSelector={"disk": "ssd"},
+                etcdAccess={"secret": "etcd-rota"}, peerTls={"secret": "rota-certs"},
+                nodeSelector={"disk": "ssd"},
                 tolerations=[{"key": "batch", "operator": "Exists"}],
             ),
             id="chart-with-everything",
@@ -136,9 +137,51 @@ def test_settings_become_variables_of_their_names() -> None:
     made = manifests(of_chart(config={"slots": 8, "access_log": "all"}))
 
     assert made["ConfigMap", "rota"]["data"] == {
-        "ROTA_AUTH": "open", "ROTA_ETCD": ETCD[0], "ROTA_SLOTS": "8", "ROTA_ACCESS_LOG": "all",
+        "ROTA_ETCD": ETCD[0], "ROTA_SLOTS": "8", "ROTA_ACCESS_LOG": "all",
         "ROTA_ALLOWED_HOSTS": "rota,rota.rota,*.svc,*.svc.cluster.local",
     }  # fmt: skip
+
+
+def test_the_first_key_is_in_a_secret_that_nodes_and_hooks_read() -> None:
+    variables = variables_of(of_chart(firstKey={"secret": "ours"}))
+
+    file = "/etc/rota/first-key/token"
+    assert variables["ROTA_BOOTSTRAP_KEY_FILE"] == variables["ROTA_TOKEN_FILE"] == file
+    assert volumes_of(of_chart(firstKey={"secret": "ours"}))["first-key"] == {
+        "secretName": "ours", "defaultMode": 0o440,
+    }  # fmt: skip
+
+
+def test_without_a_secret_the_first_key_is_created_in_a_pod() -> None:
+    text = of_chart(firstKey={"secret": ""})
+
+    assert not {"ROTA_BOOTSTRAP_KEY_FILE", "ROTA_TOKEN_FILE"} & variables_of(text).keys()
+    assert "first-key" not in volumes_of(text)
+
+
+def test_each_node_has_its_own_certificate_and_a_name_that_stays() -> None:
+    text = of_chart(peerTls={"secret": "rota-certs"})
+
+    variables = variables_of(text)
+    assert variables["ROTA_PEER_ADVERTISE"] == "$(ROTA_NODE_ID).rota-nodes:7401"
+    assert variables["ROTA_PEER_CERT"] == "/etc/rota/peer/$(ROTA_NODE_ID).crt"
+    assert variables["ROTA_PEER_KEY"] == "/etc/rota/peer/$(ROTA_NODE_ID).key"
+    assert variables["ROTA_PEER_CA"] == "/etc/rota/peer/ca.crt"
+    # Kubernetes replaces $(NAME) by variables that stand before.
+    assert list(variables).index("ROTA_NODE_ID") < list(variables).index("ROTA_PEER_ADVERTISE")
+    assert volumes_of(text)["peer-tls"] == {"secretName": "rota-certs", "defaultMode": 0o440}
+
+
+def variables_of(text: str) -> dict[str, str]:
+    """Return the variables with a fixed value of the container of a node, in their order."""
+    [container] = manifests(text)["StatefulSet", "rota"]["spec"]["template"]["spec"]["containers"]
+    return {each["name"]: each.get("value", "") for each in container["env"]}
+
+
+def volumes_of(text: str) -> dict[str, Manifest]:
+    """Return the Secrets of the volumes of a node, by the name of the volume."""
+    volumes = manifests(text)["StatefulSet", "rota"]["spec"]["template"]["spec"]["volumes"]
+    return {each["name"]: each["secret"] for each in volumes if "secret" in each}
 
 
 def test_the_names_that_nodes_are_asked_by_may_be_others() -> None:
@@ -170,13 +213,11 @@ def test_ports_of_etcd_are_those_of_its_urls_and_further_rules_are_added() -> No
 
 
 def test_credentials_for_etcd_come_from_a_secret() -> None:
-    made = manifests(of_chart(etcd=["https://etcd.etcd:2379"], etcdAccess={"secret": "etcd-rota"}))
+    text = of_chart(etcd=["https://etcd.etcd:2379"], etcdAccess={"secret": "etcd-rota"})
 
-    pod = made["StatefulSet", "rota"]["spec"]["template"]["spec"]
-    [container] = pod["containers"]
-    environment = {each["name"]: each.get("value") for each in container["env"]}
-    [secret] = [each["secret"] for each in pod["volumes"] if "secret" in each]
-    assert secret == {"secretName": "etcd-rota", "defaultMode": 0o440}
+    environment = variables_of(text)
+    secret = {"secretName": "etcd-rota", "defaultMode": 0o440}
+    assert volumes_of(text)["etcd-access"] == secret
     assert environment["ROTA_ETCD_USER"] == "rota"
     assert environment["ROTA_ETCD_PASSWORD_FILE"] == "/etc/rota/etcd/password"
     assert environment["ROTA_ETCD_CA"] == "/etc/rota/etcd/ca.crt"
