@@ -6,6 +6,8 @@ from enum import Enum
 from rota.node.access.access_table import AccessTable
 from rota.node.access.authenticator import Authenticator
 from rota.node.access.forwarded_principal import form_of, principal_in
+from rota.node.access.oidc.signing_keys import SigningKeys
+from rota.node.access.oidc.web_tokens import WebTokens
 from rota.node.access.open_streams import OpenStreams
 from rota.node.access.principal import Principal
 from rota.node.access.request_rates import RequestRates
@@ -67,6 +69,7 @@ class AccessControl:
         mode: The same as the argument.
         table: The table of access.
         authenticator: The authentication.
+        signing_keys: The public keys of issuers.
         streams: The open streams of authenticated callers.
         observed: The log of requests that would be refused; None if they are refused.
     """
@@ -84,11 +87,14 @@ class AccessControl:
         self._rates = RequestRates(rate) if rate else None
         self._elapsed = clock.elapsed
         self.table = AccessTable()
+        self.signing_keys = SigningKeys(clock)
+        self.table.listen_to_issuers(self.signing_keys.set_issuers)
         self.authenticator = Authenticator(
             self.table,
             clock,
             is_current=lambda: documents.is_current,
             is_trusted=lambda: documents.is_trusted,
+            web_tokens=WebTokens(self.table, self.signing_keys, clock),
         )
         self.streams = OpenStreams(self._is_alive)
         self.observed = ObservedRefusals(metrics, clock) if mode is AuthMode.OBSERVE else None

@@ -1,11 +1,11 @@
-"""Table of access: the tokens, roles and bindings of the shared documents, compiled.
+"""Table of access: the tokens, roles, bindings and issuers of the shared documents, compiled.
 
 The table follows the documents. A change costs what the changed document has, and a look-up
 neither decodes a document nor waits. A document that this version cannot read grants nothing.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
@@ -15,13 +15,14 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.model.shared_document import DocumentKey, SharedDocument
 from rota.core.timing.instants import Instant, parse_instant
 from rota.node.access.grants import Grant, Grants
+from rota.node.access.issuer import Issuer, issuer_in
 from rota.node.access.principal import Principal
 from rota.node.access.verbs import ROLES, Verb
 from rota.wire.documents import BindingBody, KeyBody, RoleBody
 
 log = logging.getLogger(__name__)
 
-KEYS, ROLES_KIND, BINDINGS = "keys", "roles", "bindings"
+KEYS, ROLES_KIND, BINDINGS, ISSUERS = "keys", "roles", "bindings", "issuers"
 """The kinds of shared documents about access."""
 PRINCIPALS_MAX = 10_000
 """The most principals that are kept with their grants."""
@@ -81,6 +82,8 @@ class AccessTable:
         self._by_id: dict[str, tuple[Credential, ...]] = {}
         self._roles: dict[str, frozenset[Verb]] = dict(ROLES)
         self._bindings: dict[str, Binding] = {}
+        self._issuers: dict[str, Issuer] = {}
+        self._issuers_changed: list[Callable[[Mapping[str, Issuer]], None]] = []
         self._by_subject: dict[str, dict[str, Binding]] = {}
         self._principals: dict[tuple[str, str, tuple[str, ...]], Principal] = {}
 
@@ -93,6 +96,18 @@ class AccessTable:
     def verbs_of(self, role: str) -> frozenset[Verb] | None:
         """Return the verbs of a role; None if the role does not exist."""
         return self._roles.get(role)
+
+    def issuers_at(self, url: str) -> tuple[Issuer, ...]:
+        """Return the issuers whose tokens have *url* in the claim ``iss``; usually one."""
+        return tuple(each for each in self._issuers.values() if each.url == url)
+
+    def has_issuer(self, name: str) -> bool:
+        """Return True if there is an issuer *name*."""
+        return name in self._issuers
+
+    def is_bound(self, subject: str) -> bool:
+        """Return True if a binding names *subject*."""
+        return subject in self._by_subject
 
     def bindings_of(self, subjects: Iterable[str]) -> list[Binding]:
         """Return the bindings of *subjects*."""
@@ -124,9 +139,13 @@ class AccessTable:
 
     # -- changes --------------------------------------------------------------------------------
 
+    def listen_to_issuers(self, changed: Callable[[Mapping[str, Issuer]], None]) -> None:
+        """Call *changed* with all issuers whenever one changes."""
+        self._issuers_changed.append(changed)
+
     def changed(self, key: DocumentKey, document: SharedDocument | None) -> None:
         """Take the new record of a document; None if the record was removed."""
-        if key.kind not in (KEYS, ROLES_KIND, BINDINGS):
+        if key.kind not in (KEYS, ROLES_KIND, BINDINGS, ISSUERS):
             return
         version = document.version if document else 0
         self.revision += version - self._versions.pop(key, 0)
@@ -150,6 +169,10 @@ class AccessTable:
             self._set_tokens(key.name, found)
         elif key.kind == ROLES_KIND:
             self._set_role(key.name, None if definition is None else _verbs(definition))
+        elif key.kind == ISSUERS:
+            self._set_issuer(
+                key.name, None if definition is None else issuer_in(key.name, definition)
+            )
         else:
             self._set_binding(key.name, None if definition is None else _binding(definition))
 
@@ -172,6 +195,14 @@ class AccessTable:
             self._roles.pop(name, None)
         else:
             self._roles[name] = verbs
+
+    def _set_issuer(self, name: str, issuer: Issuer | None) -> None:
+        if issuer is None:
+            self._issuers.pop(name, None)
+        else:
+            self._issuers[name] = issuer
+        for changed in self._issuers_changed:
+            changed(self._issuers)
 
     def _set_binding(self, name: str, binding: Binding | None) -> None:
         before = self._bindings.pop(name, None)

@@ -14,6 +14,7 @@ from rota.core.errors import Kind, Refused
 from rota.core.timing.instants import Instant
 from rota.node.access.access_table import AccessTable, Credential
 from rota.node.access.failed_logins import FailedLogins
+from rota.node.access.oidc.web_tokens import TokenInvalid, WebTokens, is_web_token
 from rota.node.access.principal import Principal
 from rota.node.system.clock import Clock
 from rota.node.system.sampled_log import SampledLog
@@ -83,6 +84,7 @@ class Authenticator:
         clock: The clocks of the node; tokens end by the wall clock.
         is_current: Returns True if the node has read the documents since its start.
         is_trusted: Returns True if the documents on this node are recent enough to be used.
+        web_tokens: The tokens of issuers; None if none is accepted.
     """
 
     def __init__(
@@ -92,11 +94,13 @@ class Authenticator:
         *,
         is_current: Callable[[], bool] = lambda: True,
         is_trusted: Callable[[], bool] = lambda: True,
+        web_tokens: WebTokens | None = None,
     ) -> None:
         self._table = table
         self._clock = clock
         self._is_current = is_current
         self._is_trusted = is_trusted
+        self._web_tokens = web_tokens
         self._failures = FailedLogins()
         self.log = SampledLog(log, "login failed", now=clock.elapsed, level=logging.INFO)
 
@@ -115,6 +119,7 @@ class Authenticator:
             TooManyLogins: The credential is invalid, like too many before it.
             NoKeyYet: The cluster has no key yet.
             NotReadYet: This node cannot decide yet.
+            KeysNotHere: This node has not downloaded the keys of the token's issuer yet.
         """
         if not self._is_trusted():
             raise NotReadYet
@@ -125,6 +130,9 @@ class Authenticator:
                 raise LoginFailed
             name = f"cert:{common_name}"
             return self._table.principal(name, "", (name,))
+        web_token = self._of_web_token(authorization, remote)
+        if web_token is not None:
+            return web_token
         credential = self._credential(authorization, remote)
         own = f"principal:{credential.principal}"
         subjects = (own, f"cert:{common_name}") if common_name else (own,)
@@ -135,6 +143,10 @@ class Authenticator:
 
         A stream that began for the principal may continue as long as this is so.
         """
+        if principal.expires_at is not None:
+            is_known = self._table.has_issuer(principal.issuer)
+            if not is_known or self._clock.now() >= principal.expires_at:
+                return False
         return (
             not principal.key_id or self.credential_of(principal) is not None
         ) and self._table.grants_of(principal.subjects) == principal.grants.granted
@@ -146,6 +158,24 @@ class Authenticator:
             if found.principal == principal.name and not found.is_expired(now):
                 return found
         return None
+
+    def _of_web_token(self, authorization: str, remote: str) -> Principal | None:
+        """Return the principal that a token of an issuer proves; None for another credential.
+
+        Raises:
+            LoginFailed: The token is invalid.
+            TooManyLogins: The token is invalid, like too many before it.
+            KeysNotHere: This node has not downloaded the keys of the token's issuer yet.
+        """
+        text = authorization[len(SCHEME) :].strip()
+        if self._web_tokens is None or not is_web_token(text):
+            return None
+        if authorization[: len(SCHEME)].lower() != SCHEME:
+            raise self._failed(remote, reason="form")
+        try:
+            return self._web_tokens.principal(text)
+        except TokenInvalid as invalid:
+            raise self._failed(remote, reason=f"web token: {invalid}") from invalid
 
     def _credential(self, authorization: str, remote: str) -> Credential:
         """Return the stored token that the header proves.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from rota.core.errors import Kind, Refused
+from rota.core.timing.instants import Instant
 from rota.node.access.grants import Grant, Grants
 from rota.node.access.verbs import EVERY, Verb
 
@@ -16,12 +17,16 @@ class Principal:
         grants: The verbs of the caller.
         key_id: The id of the token with which the caller proved its name; empty for none.
         subjects: The subjects of bindings that mean this caller, such as ``principal:ci``.
+        issuer: The issuer of the token, if it is none of rota; empty otherwise.
+        expires_at: When such a token ends; None for a token of rota, whose key has its end.
     """
 
     name: str
     grants: Grants
     key_id: str = ""
     subjects: tuple[str, ...] = field(default=())
+    issuer: str = ""
+    expires_at: Instant | None = None
 
     def may(self, verb: Verb, namespace: str) -> bool:
         """Return True if the caller has *verb* in *namespace*; `EVERY` is the whole cluster."""

@@ -23,7 +23,7 @@ def wire_access(base: NodeFoundation, documents: SharedDocuments) -> AccessParts
     metrics, file = base.environment.metrics, base.config.bootstrap_key_file
     mode, rate = AuthMode(base.config.auth), base.config.principal_rate
     control = AccessControl(mode, documents, base.clock, metrics, rate=rate)
-    services: list[Service] = [control.streams]
+    services: list[Service] = [control.streams, control.signing_keys]
     if file is not None:
         services.append(BootstrapKey(documents, control.table, read_bootstrap_key(file)))
     return AccessParts(control=control, services=tuple(services))

@@ -4,10 +4,22 @@ from typing import Annotated
 
 import msgspec
 
-from rota.wire.documents.document import Body, InstantText, NameText, Timespan, View, Word
+from rota.wire.documents.document import (
+    Body,
+    InstantText,
+    Json,
+    NameText,
+    Timespan,
+    UrlText,
+    View,
+    Word,
+)
 
 VERBS_MAX = 100
 TOKENS_MAX = 10
+AUDIENCES_MAX = 20
+SIGNING_KEYS_MAX = 100
+CERTIFICATES_LENGTH_MAX = 32_000
 LISTED_MAX = 256
 """The most networks of a key, and the most namespaces of a binding."""
 
@@ -61,7 +73,8 @@ class BindingBody(Body, frozen=True):
     """A binding: a role of a subject, in some namespaces.
 
     Attributes:
-        subject: ``principal:NAME``, or ``cert:COMMON-NAME`` for a client certificate.
+        subject: ``principal:NAME``; ``cert:COMMON-NAME`` for a client certificate; or, for the
+            tokens of an issuer, ``sub:ISSUER/SUBJECT`` or ``group:ISSUER/GROUP``.
         role: The name of a role. A role that does not exist has no verbs.
         namespaces: Namespaces. A final ``*`` matches any ending; ``*`` alone is the whole cluster.
     """
@@ -69,6 +82,33 @@ class BindingBody(Body, frozen=True):
     subject: Word
     role: NameText
     namespaces: Namespaces
+
+
+class IssuerBody(Body, frozen=True):
+    """An issuer of JSON Web Tokens, such as an identity provider with OpenID Connect.
+
+    Attributes:
+        issuer: The claim ``iss`` of its tokens: an https URL.
+        audiences: The accepted values of the claim ``aud``.
+        algorithms: The accepted algorithms.
+        name_claim: The claim with the name of the caller; without it the name is that in ``sub``.
+        groups_claim: The claim with the groups of the caller.
+        max_age: The longest accepted time until the end of a token.
+        ca: Certificates of authorities in PEM, if those of the system do not suffice.
+        keys: The public keys of the issuer as a JSON Web Key Set has them, so that nodes download
+            none; null to download them.
+    """
+
+    issuer: UrlText
+    audiences: Annotated[list[Word], msgspec.Meta(max_length=AUDIENCES_MAX)]
+    algorithms: Annotated[list[Word], msgspec.Meta(max_length=AUDIENCES_MAX)] = msgspec.field(
+        default_factory=lambda: ["RS256", "ES256"]
+    )
+    name_claim: Word = "sub"
+    groups_claim: Word = "groups"
+    max_age: Word = "24h"
+    ca: Annotated[str, msgspec.Meta(max_length=CERTIFICATES_LENGTH_MAX)] = ""
+    keys: Annotated[list[dict[str, Json]], msgspec.Meta(max_length=SIGNING_KEYS_MAX)] | None = None
 
 
 class CreateKeyBody(Body, frozen=True):

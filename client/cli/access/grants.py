@@ -39,6 +39,7 @@ class NoGrant(RotaError):
         "rota grant ana editor team-a team-b",
         "rota grant ana viewer '*'",
         "rota grant cert:build-01 operator team-a --dry-run",
+        "rota grant group:corp/data-team editor team-a",
     )
 )
 @click.argument("subject")
@@ -49,9 +50,10 @@ class NoGrant(RotaError):
 def grant(subject: str, role: str, namespaces: tuple[str, ...], *, is_dry: bool) -> None:
     """Give a role to a principal in namespaces.
 
-    SUBJECT is the name of a principal, or cert:COMMON-NAME. The built-in roles are viewer,
-    operator, editor and admin, and with the namespace '*' also cluster-operator, auditor, metrics
-    and cluster-admin. 'team-*' matches several namespaces; quote it for the shell.
+    SUBJECT is the name of a principal, cert:COMMON-NAME, or sub:ISSUER/SUBJECT or
+    group:ISSUER/GROUP for tokens of an issuer. The built-in roles are viewer, operator, editor and
+    admin, and with the namespace '*' also cluster-operator, auditor, metrics and cluster-admin.
+    'team-*' matches several namespaces; quote it for the shell.
     """
     subject = _full(subject)
     name = binding_name(subject, role)

@@ -2,7 +2,13 @@
 
 import click
 
-KINDS = {"types": "type", "keys": "key", "roles": "role", "bindings": "binding"}
+KINDS = {
+    "types": "type",
+    "keys": "key",
+    "roles": "role",
+    "bindings": "binding",
+    "issuers": "issuer",
+}
 """Each kind, and the word for one document of that kind."""
 
 

@@ -9,6 +9,7 @@ from rota.core.timing.instants import format_instant
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.kinds.bindings import BINDINGS
 from rota.node.api.kinds.document_kind import B, DocumentKind
+from rota.node.api.kinds.issuers import ISSUERS
 from rota.node.api.kinds.job_types import JOB_TYPES
 from rota.node.api.kinds.keys import KEYS
 from rota.node.api.kinds.roles import ROLES
@@ -259,6 +260,8 @@ OF_ALL_KINDS = (
     operations_of(JOB_TYPES),
     operations_of(KEYS),
     operations_of(ROLES),
+    operations_of(ISSUERS),
     operations_of(BINDINGS),
+    operations_of(ISSUERS),
 )
 """The operations on the documents of all kinds."""

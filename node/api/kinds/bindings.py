@@ -32,8 +32,9 @@ def problems_of(name: str, body: BindingBody) -> list[Problem]:
     problems = list(problems_of_namespaces(body.namespaces))
     if not is_subject(body.subject):
         detail = (
-            f"{in_quotes(body.subject)} is not a subject; write principal:NAME, or "
-            "cert:COMMON-NAME for a client certificate"
+            f"{in_quotes(body.subject)} is not a subject; write principal:NAME, "
+            "cert:COMMON-NAME for a client certificate, or sub:ISSUER/SUBJECT or "
+            "group:ISSUER/GROUP for tokens of an issuer"
         )
         problems.append(Problem("/subject", detail))
     if not is_name(body.role):
@@ -47,6 +48,9 @@ def is_subject(text: str) -> bool:
     kind, _, named = text.partition(":")
     if kind == "cert":
         return 0 < len(named) <= COMMON_NAME_MAX and named.isprintable()
+    if kind in ("sub", "group"):
+        issuer, _, value = named.partition("/")
+        return is_name(issuer) and 0 < len(value) <= COMMON_NAME_MAX and value.isprintable()
     return kind == "principal" and is_name(named)
 
 

@@ -1,0 +1,1 @@
+"""Tokens of identity providers: OpenID Connect, and others that sign JSON Web Tokens."""
