@@ -13,6 +13,7 @@ from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.coordination.coordinator import Coordinator
 from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
+from rota.node.namespaces.namespaces import Namespaces
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.local_shards import Shards
 from rota.node.system.bounded_calls import BoundedCalls
@@ -43,6 +44,7 @@ class NodeContext:
         membership: The node's view of the cluster.
         documents: The shared documents.
         access: The access control.
+        namespaces: The policies of namespaces.
         continuity: The node's record of the coordinator's past states.
         coordinator: The store through which all nodes agree.
         copies: The wanted and the least number of copies of each shard.
@@ -64,6 +66,7 @@ class NodeContext:
     membership: Membership
     documents: SharedDocuments
     access: AccessControl
+    namespaces: Namespaces
     continuity: CoordinatorContinuity
     coordinator: Coordinator
     copies: Copies

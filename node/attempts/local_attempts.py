@@ -62,6 +62,7 @@ class LocalAttempts:
         slot_table: The slots of this node.
         lending: Assigns free slots to waiting tasks.
         make_executors: Returns the executors, which report to its arguments.
+        why_not: Returns why this node may not run an attempt; empty if it may.
     """
 
     def __init__(
@@ -72,12 +73,14 @@ class LocalAttempts:
         slot_table: SlotTable,
         lending: SlotLending,
         make_executors: Callable[[Ended, Reported], AttemptExecutors],
+        why_not: Callable[[Order], str],
     ) -> None:
         self.slot_table = slot_table
         self._lending = lending
         self._shards = shards
         self._delivery = delivery
         self._clock = clock
+        self._why_not = why_not
         self._progress = ProgressRelay(shards, delivery, clock)
         self._running: dict[AttemptKey, Order] = {}
         self._unrecorded: dict[AttemptKey, Ending] = {}
@@ -129,6 +132,8 @@ class LocalAttempts:
         executor = self._by_name.get(order.work.executor)
         if executor is None:
             self.ended(order.key, self._never_ran(order))
+        elif reason := self._why_not(order):
+            self.ended(order.key, self._failed(reason))
         elif not self._is_closing:
             if is_unsandboxed(order.work):
                 self._count_unsandboxed(order)
@@ -260,11 +265,10 @@ class LocalAttempts:
             self.executors.forget(order.key)
 
     def _never_ran(self, order: Order) -> Ending:
-        now = self._clock.now()
         known = ", ".join(sorted(self._by_name))
-        return Ending(
-            outcome=Outcome.FAILED,
-            started_at=now,
-            finished_at=now,
-            reason=f"this node has no executor {order.work.executor!r}; it has {known}",
-        )
+        return self._failed(f"this node has no executor {order.work.executor!r}; it has {known}")
+
+    def _failed(self, reason: str) -> Ending:
+        """Return the ending of an attempt that never ran."""
+        now = self._clock.now()
+        return Ending(outcome=Outcome.FAILED, started_at=now, finished_at=now, reason=reason)

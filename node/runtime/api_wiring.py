@@ -6,6 +6,7 @@ from rota.node.access.access_control import AccessControl
 from rota.node.context import NodeContext
 from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
+from rota.node.namespaces.namespaces import Namespaces
 from rota.node.runtime.attempt_wiring import AttemptParts
 from rota.node.runtime.cluster_wiring import ClusterParts
 from rota.node.runtime.foundation import NodeFoundation
@@ -42,6 +43,7 @@ def wire_context(
     attempts: AttemptParts,
     *,
     access: AccessControl,
+    namespaces: Namespaces,
     feeds: FeedParts,
     history: History,
     phase: ServingPhase,
@@ -54,6 +56,7 @@ def wire_context(
         cluster: The parts for the membership.
         attempts: The parts for attempts.
         access: The access control of the node.
+        namespaces: The policies of namespaces.
         feeds: The feeds of the node.
         history: The history of the shards.
         phase: The phase of the API.
@@ -73,6 +76,7 @@ def wire_context(
         membership=cluster.membership,
         documents=cluster.documents,
         access=access,
+        namespaces=namespaces,
         continuity=base.continuity,
         coordinator=environment.coordinator,
         copies=environment.copies,

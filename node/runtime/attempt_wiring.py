@@ -13,6 +13,7 @@ from rota.node.attempts.outbound_attempts import OutboundAttempts
 from rota.node.attempts.outbox_relay import OutboxRelay
 from rota.node.attempts.slot_lending import SlotLending
 from rota.node.cluster.membership import Membership
+from rota.node.namespaces.namespaces import Namespaces
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.foundation import NodeFoundation
 from rota.node.shards.local_shards import Shards
@@ -33,7 +34,12 @@ class AttemptParts:
 
 
 def wire_attempts(
-    base: NodeFoundation, shards: Shards, membership: Membership, *, route_outcome: RouteOutcome
+    base: NodeFoundation,
+    shards: Shards,
+    membership: Membership,
+    namespaces: Namespaces,
+    *,
+    route_outcome: RouteOutcome,
 ) -> AttemptParts:
     """Return the parts for the attempts of a node.
 
@@ -41,6 +47,7 @@ def wire_attempts(
         base: The foundation of the node.
         shards: The shards of the node.
         membership: The membership of the node in the cluster.
+        namespaces: The policies of namespaces.
         route_outcome: Returns the route of outcomes that fallback shards decide.
     """
     environment, clock, timing = base.environment, base.clock, base.environment.timing
@@ -70,6 +77,7 @@ def wire_attempts(
         base.slot_table,
         lending,
         lambda ended, reported: environment.executors(ended, reported, book.right_of),
+        namespaces.why_not,
     )
     new_until = _new_until(environment, clock)
     leases = AttemptLeases(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rota.node.context import NodeContext
 from rota.node.fallback.stand_ins import StandIns
+from rota.node.namespaces.namespaces import Namespaces
 from rota.node.runtime.access_wiring import wire_access
 from rota.node.runtime.api_wiring import FeedParts, wire_context, wire_feeds
 from rota.node.runtime.attempt_ticks import AttemptTicks
@@ -102,8 +103,15 @@ def wire(
     shards = wire_shards(base)
     fallback_shards = wire_fallback_shards(base)
     cluster = wire_cluster(base, shards)
+    namespaces = Namespaces(
+        cluster.documents, refuses_unknown=config.unknown_namespaces == "refuse"
+    )
     attempts = wire_attempts(
-        base, shards, cluster.membership, route_outcome=route_outcome_of(fallback_shards)
+        base,
+        shards,
+        cluster.membership,
+        namespaces,
+        route_outcome=route_outcome_of(fallback_shards),
     )
     stand_ins = wire_stand_ins(base, shards, fallback_shards, attempts)
     timers = wire_timers(base, shards, stand_ins)
@@ -150,6 +158,7 @@ def wire(
             cluster,
             attempts,
             access=access.control,
+            namespaces=namespaces,
             feeds=feeds,
             history=history,
             phase=phase or ServingPhase(reason=None),

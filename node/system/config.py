@@ -126,6 +126,8 @@ class NodeConfig:
     # A file, because other programs can read command lines and environments.
     bootstrap_key_file: Path | None = ACCESS.setting(None, kinds.FILE,
         "File with the token of the cluster's first key.", unset="`rota auth init` creates the key")
+    unknown_namespaces: str = ACCESS.setting("accept", kinds.one_of("accept", "refuse"),
+        "Whether jobs may be saved in namespaces that have no document.")
     # Off: the clients of one team need not be limited against each other.
     principal_rate: int = ACCESS.setting(0, kinds.count(0, 1_000_000, note="0: no limit"),
         "Requests a second of one principal to this node; more are refused with 429.")

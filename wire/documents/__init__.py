@@ -69,6 +69,7 @@ from rota.wire.documents.jobs import (
     ScheduleBody,
     ScheduleView,
 )
+from rota.wire.documents.namespaces import NamespaceBody, PolicyBody
 from rota.wire.documents.problems import FieldProblem, ProblemView
 from rota.wire.documents.recovery import (
     ConfigurationView,
@@ -157,11 +158,13 @@ __all__ = [
     "LimitsView",
     "LoadView",
     "MoveView",
+    "NamespaceBody",
     "NewTokenView",
     "NextFireView",
     "NextFires",
     "NodeView",
     "PauseBody",
+    "PolicyBody",
     "ProblemView",
     "Profile",
     "PromiseView",

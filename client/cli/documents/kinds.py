@@ -8,6 +8,7 @@ KINDS = {
     "roles": "role",
     "bindings": "binding",
     "issuers": "issuer",
+    "namespaces": "namespace",
 }
 """Each kind, and the word for one document of that kind."""
 

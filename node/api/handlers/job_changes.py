@@ -55,6 +55,8 @@ CHANGING = (
     "past_schedule",
     "invalid_if_match",
     "unknown_type",
+    "unknown_namespace",
+    "policy_violation",
     "unknown_dependency",
     "version_mismatch",
     "catching_up",

@@ -20,9 +20,11 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
     Raises:
         Refused: Code ``unknown_dependency``: a job does not exist, or the caller may not run it;
             code ``forbidden``: the caller may not run the job of a hook; code ``unknown_type``:
-            this node cannot run the type of a task; or the primary of a dependency cannot be
-            reached.
+            this node cannot run the type of a task; codes ``unknown_namespace`` and
+            ``policy_violation``: as for `Namespaces.check`; or the primary of a dependency cannot
+            be reached.
     """
+    request.node.namespaces.check(spec)
     _check_types(request.node, spec)
     _check_hooks(request, spec)
     full_names: list[str] = []

@@ -108,6 +108,8 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
         "invalid_job",
         "past_schedule",
         "unknown_type",
+        "unknown_namespace",
+        "policy_violation",
         "unknown_dependency",
         *KEYED,
         "job_exists",

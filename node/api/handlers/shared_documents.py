@@ -12,6 +12,7 @@ from rota.node.api.kinds.document_kind import B, DocumentKind
 from rota.node.api.kinds.issuers import ISSUERS
 from rota.node.api.kinds.job_types import JOB_TYPES
 from rota.node.api.kinds.keys import KEYS
+from rota.node.api.kinds.namespaces import NAMESPACES
 from rota.node.api.kinds.roles import ROLES
 from rota.node.api.requests.operations import (
     ETAG,
@@ -261,6 +262,7 @@ OF_ALL_KINDS = (
     operations_of(KEYS),
     operations_of(ROLES),
     operations_of(ISSUERS),
+    operations_of(NAMESPACES),
     operations_of(BINDINGS),
     operations_of(ISSUERS),
 )

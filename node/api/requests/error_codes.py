@@ -36,6 +36,7 @@ CODES = {
     "type_not_found": Code(404, "the job type does not exist"),
     "key_not_found": Code(404, "the key does not exist"),
     "role_not_found": Code(404, "the role does not exist"),
+    "namespace_not_found": Code(404, "the namespace has no document"),
     "issuer_not_found": Code(404, "the issuer does not exist"),
     "binding_not_found": Code(404, "the binding does not exist"),
     "execution_not_found": Code(404, "the execution does not exist"),
@@ -81,6 +82,11 @@ CODES = {
     "invalid_type": Code(422, "the definition of the job type is invalid"),
     "invalid_key": Code(422, "the definition of the key is invalid"),
     "invalid_role": Code(422, "the definition of the role is invalid"),
+    "invalid_namespace": Code(422, "the definition of the namespace is invalid"),
+    "unknown_namespace": Code(
+        422, "the namespace has no document, and `unknown_namespaces` is `refuse`"
+    ),
+    "policy_violation": Code(422, "the policy of the namespace does not allow a field of the job"),
     "invalid_issuer": Code(422, "the definition of the issuer is invalid"),
     "invalid_binding": Code(422, "the definition of the binding is invalid"),
     "document_too_large": Code(422, "the definition of a document has more than 64 KiB of JSON"),

@@ -1,0 +1,1 @@
+"""Namespaces: their documents, and what tasks in them may do."""

@@ -1,0 +1,171 @@
+"""The policy of a namespace: what its tasks may do on the machines of the nodes.
+
+A job is checked when it is saved, and each attempt again on the node that would run it, because a
+policy may have become stricter since.
+"""
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from rota.core.errors import Problem
+from rota.core.model.work import Bind, Image, Work
+from rota.core.quoting import in_quotes
+from rota.wire.documents import NamespaceBody, PolicyBody
+
+PROFILES = ("none", "default", "strict")
+"""The profiles of sandboxes, from the widest to the strictest."""
+NETWORKS = ("none", "isolated", "any")
+"""The accesses to the network, from the strictest to the widest."""
+WRITABLE = ":rw"
+"""The end of a folder below which binds may be writable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A policy; None means that everything is allowed.
+
+    Attributes:
+        executors: The executors that tasks may use.
+        sandbox: The least strict profile that a task may have.
+        network: The widest access to the network.
+        binds: The folders at or below which the sources of binds lie.
+        images: Patterns of the images of containers.
+    """
+
+    executors: tuple[str, ...] | None = None
+    sandbox: str = "none"
+    network: str = "any"
+    binds: tuple[str, ...] | None = None
+    images: tuple[str, ...] | None = None
+
+    def problems_of(self, work: Work) -> Iterator[Problem]:
+        """Return what the policy does not allow, with pointers into the definition of the task."""
+        if self.executors is not None and work.executor not in self.executors:
+            yield Problem(
+                f"/{_FIELDS.get(work.executor, 'type')}",
+                f"the executor {in_quotes(work.executor)} is not allowed; "
+                f"{_listed('allowed are', self.executors)}",
+            )
+            return
+        if work.executor == "container" and work.image is not None:
+            yield from self._problems_of_container(work.image)
+        elif work.executor == "process":
+            yield from self._problems_of_process(work)
+        elif self.sandbox != "none" or self.network != "any":
+            yield Problem(
+                f"/{_FIELDS.get(work.executor, 'type')}",
+                f"a task of the executor {in_quotes(work.executor)} has no sandbox; use a command "
+                f"with the sandbox {in_quotes(self._least_profile)}, or a container",
+            )
+
+    @property
+    def _least_profile(self) -> str:
+        return self.sandbox if self.sandbox != "none" else "default"
+
+    def _problems_of_process(self, work: Work) -> Iterator[Problem]:
+        profile = work.sandbox.profile
+        if PROFILES.index(profile) < PROFILES.index(self.sandbox):
+            yield Problem(
+                "/sandbox",
+                f"the sandbox {in_quotes(profile)} is not allowed; write {in_quotes(self.sandbox)}",
+            )
+        elif _is_wider(network := _network_of_process(work), self.network):
+            remedy = (
+                'write the sandbox "strict"'
+                if self.network == "isolated"
+                else 'write the sandbox "strict" without "network": true'
+            )
+            yield _network_problem("/sandbox/network", network, self.network, remedy)
+        yield from self._problems_of_binds(work.sandbox.binds, "/sandbox/binds")
+
+    def _problems_of_container(self, image: Image) -> Iterator[Problem]:
+        if self.images is not None and not any(fnmatchcase(image.name, p) for p in self.images):
+            yield Problem(
+                "/container/image",
+                f"the image {in_quotes(image.name)} is not allowed; "
+                f"{_listed('allowed are', self.images)}",
+            )
+        if _is_wider(network := _network_of_container(image), self.network):
+            remedy = f"write {'bridge' if self.network == 'isolated' else 'none'}"
+            yield _network_problem("/container/network", network, self.network, remedy)
+        yield from self._problems_of_binds(image.binds, "/container/binds")
+
+    def _problems_of_binds(self, binds: tuple[Bind, ...], pointer: str) -> Iterator[Problem]:
+        if self.binds is None:
+            return
+        for number, bind in enumerate(binds):
+            if not any(_is_below(bind, folder) for folder in self.binds):
+                use = "writable " if bind.is_writable else ""
+                yield Problem(
+                    f"{pointer}/{number}",
+                    f"a {use}bind of {in_quotes(bind.source)} is not allowed; "
+                    f"{_listed('allowed are folders in', self.binds)}",
+                )
+
+
+ALLOWED = Policy()
+"""The policy of a namespace without a document."""
+_FIELDS = {"process": "command", "python": "python", "container": "container"}
+
+
+def policy_in(definition: object) -> Policy:
+    """Return the policy in the document of a namespace.
+
+    Raises:
+        msgspec.ValidationError: The definition is not understood.
+        ValueError: Likewise.
+    """
+    body = msgspec.convert(definition, NamespaceBody).policy or PolicyBody()
+    if body.sandbox not in PROFILES or body.network not in NETWORKS:
+        raise ValueError("a profile or an access to the network is unknown")
+    return Policy(
+        executors=None if body.executors is None else tuple(body.executors),
+        sandbox=body.sandbox,
+        network=body.network,
+        binds=None if body.binds is None else tuple(body.binds),
+        images=None if body.images is None else tuple(body.images),
+    )
+
+
+def _network_of_process(work: Work) -> str:
+    """Return the access to the network that the sandbox of a process leaves."""
+    if work.sandbox.profile == "none":
+        return "any"
+    if not work.sandbox.has_network:
+        return "none"
+    return "isolated" if work.sandbox.profile == "strict" else "any"
+
+
+def _network_of_container(image: Image) -> str:
+    """Return the access to the network that a container has."""
+    if image.network == "none":
+        return "none"
+    return "any" if image.network == "host" else "isolated"
+
+
+def _is_wider(network: str, allowed: str) -> bool:
+    return NETWORKS.index(network) > NETWORKS.index(allowed)
+
+
+def _network_problem(pointer: str, network: str, allowed: str, remedy: str) -> Problem:
+    return Problem(
+        pointer,
+        f"the network {in_quotes(network)} is not allowed, only {in_quotes(allowed)}; {remedy}",
+    )
+
+
+def _is_below(bind: Bind, folder: str) -> bool:
+    """Return True if the source of *bind* is *folder* or below it; links are not followed."""
+    root = folder.removesuffix(WRITABLE)
+    if bind.is_writable and root == folder:
+        return False
+    source, root = (posixpath.normpath("/" + each.lstrip("/")) for each in (bind.source, root))
+    return source == root or source.startswith(root.rstrip("/") + "/")
+
+
+def _listed(begin: str, items: tuple[str, ...]) -> str:
+    return f"{begin} {', '.join(items)}" if items else "none is allowed"

@@ -1,0 +1,43 @@
+"""Namespaces."""
+
+from typing import Annotated
+
+import msgspec
+
+from rota.wire.documents.document import Body, LineText, PathText, Word
+
+ITEMS_MAX = 256
+
+Words = Annotated[list[Word], msgspec.Meta(max_length=ITEMS_MAX)]
+
+
+class PolicyBody(Body, frozen=True):
+    """What tasks of a namespace may do; what is not named is allowed.
+
+    Attributes:
+        executors: The executors that tasks may use, such as ``process``; null for all.
+        sandbox: The least strict profile of a sandbox: ``none``, ``default`` or ``strict``.
+        network: The widest access to the network: ``none``, ``isolated`` (other machines, without
+            this machine's loopback) or ``any``.
+        binds: Folders of the machine that may be bound, and what is below them; writable with
+            ``:rw`` after the folder; null for all.
+        images: Patterns of the images of containers, with ``*`` and ``?``; null for all.
+    """
+
+    executors: Words | None = None
+    sandbox: Word = "none"
+    network: Word = "any"
+    binds: Annotated[list[PathText], msgspec.Meta(max_length=ITEMS_MAX)] | None = None
+    images: Annotated[list[LineText], msgspec.Meta(max_length=ITEMS_MAX)] | None = None
+
+
+class NamespaceBody(Body, frozen=True):
+    """A namespace.
+
+    Attributes:
+        description: What it is for.
+        policy: What its tasks may do.
+    """
+
+    description: LineText = ""
+    policy: PolicyBody | None = None
