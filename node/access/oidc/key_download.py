@@ -92,10 +92,10 @@ async def _limited(response: aiohttp.ClientResponse) -> bytes:
 
 def is_protected(address: str) -> bool:
     """Return True if others cannot change what is read on the way: https, or this machine."""
-    url = URL(address)
-    if url.scheme == "https":
-        return bool(url.host)
     try:
+        url = URL(address)
+        if url.scheme == "https":
+            return bool(url.host)
         return url.scheme == "http" and ip_address(url.host or "").is_loopback
     except ValueError:
         return False

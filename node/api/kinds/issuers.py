@@ -65,7 +65,7 @@ def _problems_of_age(text: str) -> list[Problem]:
 def _why_no_certificates(text: str) -> str:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
-    except (ssl.SSLError, ValueError) as error:
+    except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not in ASCII.
         return str(error)
     return ""
 

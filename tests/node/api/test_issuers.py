@@ -114,6 +114,8 @@ async def test_only_an_administrator_defines_issuers(access: Access, issuer: Som
     [
         ({"issuer": "http://id.example.org"}, "/issuer"),
         ({"issuer": "id.example.org"}, "/issuer"),
+        ({"issuer": "https://["}, "/issuer"),
+        ({"issuer": "https://id.example.org:99999"}, "/issuer"),
         ({"audiences": []}, "/audiences"),
         ({"algorithms": ["HS256"]}, "/algorithms/0"),
         ({"algorithms": ["none"]}, "/algorithms/0"),
@@ -121,6 +123,7 @@ async def test_only_an_administrator_defines_issuers(access: Access, issuer: Som
         ({"maxAge": "soon"}, "/maxAge"),
         ({"maxAge": "0s"}, "/maxAge"),
         ({"ca": "not PEM"}, "/ca"),
+        ({"ca": "\u00e9"}, "/ca"),
         ({"keys": []}, "/keys"),
         ({"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}, "/keys"),
         ({"keys": [{"kty": "EC", "d": "secret"}]}, "/keys"),
