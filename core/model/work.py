@@ -87,6 +87,23 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array
     user: str = ""
 
 
+class SecretNames(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+    """The secrets of an attempt, by their names in the namespace of its job; never their values.
+
+    Attributes:
+        env: Pairs of a variable and the name of the secret that is its value, sorted.
+        files: Pairs of a file's name and the name of the secret that is its content, sorted.
+    """
+
+    env: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the secrets, each once, sorted."""
+        return tuple(sorted({name for _, name in (*self.env, *self.files)}))
+
+
 Selector = tuple[tuple[str, str], ...]
 """Labels that a node must have to run a task, sorted; empty for any node."""
 
@@ -110,6 +127,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
         call: The function to be called; only for ``python``.
         image: The image to be run; only for ``container``, where *argv* or *shell* replace the
             command of the image.
+        secrets: The secrets that become variables and files of the attempt; None for none.
     """
 
     executor: str = "process"
@@ -125,3 +143,4 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
     limits: ResourceLimits = ResourceLimits()
     call: Call | None = None
     image: Image | None = None
+    secrets: SecretNames | None = None

@@ -7,7 +7,8 @@ import posixpath
 from collections.abc import Iterator
 
 from rota.core.errors import Problem, out_of_range
-from rota.core.model.work import Bind, Image, ResourceLimits, Sandbox, Work
+from rota.core.model.ids import NAME_RULE, is_name
+from rota.core.model.work import Bind, Image, ResourceLimits, Sandbox, SecretNames, Work
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import DAY, Duration, format_duration
 
@@ -25,6 +26,12 @@ ENGINE_SOCKETS = frozenset({"docker.sock", "podman.sock", "containerd.sock", "cr
 """Names of sockets of container engines."""
 LIMITED = frozenset({"process", "python", "container"})
 """The executors that can limit the resources of an attempt."""
+WITH_SECRETS = frozenset({"process", "python", "container"})
+"""The executors that pass secrets to their attempts, and mask them in output."""
+WITH_SECRET_VARIABLES = frozenset({"process", "python"})
+"""Those that pass secrets as variables; an engine writes variables of a container to its disk."""
+SECRETS_MAX = 64
+"""The largest number of variables and files of one task that are secrets."""
 CPU_MIN = 0.01
 """The kernel's smallest quota: 1 ms in each 100 ms."""
 CPU_MAX = 1_024.0
@@ -42,6 +49,7 @@ def problems_of_work(work: Work, pointer: str) -> list[Problem]:
         *_problems_of_sandbox(work.sandbox, work.executor, f"{pointer}/sandbox"),
         *_problems_of_limits(work.limits, work.executor, f"{pointer}/limits"),
         *(_problems_of_image(work.image, f"{pointer}/container") if work.image else ()),
+        *(_problems_of_secrets(work, work.secrets, f"{pointer}/secrets") if work.secrets else ()),
     ]
 
 
@@ -70,20 +78,58 @@ def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
         detail = out_of_range(format_duration(work.stop_grace), "0s", "365d")
         yield Problem(f"{pointer}/stopGrace", detail)
     for name, value in work.env:
-        if not name or "=" in name or "\0" in name + value:
-            detail = (
-                f"{in_quotes(name)} cannot be an environment variable: a name must not be empty "
-                "or contain '=', and neither a name nor a value may contain NUL"
-            )
-            yield Problem(f"{pointer}/env", detail)
-        elif name.startswith(RESERVED):
-            detail = (
-                f"{in_quotes(name)} cannot be set: names that begin with {RESERVED} are reserved "
-                "for rota; choose another name"
-            )
-            yield Problem(f"{pointer}/env", detail)
+        yield from _problems_of_variable(name, value, f"{pointer}/env")
     if work.cwd and not work.cwd.startswith("/"):
         yield Problem(f"{pointer}/cwd", _not_absolute(work.cwd))
+
+
+def _problems_of_variable(name: str, value: str, pointer: str) -> Iterator[Problem]:
+    if not name or "=" in name or "\0" in name + value:
+        detail = (
+            f"{in_quotes(name)} cannot be an environment variable: a name must not be empty "
+            "or contain '=', and neither a name nor a value may contain NUL"
+        )
+        yield Problem(pointer, detail)
+    elif name.startswith(RESERVED):
+        detail = (
+            f"{in_quotes(name)} cannot be set: names that begin with {RESERVED} are reserved "
+            "for rota; choose another name"
+        )
+        yield Problem(pointer, detail)
+
+
+def _problems_of_secrets(work: Work, secrets: SecretNames, pointer: str) -> Iterator[Problem]:
+    executor = work.executor
+    if executor not in WITH_SECRETS:
+        detail = f"a task of the type {in_quotes(executor)} cannot have secrets; remove them"
+        yield Problem(pointer, detail)
+    elif secrets.env and executor not in WITH_SECRET_VARIABLES:
+        detail = (
+            "a container engine writes variables to its disk, so secrets of a container can only "
+            "be files: name them in secrets.files, and read them in the folder ROTA_SECRETS"
+        )
+        yield Problem(f"{pointer}/env", detail)
+    count = len(secrets.env) + len(secrets.files)
+    if count > SECRETS_MAX:
+        detail = f"{count} variables and files are too many; a task has at most {SECRETS_MAX}"
+        yield Problem(pointer, detail)
+    plain = {name for name, _ in work.env}
+    for name, secret in secrets.env:
+        yield from _problems_of_variable(name, "", f"{pointer}/env")
+        if name in plain:
+            detail = f"{in_quotes(name)} is in env, too; remove it there or here"
+            yield Problem(f"{pointer}/env", detail)
+        yield from _problems_of_secret(secret, f"{pointer}/env")
+    for name, secret in secrets.files:
+        if not is_name(name):
+            detail = f"{in_quotes(name)} cannot be the name of the file: {NAME_RULE}"
+            yield Problem(f"{pointer}/files", detail)
+        yield from _problems_of_secret(secret, f"{pointer}/files")
+
+
+def _problems_of_secret(name: str, pointer: str) -> Iterator[Problem]:
+    if not is_name(name):
+        yield Problem(pointer, f"{in_quotes(name)} cannot be the name of a secret: {NAME_RULE}")
 
 
 def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Iterator[Problem]:

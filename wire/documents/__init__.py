@@ -81,6 +81,14 @@ from rota.wire.documents.recovery import (
     ShardLossView,
     ShardRecoveryView,
 )
+from rota.wire.documents.secrets import (
+    SECRET_BYTES_MAX,
+    KeyRingView,
+    RewrapView,
+    SecretBody,
+    SecretPage,
+    SecretView,
+)
 from rota.wire.documents.shared_documents import (
     DocumentChangesView,
     DocumentChangeView,
@@ -96,6 +104,8 @@ from rota.wire.documents.tasks import (
     RetryBody,
     SandboxBody,
     SandboxView,
+    SecretsBody,
+    SecretsView,
     TaskBody,
     TaskSpecView,
 )
@@ -111,6 +121,7 @@ from rota.wire.documents.triggers import (
 __all__ = [
     "HOOK_FIELDS",
     "ITEMS_MAX",
+    "SECRET_BYTES_MAX",
     "TOKENS_MAX",
     "AttemptView",
     "AuthorView",
@@ -150,6 +161,7 @@ __all__ = [
     "JobView",
     "Json",
     "KeyBody",
+    "KeyRingView",
     "LastExecutionView",
     "LastSuccessView",
     "LedgerEntryView",
@@ -175,12 +187,18 @@ __all__ = [
     "ReplicaView",
     "RerunBody",
     "RetryBody",
+    "RewrapView",
     "RoleBody",
     "RotateKeyBody",
     "SandboxBody",
     "SandboxView",
     "ScheduleBody",
     "ScheduleView",
+    "SecretBody",
+    "SecretPage",
+    "SecretView",
+    "SecretsBody",
+    "SecretsView",
     "ShardLossView",
     "ShardRecoveryView",
     "ShardView",

@@ -32,6 +32,7 @@ from rota.wire.documents.tasks import (
     PythonBody,
     RetryBody,
     SandboxBody,
+    SecretsBody,
     TaskBody,
     TaskSpecView,
 )
@@ -118,6 +119,7 @@ class JobBody(Body, frozen=True):
             fire times that were missed.
         late_after: That time, up to 365 days; needed with *on_late*.
         env: Environment variables of every task.
+        secrets: Secrets of its namespace as variables and files of every task; null for none.
         cwd: The absolute working directory of every task; empty for a new directory for each
             attempt.
         stdin: The standard input of every task.
@@ -156,6 +158,7 @@ class JobBody(Body, frozen=True):
     on_late: Hooks = []
     late_after: Timespan = 0
     env: Environment = {}
+    secrets: SecretsBody | None = None
     cwd: PathText = ""
     stdin: InputText = ""
     labels: Labels = {}

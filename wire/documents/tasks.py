@@ -27,6 +27,7 @@ from rota.wire.documents.document import (
 )
 
 Binds = Annotated[list[BindText], msgspec.Meta(max_length=256)]
+SecretsByPlace = Annotated[dict[Word, Word], msgspec.Meta(max_length=64)]
 ExitCodes = Annotated[list[int], msgspec.Meta(max_length=256)]
 
 
@@ -133,6 +134,19 @@ class ContainerBody(Body, frozen=True):
     user: Word = ""
 
 
+class SecretsBody(Body, frozen=True):
+    """The secrets of a task, by their names in the namespace of the job.
+
+    Attributes:
+        env: For each environment variable, the secret that is its value; not for containers.
+        files: For each file, the secret that is its content. The files are in the folder whose path
+            is in the variable ``ROTA_SECRETS``.
+    """
+
+    env: SecretsByPlace = {}
+    files: SecretsByPlace = {}
+
+
 class TaskBody(Body, frozen=True):
     """A task of a job; omitted fields have the values of the job.
 
@@ -145,6 +159,7 @@ class TaskBody(Body, frozen=True):
         needs: Names of tasks of this job that must end before it starts.
         trigger_rule: The condition on the outcomes of the needed tasks.
         env: Environment variables, in addition to those of the job.
+        secrets: Secrets as variables and files, in addition to those of the job; null for none.
         cwd: Its working directory; null for that of the job.
         stdin: Its standard input; null for that of the job.
         retries: Its number of retries or retry policy; null for that of the job.
@@ -165,6 +180,7 @@ class TaskBody(Body, frozen=True):
     needs: Names = []
     trigger_rule: Literal["all_success", "all_done", "one_failed"] = "all_success"
     env: Environment = {}
+    secrets: SecretsBody | None = None
     cwd: PathText | None = None
     stdin: InputText | None = None
     retries: RetryCount | RetryBody | None = None
@@ -206,6 +222,18 @@ class LimitsView(View, frozen=True):
     pids: int | None = None
 
 
+class SecretsView(View, frozen=True):
+    """The secrets of a task, by their names in the namespace of the job.
+
+    Attributes:
+        env: The secret of each environment variable.
+        files: The secret of each file in the folder ``ROTA_SECRETS``.
+    """
+
+    env: dict[str, str] = {}
+    files: dict[str, str] = {}
+
+
 class TaskSpecView(View, frozen=True):
     """A task of a job, as defined.
 
@@ -222,6 +250,7 @@ class TaskSpecView(View, frozen=True):
         container: The image that it runs; null for other types.
         sandbox: Its sandbox; null for none.
         limits: Its resource limits; null for none.
+        secrets: The names of its secrets; null for none.
     """
 
     name: str
@@ -235,3 +264,4 @@ class TaskSpecView(View, frozen=True):
     container: str | None = None
     sandbox: SandboxView | None = None
     limits: LimitsView | None = None
+    secrets: SecretsView | None = None

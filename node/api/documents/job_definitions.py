@@ -18,6 +18,7 @@ from rota.node.api.documents.task_bodies import (
     limits_body,
     python_body,
     sandbox_body,
+    secrets_body,
 )
 from rota.wire.documents import HookBody, JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
 
@@ -88,6 +89,7 @@ def _with_command(body: JobBody, task: TaskSpec) -> JobBody:
         timeout=_unless(_PLAIN.timeout, work.timeout),
         stop_grace=_unless(_PLAIN.stop_grace, work.stop_grace),
         env=dict(work.env),
+        secrets=secrets_body(work),
         cwd=work.cwd,
         stdin=work.stdin,
         python=python_body(work),
@@ -108,6 +110,7 @@ def _task(task: TaskSpec) -> TaskBody:
         needs=list(task.needs),
         trigger_rule=task.rule.value,
         env=dict(work.env),
+        secrets=secrets_body(work),
         cwd=work.cwd,
         stdin=work.stdin,
         retries=_retries(task.retry),

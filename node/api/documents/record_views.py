@@ -18,7 +18,7 @@ from rota.core.model.ids import JobId
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.sizes import format_size
-from rota.core.model.work import ResourceLimits, Sandbox
+from rota.core.model.work import ResourceLimits, Sandbox, SecretNames
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import (
     LATEST_INSTANT,
@@ -56,6 +56,7 @@ from rota.wire.documents import (
     NextFireView,
     SandboxView,
     ScheduleView,
+    SecretsView,
     TaskSpecView,
     TaskView,
 )
@@ -293,7 +294,12 @@ def _task_spec_view(task: TaskSpec) -> TaskSpecView:
         container=work.image.name if work.image else None,
         sandbox=_sandbox_view(work.sandbox) if work.sandbox != Sandbox() else None,
         limits=_limits_view(work.limits) if work.limits != ResourceLimits() else None,
+        secrets=_secrets_view(work.secrets) if work.secrets else None,
     )
+
+
+def _secrets_view(secrets: SecretNames) -> SecretsView:
+    return SecretsView(env=dict(secrets.env), files=dict(secrets.files))
 
 
 def _sandbox_view(sandbox: Sandbox) -> SandboxView:

@@ -10,7 +10,7 @@ import msgspec
 
 from rota.core.errors import Problem
 from rota.core.model.sizes import format_size
-from rota.core.model.work import Bind, Call, Image, ResourceLimits, Sandbox, Work
+from rota.core.model.work import Bind, Call, Image, ResourceLimits, Sandbox, SecretNames, Work
 from rota.core.model.work_checks import LIMITED, SANDBOXED
 from rota.core.quoting import in_quotes
 from rota.node.api.documents.field_reader import Reader
@@ -22,6 +22,7 @@ from rota.wire.documents import (
     Profile,
     PythonBody,
     SandboxBody,
+    SecretsBody,
     TaskBody,
 )
 
@@ -59,6 +60,7 @@ def work_of(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> Work:
         ),
         call=call,
         image=image,
+        secrets=_secrets(job.secrets or SecretsBody(), task.secrets or SecretsBody()),
     )
 
 
@@ -151,6 +153,14 @@ def _limits(body: LimitsBody | None, reader: Reader, pointer: str) -> ResourceLi
     )
 
 
+def _secrets(job: SecretsBody, task: SecretsBody) -> SecretNames | None:
+    found = SecretNames(
+        env=tuple(sorted({**job.env, **task.env}.items())),
+        files=tuple(sorted({**job.files, **task.files}.items())),
+    )
+    return None if found == SecretNames() else found
+
+
 # -- work to bodies --------------------------------------------------------------------------------
 
 
@@ -216,6 +226,14 @@ def limits_body(work: Work) -> LimitsBody | None:
         return None
     memory = format_size(limits.memory) if limits.memory else None
     return LimitsBody(cpu=limits.cpu or None, memory=memory, pids=limits.pids or None)
+
+
+def secrets_body(work: Work) -> SecretsBody | None:
+    """Return the ``secrets`` field of *work*; None if it has no secrets."""
+    secrets = work.secrets
+    if secrets is None:
+        return None
+    return SecretsBody(env=dict(secrets.env), files=dict(secrets.files))
 
 
 def bind_text(bind: Bind) -> str:

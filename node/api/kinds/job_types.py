@@ -65,8 +65,8 @@ def _problems_of_template(template: Fields) -> Sequence[Problem]:
 def body_of(template: Fields, own: Fields) -> JobBody:
     """Return the job with the fields *own*; fields that it lacks are those of *template*.
 
-    Environment variables and labels of both are merged, and those of the job take precedence. A
-    job with its own work uses no `WORK` field of the template.
+    Environment variables, labels and secrets of both are merged; those of the job take precedence.
+    A job with its own work uses no `WORK` field of the template.
 
     Raises:
         Refused: Code ``invalid_body``: a field is unknown or has the wrong type.
@@ -76,7 +76,16 @@ def body_of(template: Fields, own: Fields) -> JobBody:
         name: each for name, each in template.items() if not (has_own_work and name in WORK)
     }
     merged = {name: _merged(inherited, own, name) for name in ("env", "labels")}
-    return decode(msgspec.json.encode({**inherited, **own, **merged}), JobBody)
+    secrets = _merged_secrets(inherited.get("secrets"), own.get("secrets"))
+    return decode(msgspec.json.encode({**inherited, **own, **merged, "secrets": secrets}), JobBody)
+
+
+def _merged_secrets(theirs: Json, ours: Json) -> Json:
+    """Return secrets of both; those of the job take precedence for each variable and file."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return theirs if ours is None else ours
+    inherited, own = cast("Fields", theirs), cast("Fields", ours)
+    return {name: _merged(inherited, own, name) for name in {*inherited, *own}}
 
 
 def _merged(inherited: Fields, own: Fields, name: str) -> Json:
