@@ -20,6 +20,7 @@ from typing import Protocol, TypeAlias
 
 from rota.core.model.attempt import AttemptKey, Ending, Order, Report
 from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 
 Ended: TypeAlias = Callable[[AttemptKey, Ending], None]
 """The function that an executor calls when an attempt has ended."""
@@ -74,8 +75,14 @@ class Executor(Protocol):
     can send reports while they run.
     """
 
-    def launch(self, order: Order) -> None:
-        """Begin an attempt. Launching a key twice, or after `close`, is a bug of the caller."""
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
+        """Begin an attempt. Launching a key twice, or after `close`, is a bug of the caller.
+
+        Args:
+            order: The attempt.
+            secrets: The values of the secrets that the order names; they are passed to the task,
+                and neither written to a disk nor kept in its output.
+        """
         ...
 
     def resume(self, order: Order) -> None:

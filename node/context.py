@@ -15,6 +15,7 @@ from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
 from rota.node.namespaces.namespaces import Namespaces
 from rota.node.peers.peer_apis import PeerApis
+from rota.node.secrets.secret_store import SecretStore
 from rota.node.shards.local_shards import Shards
 from rota.node.system.bounded_calls import BoundedCalls
 from rota.node.system.clock import Clock
@@ -45,6 +46,7 @@ class NodeContext:
         documents: The shared documents.
         access: The access control.
         namespaces: The policies of namespaces.
+        secrets: The secrets of namespaces.
         continuity: The node's record of the coordinator's past states.
         coordinator: The store through which all nodes agree.
         copies: The wanted and the least number of copies of each shard.
@@ -67,6 +69,7 @@ class NodeContext:
     documents: SharedDocuments
     access: AccessControl
     namespaces: Namespaces
+    secrets: SecretStore
     continuity: CoordinatorContinuity
     coordinator: Coordinator
     copies: Copies

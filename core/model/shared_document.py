@@ -14,10 +14,15 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.model.checked_fields import CheckedInstant
+from rota.core.model.ids import is_full_name, is_name
 from rota.core.timing.instants import DAY, Duration, Instant
 
 DEFINITION_BYTES_MAX = 64 << 10
 """The maximum size of a definition as JSON, in bytes."""
+SECRETS = "secrets"
+"""The kind of the secrets of namespaces, whose names are ``namespace/name``."""
+SECRET_DEFINITION_BYTES_MAX = 96 << 10
+"""The same for a secret: a value of 64 KiB, encrypted and in base64."""
 DOCUMENTS_BYTES_MAX = 64 << 20
 """The maximum size of all definitions together, in bytes."""
 DOCUMENTS_MAX = 10_000
@@ -128,6 +133,16 @@ def _action(before: SharedDocument, definition: Definition | None) -> DocumentAc
 def is_forgettable(document: SharedDocument, now: Instant) -> bool:
     """Return True if the record of a deleted document need not be kept any longer."""
     return document.definition is None and now - document.changed_at > DELETED_KEPT
+
+
+def definition_bytes_max(kind: str) -> int:
+    """Return the maximum size of a definition of *kind* as JSON, in bytes."""
+    return SECRET_DEFINITION_BYTES_MAX if kind == SECRETS else DEFINITION_BYTES_MAX
+
+
+def is_document_name(kind: str, name: str) -> bool:
+    """Return True if *name* may name a document of *kind*."""
+    return is_full_name(name) if kind == SECRETS else is_name(name)
 
 
 def size_of(document: SharedDocument) -> int:

@@ -18,6 +18,10 @@ class Verb(Enum):
     """Trigger, cancel, rerun, pause and resume."""
     WRITE = "write"
     """Define and delete jobs."""
+    SECRET_USE = "secret:use"
+    """Name secrets in jobs, and list secrets; nobody reads their values."""
+    SECRET_WRITE = "secret:write"
+    """Set and delete secrets."""
     GRANT = "grant"
     """Change the bindings of a namespace."""
     OPERATE = "operate"
@@ -37,13 +41,13 @@ EVERY = "*"
 
 _VIEWER = frozenset({Verb.READ, Verb.LOGS})
 _OPERATOR = _VIEWER | {Verb.RUN}
-_EDITOR = _OPERATOR | {Verb.WRITE}
+_EDITOR = _OPERATOR | {Verb.WRITE, Verb.SECRET_USE}
 
 ROLES: Mapping[str, frozenset[Verb]] = {
     "viewer": _VIEWER,
     "operator": _OPERATOR,
     "editor": _EDITOR,
-    "admin": _EDITOR | {Verb.GRANT},
+    "admin": _EDITOR | {Verb.SECRET_WRITE, Verb.GRANT},
     "cluster-operator": frozenset({Verb.READ, Verb.OPERATE}),
     "auditor": frozenset({Verb.AUDIT}),
     "metrics": frozenset({Verb.METRICS}),

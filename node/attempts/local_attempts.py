@@ -20,6 +20,7 @@ from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt, StartTask
 from rota.core.vocabulary.effects import WaitForSlot
 from rota.executor.executor import Ended, Executor, Output, Reported
+from rota.executor.secret_values import NO_SECRETS, SecretUnavailable, SecretValues
 from rota.node.attempts.delivery import Delivery
 from rota.node.attempts.progress import ProgressRelay
 from rota.node.attempts.slot_lending import SlotLending
@@ -30,6 +31,9 @@ from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock
 
 log = logging.getLogger(__name__)
+
+SecretsOf = Callable[[Order], SecretValues]
+"""Returns the values of an order's secrets; raises `SecretUnavailable` if this node lacks them."""
 
 FENCED = "killed, because this node was cut off from the primary of the attempt's shard"
 
@@ -63,6 +67,7 @@ class LocalAttempts:
         lending: Assigns free slots to waiting tasks.
         make_executors: Returns the executors, which report to its arguments.
         why_not: Returns why this node may not run an attempt; empty if it may.
+        secrets_of: Returns the values of the secrets that an order names.
     """
 
     def __init__(
@@ -74,6 +79,8 @@ class LocalAttempts:
         lending: SlotLending,
         make_executors: Callable[[Ended, Reported], AttemptExecutors],
         why_not: Callable[[Order], str],
+        *,
+        secrets_of: SecretsOf = lambda order: NO_SECRETS,
     ) -> None:
         self.slot_table = slot_table
         self._lending = lending
@@ -81,6 +88,7 @@ class LocalAttempts:
         self._delivery = delivery
         self._clock = clock
         self._why_not = why_not
+        self._secrets_of = secrets_of
         self._progress = ProgressRelay(shards, delivery, clock)
         self._running: dict[AttemptKey, Order] = {}
         self._unrecorded: dict[AttemptKey, Ending] = {}
@@ -133,11 +141,30 @@ class LocalAttempts:
         if executor is None:
             self.ended(order.key, self._never_ran(order))
         elif reason := self._why_not(order):
-            self.ended(order.key, self._failed(reason))
+            self.ended(order.key, self._never_began(Outcome.FAILED, reason))
         elif not self._is_closing:
             if is_unsandboxed(order.work):
                 self._count_unsandboxed(order)
+            self._launch(order, executor)
+
+    def _launch(self, order: Order, executor: Executor) -> None:
+        """Launch an attempt with the values of its secrets.
+
+        Without them it counts as lost, which is not one of the user's retries: another node may
+        have the key or the secret, and this node may have it later.
+        """
+        if order.work.secrets is None:
             executor.launch(order)
+            return
+        try:
+            secrets = self._secrets_of(order)
+        except SecretUnavailable as error:
+            log.warning(
+                "secret unavailable", extra={"attempt": str(order.key), "reason": str(error)}
+            )
+            self.ended(order.key, self._never_began(Outcome.LOST, str(error)))
+        else:
+            executor.launch(order, secrets)
 
     def _count_unsandboxed(self, order: Order) -> None:
         self.unsandboxed_count += 1
@@ -266,9 +293,9 @@ class LocalAttempts:
 
     def _never_ran(self, order: Order) -> Ending:
         known = ", ".join(sorted(self._by_name))
-        return self._failed(f"this node has no executor {order.work.executor!r}; it has {known}")
+        reason = f"this node has no executor {order.work.executor!r}; it has {known}"
+        return self._never_began(Outcome.FAILED, reason)
 
-    def _failed(self, reason: str) -> Ending:
-        """Return the ending of an attempt that never ran."""
+    def _never_began(self, outcome: Outcome, reason: str) -> Ending:
         now = self._clock.now()
-        return Ending(outcome=Outcome.FAILED, started_at=now, finished_at=now, reason=reason)
+        return Ending(outcome=outcome, started_at=now, finished_at=now, reason=reason)

@@ -19,12 +19,12 @@ from contextlib import aclosing
 from rota.core.errors import Kind, Refused
 from rota.core.model.shared_document import (
     COPY_TRUSTED,
-    DEFINITION_BYTES_MAX,
     DOCUMENTS_BYTES_MAX,
     DOCUMENTS_MAX,
     Definition,
     DocumentKey,
     SharedDocument,
+    definition_bytes_max,
     is_forgettable,
     next_version,
     size_of,
@@ -211,12 +211,13 @@ class SharedDocuments:
 
     def _check_limits(self, before: SharedDocument | None, fresh: SharedDocument) -> None:
         size = size_of(fresh)
-        if size > DEFINITION_BYTES_MAX:
+        most = definition_bytes_max(fresh.kind)
+        if size > most:
             raise Refused(
                 Kind.INVALID,
                 "document_too_large",
                 f"the definition of {fresh.name!r} has {size} bytes of JSON; at most "
-                f"{DEFINITION_BYTES_MAX} are allowed",
+                f"{most} are allowed",
             )
         is_full = before is None and len(self._by_key) >= DOCUMENTS_MAX
         growth = size - (size_of(before) if before else 0)

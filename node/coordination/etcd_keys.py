@@ -5,7 +5,8 @@
 /rota/<cluster>/sess/<id>     a node's life; deleted with its lease
 /rota/<cluster>/store/<id>    the live node with a data directory; deleted with the same lease
 /rota/<cluster>/shard/<s>     a configuration; compared as a whole value
-/rota/<cluster>/~/<kind>/<n>  a shared document; "~" sorts these keys behind all others
+/rota/<cluster>/~/<kind>/<n>  a shared document; "~" sorts these keys behind all others.
+                              The names of secrets have a namespace: <n> is <namespace>/<name>
 """
 
 import logging
@@ -16,7 +17,7 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId, Session, ShardId, is_name
-from rota.core.model.shared_document import DocumentKey, SharedDocument
+from rota.core.model.shared_document import DocumentKey, SharedDocument, is_document_name
 from rota.core.vocabulary.shard_configuration import Configuration
 from rota.node.coordination.coordinator import Life, Member
 from rota.node.coordination.coordinator_errors import CoordinatorError
@@ -83,7 +84,7 @@ class Keys:
         for key, value in pairs:
             path = key.removeprefix(self.of_documents).decode(errors="replace")
             kind, _, name = path.partition("/")
-            if is_name(kind) and is_name(name):
+            if is_name(kind) and is_document_name(kind, name):
                 found[DocumentKey(kind, name)] = document_in(key, value)
         return found
 

@@ -11,6 +11,7 @@ from rota.node.runtime.attempt_wiring import AttemptParts
 from rota.node.runtime.cluster_wiring import ClusterParts
 from rota.node.runtime.foundation import NodeFoundation
 from rota.node.runtime.readiness import Readiness, ServingPhase
+from rota.node.secrets.secret_store import SecretStore
 from rota.node.shards.local_shards import Shards
 from rota.node.system.bounded_calls import BoundedCalls
 from rota.storage.history import History
@@ -44,6 +45,7 @@ def wire_context(
     *,
     access: AccessControl,
     namespaces: Namespaces,
+    secrets: SecretStore,
     feeds: FeedParts,
     history: History,
     phase: ServingPhase,
@@ -57,6 +59,7 @@ def wire_context(
         attempts: The parts for attempts.
         access: The access control of the node.
         namespaces: The policies of namespaces.
+        secrets: The secrets.
         feeds: The feeds of the node.
         history: The history of the shards.
         phase: The phase of the API.
@@ -77,6 +80,7 @@ def wire_context(
         documents=cluster.documents,
         access=access,
         namespaces=namespaces,
+        secrets=secrets,
         continuity=base.continuity,
         coordinator=environment.coordinator,
         copies=environment.copies,

@@ -8,7 +8,7 @@ from rota.node.attempts.attempt_leases import AttemptLeases
 from rota.node.attempts.delivery import Delivery, RouteOutcome
 from rota.node.attempts.inbound_attempts import InboundAttempts
 from rota.node.attempts.lease_book import LeaseBook
-from rota.node.attempts.local_attempts import LocalAttempts
+from rota.node.attempts.local_attempts import LocalAttempts, SecretsOf
 from rota.node.attempts.outbound_attempts import OutboundAttempts
 from rota.node.attempts.outbox_relay import OutboxRelay
 from rota.node.attempts.slot_lending import SlotLending
@@ -40,6 +40,7 @@ def wire_attempts(
     namespaces: Namespaces,
     *,
     route_outcome: RouteOutcome,
+    secrets_of: SecretsOf,
 ) -> AttemptParts:
     """Return the parts for the attempts of a node.
 
@@ -49,6 +50,7 @@ def wire_attempts(
         membership: The membership of the node in the cluster.
         namespaces: The policies of namespaces.
         route_outcome: Returns the route of outcomes that fallback shards decide.
+        secrets_of: Returns the values of the secrets that an order names.
     """
     environment, clock, timing = base.environment, base.clock, base.environment.timing
     network, warden = environment.network, environment.warden
@@ -78,6 +80,7 @@ def wire_attempts(
         lending,
         lambda ended, reported: environment.executors(ended, reported, book.right_of),
         namespaces.why_not,
+        secrets_of=secrets_of,
     )
     new_until = _new_until(environment, clock)
     leases = AttemptLeases(

@@ -27,6 +27,7 @@ from rota.node.runtime.foundation import NodeFoundation, lay_foundation
 from rota.node.runtime.housekeeping import Housekeeping
 from rota.node.runtime.message_router import MessageRouter
 from rota.node.runtime.readiness import ServingPhase
+from rota.node.runtime.secret_wiring import wire_secrets
 from rota.node.runtime.shard_wiring import wire_fallback_shards, wire_shards
 from rota.node.runtime.timer_wiring import wire_timers
 from rota.node.shards.copy_comparison import CopyComparison
@@ -106,12 +107,14 @@ def wire(
     namespaces = Namespaces(
         cluster.documents, refuses_unknown=config.unknown_namespaces == "refuse"
     )
+    secrets = wire_secrets(base, cluster.documents)
     attempts = wire_attempts(
         base,
         shards,
         cluster.membership,
         namespaces,
         route_outcome=route_outcome_of(fallback_shards),
+        secrets_of=secrets.store.values_of,
     )
     stand_ins = wire_stand_ins(base, shards, fallback_shards, attempts)
     timers = wire_timers(base, shards, stand_ins)
@@ -159,6 +162,7 @@ def wire(
             attempts,
             access=access.control,
             namespaces=namespaces,
+            secrets=secrets.store,
             feeds=feeds,
             history=history,
             phase=phase or ServingPhase(reason=None),
@@ -166,6 +170,7 @@ def wire(
         services=(
             *_services(base, cluster, attempts, stand_ins, digests),
             webhooks,
+            secrets.key_ring,
             *access.services,
         ),
     )

@@ -28,6 +28,7 @@ from rota.node.system.tls_files import TlsFiles, TlsFilesInvalid, problem_with
 from rota.node.system.webhook_keys import read_webhook_keys
 from rota.ring.membership import WEIGHT_MAX
 from rota.ring.placement import SHARD_COUNT_MAX
+from rota.wire.key_rings import KeyRingInvalid, read_key_ring
 
 T = TypeVar("T")
 Raw = Mapping[str, object]
@@ -131,6 +132,10 @@ class NodeConfig:
     # Off: the clients of one team need not be limited against each other.
     principal_rate: int = ACCESS.setting(0, kinds.count(0, 1_000_000, note="0: no limit"),
         "Requests a second of one principal to this node; more are refused with 429.")
+    # A file that is never sent: whoever reads etcd or a data directory must not have the keys.
+    keyring: Path | None = ACCESS.setting(None, kinds.FILE,
+        "File with the keys that encrypt secrets, mode 0600; see `rota keyring`.",
+        unset="no secrets")
 
     peer_cert: Path | None = TLS.setting(None, kinds.FILE,
         "Certificate of this node for connections between nodes, in PEM; see `rota certs`.",
@@ -306,7 +311,7 @@ NOT_SETTINGS = frozenset(
     for name in (
         *("CONFIG", "URL", "CLIENT_CONFIG", "NAMESPACE", "OUTPUT", "PROFILE", "TIMEOUT"),
         *("EXECUTION_ID", "TASK", "ATTEMPT", "TOKEN", "IDEMPOTENCY_KEY", "FIRE_TIME"),
-        *("STORE_ID", "PARAMETERS", "TOKEN_FILE"),
+        *("STORE_ID", "PARAMETERS", "TOKEN_FILE", "SECRETS"),
     )
 )
 """Variables with another meaning, which belong to the client or to attempts."""
@@ -460,6 +465,14 @@ def _has_a_bootstrap_key(config: NodeConfig) -> Iterable[Problem]:
             yield Problem("bootstrap_key_file", str(error))
 
 
+def _has_a_key_ring(config: NodeConfig) -> Iterable[Problem]:
+    if config.keyring is not None:
+        try:
+            read_key_ring(config.keyring)
+        except KeyRingInvalid as error:
+            yield Problem("keyring", str(error))
+
+
 def _has_all_peer_files(config: NodeConfig) -> Iterable[Problem]:
     """Check that the files of TLS between nodes are complete and usable, and name this node."""
     names = ("peer_cert", "peer_key", "peer_ca")
@@ -508,6 +521,7 @@ CHECKS: tuple[Callable[[NodeConfig], Iterable[Problem]], ...] = (
     _advertises_what_others_reach,
     _has_all_that_etcd_settings_need,
     _has_a_bootstrap_key,
+    _has_a_key_ring,
     _has_all_peer_files,
     _has_webhook_keys,
     _has_a_power_of_two_shards,
