@@ -19,6 +19,7 @@ from pathlib import Path
 from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey
 from rota.core.timing.instants import Instant, format_instant, parse_instant
 from rota.executor.executor import READ_BYTES
+from rota.executor.masking import Masker
 
 _HOUR = re.compile(r"\d{4}-\d\d-\d\dT\d\d", re.ASCII)
 _HOUR_TEXT = len("2027-01-01T05")
@@ -51,9 +52,18 @@ class OutputFiles:
         self._bytes_total = _measure(directory)
         self._open: set[str] = set()
 
-    def capture(self, key: AttemptKey, *, writable: Callable[[], None]) -> "Capture":
-        """Return the capture of *key*'s output; *writable* is called when it accepts more again."""
-        return Capture(self, _file_name(key), writable=writable)
+    def capture(
+        self, key: AttemptKey, *, writable: Callable[[], None], masks: tuple[bytes, ...] = ()
+    ) -> "Capture":
+        """Return the capture of the output of an attempt.
+
+        Args:
+            key: The attempt.
+            writable: Called when the capture accepts more again.
+            masks: Byte strings that are replaced in the output (`rota.executor.masking`).
+        """
+        masker = Masker(masks) if masks else None
+        return Capture(self, _file_name(key), writable=writable, masker=masker)
 
     async def find(self, key: AttemptKey) -> "OutputFile | None":
         """Return the kept output of an ended attempt; None if there is no file."""
@@ -144,7 +154,8 @@ class Capture:
 
     Attributes:
         tail: The last part of the output, at most `OUTPUT_TAIL_BYTES`.
-        byte_count: The number of bytes that the attempt has written in all.
+        byte_count: The number of bytes that the attempt has written in all, after masking.
+        received: The number of bytes before masking.
         cut: The error of the disk because of which less than the limit is kept; normally empty.
         is_busy: Whether a write is under way.
     """
@@ -155,6 +166,7 @@ class Capture:
         "_head",
         "_is_cut",
         "_mark",
+        "_masker",
         "_name",
         "_stored",
         "_writable",
@@ -163,10 +175,19 @@ class Capture:
         "cut",
         "is_busy",
         "is_complete",
+        "received",
         "tail",
     )
 
-    def __init__(self, files: OutputFiles, name: str, *, writable: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        files: OutputFiles,
+        name: str,
+        *,
+        writable: Callable[[], None],
+        masker: Masker | None = None,
+    ) -> None:
+        self._masker = masker
         self._files = files
         self._name = name
         self._writable = writable
@@ -177,7 +198,7 @@ class Capture:
         self._is_cut = False
         self._changed: asyncio.Event | None = None
         self.tail = b""
-        self.byte_count = 0
+        self.byte_count = self.received = 0
         self.cut = ""
         self.is_busy = False
         self.is_complete = False
@@ -185,6 +206,21 @@ class Capture:
     def take(self, chunk: bytes) -> None:
         """Add *chunk*; may leave the capture busy."""
         assert not self.is_busy, f"{self._name} takes output while it writes"
+        self.received += len(chunk)
+        self._add(chunk if self._masker is None else self._masker.feed(chunk))
+
+    def flush(self) -> None:
+        """Add what was held back, as there is no further output; may leave the capture busy.
+
+        Called before `finish`, and without effect if it was called before.
+        """
+        assert not self.is_busy, f"{self._name} is flushed while it writes"
+        if self._masker is not None:
+            self._add(self._masker.rest())
+
+    def _add(self, chunk: bytes) -> None:
+        if not chunk:
+            return
         self.byte_count += len(chunk)
         whole = self.tail + chunk if len(chunk) < OUTPUT_TAIL_BYTES else chunk
         self.tail = whole[-OUTPUT_TAIL_BYTES:]

@@ -51,7 +51,10 @@ from rota.executor.container.init_process import InitProcess
 from rota.executor.container.shared_folder import SharedFolder
 from rota.executor.kernel.cgroups import Counted
 from rota.executor.launch.binds import ProtectedPaths
+from rota.executor.launch.secret_files import SecretFiles
+from rota.executor.masking import forms_of
 from rota.executor.output import Capture, OutputFiles
+from rota.executor.secret_values import SecretValues
 from rota.executor.stop_ladder import StopLadder
 
 DRAIN_S = 2.0  # The longest wait for the next part of an ended container's output.
@@ -78,6 +81,7 @@ class ContainerEnvironment(NamedTuple):
         store_id: Marks the containers as this store's.
         settings: The node's settings for attempts.
         kept: Paths that are never bound.
+        secret_files: The files of secrets.
         begin: Starts a coroutine that runs concurrently.
         report: Called with the end of each attempt, once.
         reported: Called with the reports of attempts.
@@ -91,6 +95,7 @@ class ContainerEnvironment(NamedTuple):
     store_id: str
     settings: AttemptSettings
     kept: ProtectedPaths
+    secret_files: SecretFiles
     begin: Callable[[Coroutine[None, None, None]], None]
     report: Callable[[AttemptKey, Ending], None]
     reported: Callable[[AttemptKey, Report], None]
@@ -105,10 +110,16 @@ class ContainerAttempt:
         folder: The folder of its reports; None if the engine cannot access this machine's files.
     """
 
-    def __init__(self, environment: ContainerEnvironment, order: Order) -> None:
+    def __init__(
+        self, environment: ContainerEnvironment, order: Order, secrets: SecretValues
+    ) -> None:
         self.order = order
+        self._secrets = secrets
+        self._secret_folder: Path | None = None
         self._writable = asyncio.Event()
-        self.capture: Capture = environment.files.capture(order.key, writable=self._writable.set)
+        self.capture: Capture = environment.files.capture(
+            order.key, writable=self._writable.set, masks=forms_of(secrets.all)
+        )
         self._environment = environment
         self._engine = environment.engine
         self._loop = asyncio.get_running_loop()
@@ -158,6 +169,11 @@ class ContainerAttempt:
             ending = self._never_ran(f"the container executor has a bug: {error!r}")
         finally:
             self._release()
+        self._environment.secret_files.remove(self.order.key)
+        if self.capture.is_busy:
+            await self._writable.wait()
+        self._writable.clear()
+        self.capture.flush()
         if self.capture.is_busy:
             await self._writable.wait()
         self.capture.finish()
@@ -196,6 +212,9 @@ class ContainerAttempt:
         if found is None:
             return self._never_ran("its container does not exist any more", Outcome.LOST)
         self._id = found
+        if self.order.work.secrets is not None:
+            await self._repeat_until_answered(self._remove_now)
+            return self._never_ran("the secrets to mask ended with its warden", Outcome.LOST)
         container = await self._repeat_until_answered(self._inspect)
         if container is None or container.state.status == "created":
             await self._repeat_until_answered(self._remove_now)
@@ -217,6 +236,7 @@ class ContainerAttempt:
             await self._pull(work.image.name, if_missing=False)
         if self.folder is not None:
             await self.folder.make(self.order)
+        self._make_secrets()
         try:
             return await self._create_container()
         except EngineRefused as error:
@@ -226,6 +246,21 @@ class ContainerAttempt:
                 raise EngineRefused(not_there(work.image), status=NOT_FOUND) from error
         await self._pull(work.image.name, if_missing=True)
         return await self._create_container()
+
+    def _make_secrets(self) -> None:
+        """Make the files of the secrets.
+
+        Raises:
+            UnusableOrderError: The files cannot be made.
+        """
+        if not self._secrets.files:
+            return
+        files, key = self._environment.secret_files, self.order.key
+        try:
+            self._secret_folder = files.make(key, self._secrets.files, is_shared=True)
+        except OSError as error:
+            detail = f"cannot make the files of its secrets: {error.strerror}"
+            raise UnusableOrderError(detail) from error
 
     async def _create_container(self) -> str:
         try:
@@ -244,6 +279,7 @@ class ContainerAttempt:
             node_id=self._environment.node_id,
             store_id=self._environment.store_id,
             folder=None if self.folder is None else self.folder.path,
+            secrets=self._secret_folder,
             kept=self._environment.kept,
             settings=self._environment.settings,
             has_log_driver=LOG_DRIVER in await self._engine.log_drivers(),
@@ -292,7 +328,7 @@ class ContainerAttempt:
     async def _follow(self, parts: AsyncGenerator[bytes]) -> None:
         """Take *parts*, without the bytes already read, to their end or the container's."""
         passed = 0
-        here = self.capture.byte_count
+        here = self.capture.received
         with suppress(TimeoutError, EngineError):  # The state is requested afterwards in any case.
             async with aclosing(parts), asyncio.timeout(None) as self._draining:
                 self._limit_drain_if_ended()

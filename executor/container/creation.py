@@ -10,7 +10,9 @@ from rota.core.model.ids import ExecutionId, NodeId
 from rota.core.model.work import Bind, Image, ResourceLimits, Work
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, resolved
-from rota.executor.launch.spawn import environment_of
+from rota.executor.launch.secret_files import INSIDE
+from rota.executor.launch.spawn import environment_of, variables_of_secrets
+from rota.executor.secret_values import NO_SECRETS
 
 Json: TypeAlias = "str | int | float | bool | Mapping[str, Json] | list[Json] | None"
 
@@ -42,6 +44,7 @@ def creation(
     node_id: NodeId,
     store_id: str,
     folder: Path | None,
+    secrets: Path | None,
     kept: ProtectedPaths,
     settings: AttemptSettings,
     has_log_driver: bool,
@@ -56,6 +59,7 @@ def creation(
         node_id: Passed to the container in its environment.
         store_id: The id of the data directory that the container belongs to.
         folder: The folder bound at `FOLDER`; None for a tmpfs that is removed with the container.
+        secrets: The folder with the files of secrets, bound at `INSIDE`; None for none.
         kept: Paths that are never bound.
         settings: The node's settings, with the limits that apply if the order has none.
         has_log_driver: True if the engine has `LOG_DRIVER`.
@@ -66,6 +70,7 @@ def creation(
     work = order.work
     image = _image_of(work)
     environment = environment_of(order, {"ROTA_NODE_ID": node_id}, FOLDER)
+    environment |= variables_of_secrets(NO_SECRETS, INSIDE if secrets else "")
     return {
         "Image": image.name,
         **_program_of(work),
@@ -80,10 +85,14 @@ def creation(
             "Init": True,
             "SecurityOpt": ["no-new-privileges"],
             "CapDrop": ["ALL"],
-            "Mounts": [_mount_of_folder(folder), *map(_mount_of, _binds_of(image, kept))],
+            "Mounts": [
+                _mount_of_folder(folder),
+                *map(_mount_of, _binds_of(image, kept)),
+                *(_mount_of(Bind(str(path), INSIDE)) for path in (secrets,) if path),
+            ],
             **({"NetworkMode": image.network} if image.network else {}),
             **_resources_of(work.limits, settings),
-            **({"LogConfig": _LOG_CONFIG} if has_log_driver else {}),
+            **_log_config(is_secret=secrets is not None, has_log_driver=has_log_driver),
         },
     }
 
@@ -163,6 +172,12 @@ def _resources_of(limits: ResourceLimits, settings: AttemptSettings) -> dict[str
         "PidsLimit": limits.pids or settings.container_pids,
     }
     return {name: value for name, value in limited.items() if value}
+
+
+def _log_config(*, is_secret: bool, has_log_driver: bool) -> dict[str, Json]:
+    if is_secret:  # The engine's copy would have the output before it is masked.
+        return {"LogConfig": {"Type": "none", "Config": {}}}
+    return {"LogConfig": _LOG_CONFIG} if has_log_driver else {}
 
 
 _LOG_CONFIG: dict[str, Json] = {"Type": LOG_DRIVER, "Config": _LOG_OPTIONS}

@@ -21,7 +21,9 @@ from rota.executor.container.leftovers import remove_leftovers
 from rota.executor.container.shared_folder import SharedFolder, new_reports
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
 from rota.executor.launch.binds import kept_from_binds
+from rota.executor.launch.secret_files import SecretFiles
 from rota.executor.output import OutputFiles
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 
 OUTPUT_BYTES_MAX = 10 << 20  # The same as for processes.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30
@@ -99,7 +101,8 @@ class ContainerExecutor:
             node_id=node_id,
             store_id=store_id,
             settings=settings,
-            kept=kept_from_binds(directory, environ),
+            kept=kept_from_binds(directory, environ, store_id),
+            secret_files=SecretFiles(store_id, "container"),
             begin=self._begun.put_nowait,
             report=self._report,
             reported=self._pass_on,
@@ -108,13 +111,13 @@ class ContainerExecutor:
         self._serving = asyncio.get_running_loop().create_task(self._serve())
         self._serving.add_done_callback(_raise_bug)
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """Start an attempt: pull its image if required, create its container and start it."""
-        self._add(order, is_resumed=False)
+        self._add(order, secrets, is_resumed=False)
 
     def resume(self, order: Order) -> None:
         """Find the attempt's container by its labels, and read its output from the start."""
-        self._add(order, is_resumed=True)
+        self._add(order, NO_SECRETS, is_resumed=True)
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
         """Send TERM, or the stop signal of the image, and KILL after the grace."""
@@ -167,10 +170,10 @@ class ContainerExecutor:
         if self._reported is not None:
             self._reported(key, report)
 
-    def _add(self, order: Order, *, is_resumed: bool) -> None:
+    def _add(self, order: Order, secrets: SecretValues, *, is_resumed: bool) -> None:
         assert order.key not in self._attempts, f"{order.key} is launched twice"
         assert not self._is_closed, f"{order.key} is launched after close"
-        attempt = self._attempts[order.key] = ContainerAttempt(self._environment, order)
+        attempt = self._attempts[order.key] = ContainerAttempt(self._environment, order, secrets)
         self._begun.put_nowait(attempt.resume() if is_resumed else attempt.run())
         self._used.set()
 

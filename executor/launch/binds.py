@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rota.core.model.work import Bind
 from rota.core.model.work_checks import why_never_bound
+from rota.executor.launch.secret_files import folder_of
 
 _SOCKETS = ("/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")
 _LOCAL = "unix://"
@@ -24,18 +25,22 @@ class ProtectedPaths(NamedTuple):
     Attributes:
         directory: The node's data directory, with links resolved.
         sockets: The sockets of container engines, with links resolved; they need not exist.
+        secrets: The folder with the files of secrets.
     """
 
     directory: str
     sockets: tuple[str, ...]
+    secrets: str
 
 
-def kept_from_binds(directory: Path, environ: Mapping[str, str]) -> ProtectedPaths:
+def kept_from_binds(directory: Path, environ: Mapping[str, str], store_id: str) -> ProtectedPaths:
     """Return the protected paths of a node with this data directory and this environment."""
     host = environ.get("DOCKER_HOST", "")
     named = (host.removeprefix(_LOCAL),) if host.startswith(_LOCAL) else ()
     return ProtectedPaths(
-        os.path.realpath(directory), tuple(map(os.path.realpath, (*_SOCKETS, *named)))
+        os.path.realpath(directory),
+        tuple(map(os.path.realpath, (*_SOCKETS, *named))),
+        os.path.realpath(folder_of(store_id)),
     )
 
 
@@ -53,6 +58,8 @@ def _resolved(bind: Bind, kept: ProtectedPaths) -> Bind:
     why = why_never_bound(source)
     if _touches(source, kept.directory):
         why = f"{bind.source!r} is never bound: it shows the node's data directory"
+    elif _touches(source, kept.secrets):
+        why = f"{bind.source!r} is never bound: it shows the secrets of other tasks"
     elif _is_socket_of(source, kept.sockets):
         why = (
             f"{bind.source!r} is never bound: it leads to a container engine, which has the rights "

@@ -5,6 +5,7 @@ import os
 import select
 import shutil
 import signal
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.model.attempt import AttemptKey, Order
-from rota.core.model.work import ResourceLimits, Work
+from rota.core.model.work import Bind, ResourceLimits, Work
 from rota.executor.kernel.env_marker import is_mark
 from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
 from rota.executor.kernel.pidfd_signals import hold
@@ -31,6 +32,7 @@ from rota.executor.launch.sandbox import (
     setting,
     wrapping,
 )
+from rota.executor.launch.secret_files import INSIDE
 from rota.executor.launch.spawn import (
     Launched,
     LaunchEnvironment,
@@ -42,9 +44,12 @@ from rota.executor.launch.spawn import (
     environment_of,
     explained,
     launch,
+    secret_folder,
     starting,
+    variables_of_secrets,
 )
 from rota.executor.launch.task_channel import TaskChannel
+from rota.executor.secret_values import SecretValues
 
 _INFO_S = 20.0  # Bubblewrap reports within milliseconds; the machine may be busy.
 _LOOK_S, _LOOKS_MAX = 0.0005, 40_000  # Bubblewrap takes 5 to 15 ms to arrange a sandbox.
@@ -75,19 +80,22 @@ class Confiner:
         self._bubblewrap = bubblewrap
         self._egress = Egresses(around.environment["PATH"])
 
-    def start(self, order: Order) -> StartedProcess:
+    def start(self, order: Order, secrets: SecretValues) -> StartedProcess:
         """Start the process of *order* as `rota.executor.launch.spawn.start` does, but confined.
 
         Raises:
             NotStartedError: The process cannot be started, or not in its sandbox; nothing is left
                 of it.
         """
-        argv = argv_of(order.work)
-        if order.work.sandbox.profile == "none":
-            with starting(order, argv, self._environment) as channel:
-                return self._start_limited(order, argv, channel)
-        with explained(order, argv, self._environment):
-            return self._start_sandboxed(order, argv)
+        argv, around = argv_of(order.work), self._environment
+        with secret_folder(order, around, secrets) as place:
+            if order.work.sandbox.profile == "none":
+                with starting(order, argv, around) as channel:
+                    variables = variables_of_secrets(secrets, place)
+                    return self._start_limited(order, argv, channel, variables)
+            with explained(order, argv, around):
+                variables = variables_of_secrets(secrets, place and INSIDE)
+                return self._start_sandboxed(order, argv, variables, place)
 
     def close(self) -> None:
         """Remove what was made for all attempts, which must have ended."""
@@ -95,17 +103,24 @@ class Confiner:
         self._egress.close()
 
     def _start_limited(
-        self, order: Order, argv: tuple[str, ...], channel: TaskChannel
+        self,
+        order: Order,
+        argv: tuple[str, ...],
+        channel: TaskChannel,
+        variables: Mapping[str, str],
     ) -> StartedProcess:
         work, folder = order.work, str(channel.folder)
         environment = environment_of(order, self._environment.environment, folder)
+        environment |= variables
         cwd = work.cwd or folder
         _look_up(argv[0], cwd, environment)
         plan = LaunchPlan(argv, environment, cwd, work.stdin, self._environment.settings.umask)
         leader, limited = self._launch(plan, order, work.limits)
         return StartedProcess(leader, channel, limited=limited)
 
-    def _start_sandboxed(self, order: Order, argv: tuple[str, ...]) -> StartedProcess:
+    def _start_sandboxed(
+        self, order: Order, argv: tuple[str, ...], variables: Mapping[str, str], place: str
+    ) -> StartedProcess:
         sandbox, settings = order.work.sandbox, self._environment.settings
         try:
             sandbox = replace(sandbox, binds=resolved(sandbox.binds, self._kept))
@@ -114,9 +129,13 @@ class Confiner:
                 self._egress.prove()
         except (NoSandboxError, NoEgressError, BindRefusedError) as error:
             raise NotStartedError(str(error)) from error
+        if place:
+            # Last, so that no bind of the task hides it.
+            sandbox = replace(sandbox, binds=(*sandbox.binds, Bind(place, INSIDE)))
         environment = environment_of(
             order, environment_in(sandbox, self._environment.environment), PRIVATE
         )
+        environment |= variables
         with ExitStack() as ours, ExitStack() as theirs:
             info, says = _pipe(ours, theirs)
             waits, gate = _pipe(theirs, ours)

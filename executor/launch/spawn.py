@@ -24,7 +24,9 @@ from rota.executor.kernel.env_marker import STORE_VARIABLE, mark_of
 from rota.executor.kernel.limits import UNLIMITED, Limited
 from rota.executor.kernel.process_trees import Namespace
 from rota.executor.launch.private_folders import Folders, remove
+from rota.executor.launch.secret_files import VARIABLE, SecretFiles
 from rota.executor.launch.task_channel import TaskChannel, files_of
+from rota.executor.secret_values import SecretValues
 
 _FROM_NODE = ("PATH", "HOME", "LANG", "TMPDIR")
 _DEFAULTS = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -37,11 +39,13 @@ class LaunchEnvironment(NamedTuple):
         environment: The variables of every attempt (`base_environment`).
         folders: The private folders of attempts.
         settings: The node's settings for attempts.
+        secret_files: The files of secrets.
     """
 
     environment: dict[str, str]
     folders: Folders
     settings: AttemptSettings
+    secret_files: SecretFiles
 
 
 class LaunchPlan(NamedTuple):
@@ -130,6 +134,12 @@ def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[s
     }
 
 
+def variables_of_secrets(secrets: SecretValues, folder: str) -> dict[str, str]:
+    """Return the variables of *secrets*, whose files are in *folder*; empty for no files."""
+    variables = {name: os.fsdecode(value) for name, value in secrets.env.items()}
+    return {**variables, **({VARIABLE: folder} if folder else {})}
+
+
 def variables_of(order: Order) -> dict[str, str]:
     """Return the variables that describe the attempt of *order*."""
     namespace, _, job = order.job.partition("/")
@@ -142,17 +152,18 @@ def variables_of(order: Order) -> dict[str, str]:
     }
 
 
-def start(order: Order, around: LaunchEnvironment) -> StartedProcess:
+def start(order: Order, around: LaunchEnvironment, secrets: SecretValues) -> StartedProcess:
     """Start the process of *order*, without sandbox and limits, in a session and group of its own.
 
     Raises:
         NotStartedError: The process cannot be started; its folder is removed.
     """
     argv = argv_of(order.work)
-    with starting(order, argv, around) as channel:
+    with starting(order, argv, around) as channel, secret_folder(order, around, secrets) as place:
         _touch(argv[0], order.work.cwd)
         folder = str(channel.folder)
         environment = environment_of(order, around.environment, folder)
+        environment |= variables_of_secrets(secrets, place)
         cwd = order.work.cwd or folder
         plan = LaunchPlan(argv, environment, cwd, order.work.stdin, around.settings.umask)
         return StartedProcess(launch(plan), channel)
@@ -176,6 +187,29 @@ def starting(
         except BaseException:
             remove(folder)
             raise
+
+
+@contextmanager
+def secret_folder(order: Order, around: LaunchEnvironment, secrets: SecretValues) -> Generator[str]:
+    """Give *order* the files of its secrets; if the body fails, remove them.
+
+    The body gets the path of their folder, which is empty if there are no files.
+
+    Raises:
+        NotStartedError: The files cannot be made.
+    """
+    if not secrets.files:
+        yield ""
+        return
+    try:
+        folder = around.secret_files.make(order.key, secrets.files)
+    except OSError as error:
+        raise NotStartedError(f"cannot make the files of its secrets: {error.strerror}") from error
+    try:
+        yield str(folder)
+    except BaseException:
+        around.secret_files.remove(order.key)
+        raise
 
 
 @contextmanager

@@ -32,7 +32,9 @@ from rota.executor.kernel.subreaper import Subreaper, waited_for
 from rota.executor.launch.sandbox import unenforced
 from rota.executor.launch.spawn import NotStartedError, StartedProcess
 from rota.executor.launch.task_channel import Collected
+from rota.executor.masking import forms_of
 from rota.executor.output import OutputFiles
+from rota.executor.secret_values import SecretValues
 from rota.executor.stop_ladder import StopLadder
 
 DRAIN_S = 0.25  # A killed process ends within milliseconds.
@@ -68,8 +70,8 @@ class Keeper(Protocol):
         """Return the current instant."""
         ...
 
-    def start(self, order: Order) -> StartedProcess:
-        """Start the process of *order*; blocks, and is called in a thread."""
+    def start(self, order: Order, secrets: SecretValues) -> StartedProcess:
+        """Start the process of *order* with *secrets*; blocks, and is called in a thread."""
         ...
 
     def collect(self, running: "ProcessAttempt") -> None:
@@ -103,6 +105,7 @@ class ProcessAttempt:
         "_left_running",
         "_pidfd",
         "_pipe",
+        "_secrets",
         "_signal",
         "_started_at",
         "_trees",
@@ -112,9 +115,12 @@ class ProcessAttempt:
         "started",
     )
 
-    def __init__(self, keeper: Keeper, order: Order) -> None:
+    def __init__(self, keeper: Keeper, order: Order, secrets: SecretValues) -> None:
         self.order = order
-        self.capture = keeper.files.capture(order.key, writable=self._writable)
+        self._secrets = secrets
+        self.capture = keeper.files.capture(
+            order.key, writable=self._writable, masks=forms_of(secrets.all)
+        )
         self.started: StartedProcess | None = None
         self._keeper = keeper
         self._trees: tuple[Tree, ...] = ()
@@ -145,7 +151,7 @@ class ProcessAttempt:
         if self._ladder.outcome is not None:
             return "stopped before it started"
         try:
-            started = self._keeper.start(self.order)
+            started = self._keeper.start(self.order, self._secrets)
         except NotStartedError as error:
             return str(error)
         self._started_at = self._keeper.now()
@@ -333,6 +339,9 @@ class ProcessAttempt:
     def _collect(self) -> None:
         if self._drain_timer is not None:
             self._drain_timer.cancel()
+        self.capture.flush()
+        if self.capture.is_busy:
+            return  # `_writable` continues.
         self.capture.finish()
         self._keeper.collect(self)
 

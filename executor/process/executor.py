@@ -40,11 +40,13 @@ from rota.executor.launch.binds import kept_from_binds
 from rota.executor.launch.confinement import Confiner, is_confined
 from rota.executor.launch.private_folders import Folders, remove
 from rota.executor.launch.sandbox import Bubblewrap, rooms
+from rota.executor.launch.secret_files import SecretFiles
 from rota.executor.launch.spawn import LaunchEnvironment, StartedProcess, base_environment, start
 from rota.executor.launch.task_channel import Collected, TaskChannel
 from rota.executor.output import OutputFiles
 from rota.executor.process.attempt import ProcessAttempt
 from rota.executor.process.batching_thread import BatchingThread
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 
 OUTPUT_BYTES_MAX = 10 << 20  # Programs should write more than this to files of their own.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30  # A hundred full outputs; see `expire`.
@@ -118,12 +120,13 @@ class ProcessExecutor:
             base_environment(environ, node_id=node_id, store_id=store_id, url=settings.url),
             self._folders,
             settings,
+            SecretFiles(store_id, "process"),
         )
         self._confiner = Confiner(
             self._environment,
             Limiter(store_id),
             Bubblewrap(self._environment.environment["PATH"], rooms(directory, *hidden)),
-            kept_from_binds(directory, environ),
+            kept_from_binds(directory, environ, store_id),
         )
         self._spawner = BatchingThread("spawner")
         self._confining = BatchingThread("confiner")
@@ -140,10 +143,10 @@ class ProcessExecutor:
 
     # The seam.
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """Queue the attempt for a thread that starts it."""
         self._assert_new(order.key)
-        attempt = self._attempts[order.key] = ProcessAttempt(self, order)
+        attempt = self._attempts[order.key] = ProcessAttempt(self, order, secrets)
         starter = self._confining if is_confined(order.work) else self._spawner
         starter.ask(attempt.start, attempt.begin)
         if self._look_timer is None:
@@ -206,11 +209,11 @@ class ProcessExecutor:
 
     # For `ProcessAttempt`.
 
-    def start(self, order: Order) -> StartedProcess:
+    def start(self, order: Order, secrets: SecretValues) -> StartedProcess:
         """Start the process of *order*; called in the spawner or in the confiner."""
         if is_confined(order.work):
-            return self._confiner.start(order)
-        return start(order, self._environment)
+            return self._confiner.start(order, secrets)
+        return start(order, self._environment, secrets)
 
     def collect(self, running: ProcessAttempt) -> None:
         """Read the program's reports and remove its folder and cgroup."""
@@ -219,6 +222,8 @@ class ProcessExecutor:
     def done(self, running: ProcessAttempt, ending: Ending) -> None:
         """Forget the attempt and report its end."""
         del self._attempts[running.order.key]
+        if running.order.work.secrets is not None:
+            self._environment.secret_files.remove(running.order.key)
         self._ended(running.order.key, ending)
         self._rest_if_idle()
 

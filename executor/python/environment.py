@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from rota.core.model.attempt import Order
+from rota.core.model.ids import namespace_of
 from rota.core.model.work import Call, ResourceLimits
 from rota.executor.launch.spawn import variables_of
 
@@ -20,6 +21,8 @@ class Environment(NamedTuple):
         cwd: The working directory of calls; empty for a private folder.
         variables: The variables that tasks add to the node's minimal environment.
         limits: The resource limits of a worker.
+        secrets_of: The namespace of calls with secrets; empty for calls without. A worker's memory
+            may keep a secret, so it serves no calls of others afterwards.
     """
 
     interpreter: str
@@ -27,6 +30,7 @@ class Environment(NamedTuple):
     cwd: str
     variables: tuple[tuple[str, str], ...]
     limits: ResourceLimits
+    secrets_of: str = ""
 
 
 def environment(order: Order, call: Call) -> Environment:
@@ -38,6 +42,7 @@ def environment(order: Order, call: Call) -> Environment:
         cwd=work.cwd,
         variables=tuple(each for each in work.env if not each[0].startswith(_OF_ONE_CALL)),
         limits=work.limits,
+        secrets_of=namespace_of(order.job) if work.secrets is not None else "",
     )
 
 

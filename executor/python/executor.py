@@ -38,13 +38,20 @@ from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported, merged
 from rota.executor.kernel.limits import Limiter
 from rota.executor.kernel.one_thread import one_thread
-from rota.executor.launch.spawn import NotStartedError, base_environment
+from rota.executor.launch.secret_files import SecretFiles
+from rota.executor.launch.spawn import (
+    NotStartedError,
+    base_environment,
+    variables_of_secrets,
+)
+from rota.executor.masking import forms_of
 from rota.executor.output import Capture, OutputFiles
 from rota.executor.python import worker_protocol
 from rota.executor.python.environment import Environment, environment, variables_of_call
 from rota.executor.python.pool import Bounds, Pools
 from rota.executor.python.worker_process import WorkerEnd, WorkerProcess
 from rota.executor.python.worker_start import Starter
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 from rota.executor.stop_ladder import StopLadder
 
 OUTPUT_BYTES_MAX = 10 << 20
@@ -118,6 +125,7 @@ class PythonExecutor:
         self._spawner = one_thread("python-spawner")
         self._sweeper = one_thread("python-sweeper")
         self._killer = one_thread("python-killer")
+        self.secret_files = SecretFiles(store_id, "python")
         self.pools = Pools(
             start=self._start_worker,
             remove=self._remove_folder,
@@ -128,17 +136,17 @@ class PythonExecutor:
         self._is_closed = False
         self._idle = asyncio.Event()
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """Give the attempt to a worker, or queue it for one."""
         assert order.key not in self._attempts, f"{order.key} is launched twice"
         assert not self._is_closed, f"{order.key} is launched after close"
-        attempt = self._attempts[order.key] = _Attempt(self, order)
+        attempt = self._attempts[order.key] = _Attempt(self, order, secrets)
         attempt.start()
 
     def resume(self, order: Order) -> None:
         """Report the attempt as lost: a worker does not outlive its executor."""
         assert order.key not in self._attempts, f"{order.key} is launched twice"
-        attempt = self._attempts[order.key] = _Attempt(self, order)
+        attempt = self._attempts[order.key] = _Attempt(self, order, NO_SECRETS)
         attempt.end_soon(Outcome.LOST, "its worker has ended with the executor that had started it")
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
@@ -214,6 +222,7 @@ class _Attempt:
     """One attempt: one call of a function."""
 
     __slots__ = (
+        "_call_variables",
         "_death",
         "_environment",
         "_executor",
@@ -226,6 +235,7 @@ class _Attempt:
         "_reason",
         "_report",
         "_report_timer",
+        "_secrets",
         "_started_at",
         "_unenforced",
         "_worker",
@@ -233,9 +243,12 @@ class _Attempt:
         "order",
     )
 
-    def __init__(self, executor: PythonExecutor, order: Order) -> None:
+    def __init__(self, executor: PythonExecutor, order: Order, secrets: SecretValues) -> None:
         self.order = order
-        self.capture: Capture = executor.files.capture(order.key, writable=self._resume)
+        self._secrets = secrets
+        self.capture: Capture = executor.files.capture(
+            order.key, writable=self._resume, masks=forms_of(secrets.all)
+        )
         self._executor = executor
         self._environment: Environment | None = None  # While it waits for a worker.
         self._worker: WorkerProcess | None = None
@@ -247,6 +260,7 @@ class _Attempt:
             terminate=self._terminate,
             kill=self._kill,
         )
+        self._call_variables: dict[str, str] = {}
         self._outcome: Outcome | None = None  # The outcome of an attempt without a call.
         self._reason = ""
         self._is_over = False  # Whether it is too late to stop the attempt.
@@ -269,8 +283,25 @@ class _Attempt:
             reason = f"a Python function cannot have the sandbox {work.sandbox.profile!r}"
             self.end_soon(Outcome.FAILED, reason)
         else:
+            try:
+                self._call_variables = self._variables()
+            except OSError as error:
+                reason = f"cannot make the files of its secrets: {error.strerror}"
+                self.end_soon(Outcome.FAILED, reason)
+                return
             self._environment = environment(self.order, work.call)
             self._executor.pools.run(self._environment, self)
+
+    def _variables(self) -> dict[str, str]:
+        """Return the variables of the call, after making the files of its secrets.
+
+        Raises:
+            OSError: The files cannot be made.
+        """
+        folder, secrets = "", self._secrets
+        if secrets.files:
+            folder = str(self._executor.secret_files.make(self.order.key, secrets.files))
+        return {**variables_of_call(self.order), **variables_of_secrets(secrets, folder)}
 
     def end_soon(self, outcome: Outcome, reason: str) -> None:
         """End the attempt in the next turn of the loop, without a call."""
@@ -291,7 +322,7 @@ class _Attempt:
             worker_protocol.Call(
                 function=call.function,
                 arguments=call.arguments,
-                variables=variables_of_call(self.order),
+                variables=self._call_variables,
                 checkpoint=self.order.checkpoint.decode("utf-8", "replace"),
                 results=self.order.results.decode("utf-8", "replace"),
             ),
@@ -402,6 +433,13 @@ class _Attempt:
             self._worker.resume_output()
 
     def _finish(self) -> None:
+        self.capture.flush()
+        if self.capture.is_busy:
+            if self._worker is not None:
+                self._worker.pause_output()
+            return  # `_resume` continues.
+        if self._secrets.files:
+            self._executor.secret_files.remove(self.order.key)
         self._finished_at = self._executor.now()
         self._started_at = self._started_at or self._finished_at
         self._cancel_timers()

@@ -15,6 +15,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Order, Outcome
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 
 SCRIPTED = "scripted"
 """The name of the executor in tasks."""
@@ -74,7 +75,7 @@ class ScriptedExecutor:
         self._is_closed = False
         self._idle = asyncio.Event()
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """Plan the ending, for the next turn of the loop or for the end of the script's sleep."""
         assert order.key not in self._playing, f"{order.key} is launched twice"
         assert not self._is_closed, f"{order.key} is launched after close"

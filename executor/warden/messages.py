@@ -14,6 +14,7 @@ import msgspec
 
 from rota.core.model.attempt import AttemptKey, Ending, Order, Report
 from rota.core.timing.instants import Duration, Instant
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 
 VERSION = 2
 """The protocol's version; raised with every change that another version may not decode."""
@@ -33,10 +34,15 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
 
 
 class Launch(msgspec.Struct, frozen=True, array_like=True, tag="launch"):
-    """Start an attempt that belongs to *group*; ignored if the warden holds it already."""
+    """Start an attempt that belongs to *group*; ignored if the warden holds it already.
+
+    *secrets* are the values that the order names; they are not part of the order, which is written
+    to the journal.
+    """
 
     group: str
     order: Order
+    secrets: SecretValues = NO_SECRETS
 
 
 class Allow(msgspec.Struct, frozen=True, array_like=True, tag="allow"):

@@ -24,6 +24,7 @@ from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.attempt_settings import USUAL, AttemptSettings, settings_text
 from rota.executor.executor import Ended, Reported
+from rota.executor.secret_values import SecretValues
 from rota.executor.warden import messages
 from rota.executor.warden.connections import ToTheWarden
 from rota.executor.warden.hosted_executors import digest_of, environment_of_warden, installed
@@ -234,14 +235,16 @@ class WardenLink:
 
     # -- for the executors ----------------------------------------------------------------------
 
-    def launch(self, order: Order, right: Right, events: AttemptEvents) -> None:
-        """Start an attempt."""
+    def launch(
+        self, order: Order, right: Right, events: AttemptEvents, secrets: SecretValues
+    ) -> None:
+        """Start an attempt with *secrets*."""
         assert order.key not in self._known, f"{order.key} is launched twice"
         self._known[order.key] = _Attempt(order, events)
         self._unforgotten.add(order.key)
         if right.until != self._allowed.get(right.group):
             self._allowed[right.group] = self._newly_allowed[right.group] = right.until
-        self._send(messages.Launch(right.group, order))
+        self._send(messages.Launch(right.group, order, secrets))
 
     def resume(self, order: Order, events: AttemptEvents) -> None:
         """Resume an attempt that the warden holds; any other ends as lost."""

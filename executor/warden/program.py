@@ -41,6 +41,7 @@ from rota.executor.kernel.orphan_sweep import Swept, sweep_orphans
 from rota.executor.kernel.prctl import end_with_parent, name_process, set_subreaper
 from rota.executor.kernel.procfs import pids, status_of
 from rota.executor.kernel.seclusion import seclude
+from rota.executor.launch.secret_files import remove_all
 from rota.executor.warden.connections import FromNode
 from rota.executor.warden.hosted_executors import HostEnvironment, end_left
 from rota.executor.warden.journal import Journal
@@ -248,6 +249,7 @@ def _end_earlier(store_id: str, *, is_clean: bool) -> bool:
         pids_left = list(swept.pids_left)
         log.error("processes of an earlier warden cannot be ended", extra={"pids": pids_left})
         return False
+    remove_all(store_id)
     if is_clean or (swept.is_complete and not swept.pids_unread):
         return True
     log.error("an earlier guard was killed, and processes that it left may run")
@@ -270,9 +272,12 @@ def _end_all(store_id: str) -> _Left:
     """Kill all descendants of this process, then all other processes with the mark of *store_id*.
 
     The order matters: no read of the first step can hang. Nothing is logged here, as that can hang.
+    The files of their secrets, which are in memory, are removed at the end.
     """
     left = _kill_descendants()
-    return _Left(left, sweep_orphans(store_id, within_s=SWEEP_S))
+    found = _Left(left, sweep_orphans(store_id, within_s=SWEEP_S))
+    remove_all(store_id)
+    return found
 
 
 def _kill_descendants() -> list[int]:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from rota.core.model.attempt import AttemptKey, Order
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output, Reported
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 from rota.executor.warden.messages import Data
 
 
@@ -35,8 +36,10 @@ class AttemptEvents(NamedTuple):
 class WardenRequests(Protocol):
     """The requests to the warden that its executors make."""
 
-    def launch(self, order: Order, right: Right, events: AttemptEvents) -> None:
-        """Start an attempt, which may run as long as *right* allows."""
+    def launch(
+        self, order: Order, right: Right, events: AttemptEvents, secrets: SecretValues
+    ) -> None:
+        """Start an attempt with *secrets*, which may run as long as *right* allows."""
         ...
 
     def resume(self, order: Order, events: AttemptEvents) -> None:
@@ -81,10 +84,10 @@ class WardenExecutor:
         self._right_of = right_of
         self._is_closed = False
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """Request the start of an attempt from the warden."""
         assert not self._is_closed, f"{order.key} is launched after close"
-        self._warden.launch(order, self._right_of(order), self._events)
+        self._warden.launch(order, self._right_of(order), self._events, secrets)
 
     def resume(self, order: Order) -> None:
         """Resume an attempt that the warden holds."""

@@ -20,6 +20,8 @@ from msgspec.structs import replace
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.executor import merged
+from rota.executor.masking import forms_of, masked_ending, masked_report
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 from rota.executor.warden.connections import FromNode, NodeProcess
 from rota.executor.warden.hosted_executors import HostedExecutors, HostEnvironment, NotHosted
 from rota.executor.warden.journal import Journal
@@ -72,6 +74,9 @@ class _Held:
     ending: Ending | None = None
     report: Report | None = None
     is_fenced: bool = False
+    secrets: SecretValues = NO_SECRETS
+    """The values for its start; then only their forms are kept."""
+    masks: tuple[bytes, ...] = ()
 
 
 Request = Launch | Allow | Stop | Forget | Read | Expire | OnDeath | Beat
@@ -240,8 +245,8 @@ class Server:
 
     def _handle(self, message: Request) -> None:
         match message:
-            case Launch(group=group, order=order):
-                self._launch(group, order)
+            case Launch(group=group, order=order, secrets=secrets):
+                self._launch(group, order, secrets)
             case Allow(until=until):
                 for name, instant in until.items():
                     self._groups.allow(name, instant)
@@ -262,10 +267,12 @@ class Server:
 
     # -- attempts -------------------------------------------------------------------------------
 
-    def _launch(self, group: str, order: Order) -> None:
+    def _launch(self, group: str, order: Order, secrets: SecretValues) -> None:
         if order.key in self._held:
             return
-        held = self._held[order.key] = _Held(group, order)
+        held = self._held[order.key] = _Held(
+            group, order, secrets=secrets, masks=forms_of(secrets.all)
+        )
         self._journal.started(group, order)
         self._began(held)
         self._to_launch.append(held)
@@ -294,7 +301,8 @@ class Server:
             self._ended(held.order.key, self._never_ran(outcome, str(error)))
             return
         if is_new:
-            executor.launch(held.order)
+            secrets, held.secrets = held.secrets, NO_SECRETS
+            executor.launch(held.order, secrets)
         else:
             executor.resume(held.order)
 
@@ -312,6 +320,7 @@ class Server:
         if held.is_fenced:
             # Another attempt may have been started after the deadline, so this is not a success.
             ending = replace(ending, outcome=Outcome.CANCELLED, reason=FENCED)
+        ending, held.masks = masked_ending(ending, held.masks), ()
         held.ending = ending
         self._running_count -= 1
         self._groups.remove(held.group, key)
@@ -328,7 +337,7 @@ class Server:
     def _reported(self, key: AttemptKey, report: Report) -> None:
         held = self._held.get(key)
         if held is not None:
-            held.report = merged(held.report, report)
+            held.report = merged(held.report, masked_report(report, held.masks))
             self._newly_reported.add(key)
             self._plan_flush()
 

@@ -27,7 +27,5 @@ def wire_secrets(base: NodeFoundation, documents: SharedDocuments) -> SecretPart
     def random(count: int) -> bytes:
         return draw_bytes(base.entropy, -(-count // _DRAWN) * _DRAWN)[:count]
 
-    store = SecretStore(
-        documents, key_ring, base.clock, cluster=base.config.cluster, random=random
-    )
+    store = SecretStore(documents, key_ring, base.clock, cluster=base.config.cluster, random=random)
     return SecretParts(store=store, key_ring=key_ring)

@@ -22,6 +22,7 @@ from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Swap
 from rota.executor.executor import Ended, Reported
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.executor.warden.proxies import RightOf
 from rota.node.attempts.local_attempts import AttemptExecutors
@@ -95,7 +96,7 @@ class PlayingExecutor(ScriptedExecutor):
 
         super().__init__(ended=over, now=now)
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """Play it; nowhere may there be another attempt of the same task, but on a side."""
         if not is_of_fallback(order.key):
             others = [each for each in self._all if not is_of_fallback(each)]
@@ -103,7 +104,7 @@ class PlayingExecutor(ScriptedExecutor):
         self._all.append(order.key)
         self._began[order.key] += 1
         self.mine.append(order.key)
-        super().launch(order)
+        super().launch(order, secrets)
 
     def forget_all(self) -> None:
         """Act as if nothing were being played any more."""

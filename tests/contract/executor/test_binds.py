@@ -30,7 +30,7 @@ def kept(tmp_path: Path) -> ProtectedPaths:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "link-to-run").symlink_to(tmp_path / "run")
     environ = {"DOCKER_HOST": f"unix://{tmp_path}/link-to-run/engine/any-name"}
-    return kept_from_binds(tmp_path / "link" / "data", environ)
+    return kept_from_binds(tmp_path / "link" / "data", environ, "s1")
 
 
 def mounts_of(bind: Bind, kept: ProtectedPaths) -> list[Json]:
@@ -46,6 +46,7 @@ def mounts_of(bind: Bind, kept: ProtectedPaths) -> list[Json]:
         node_id=NodeId("node-a"),
         store_id="s",
         folder=None,
+        secrets=None,
         kept=kept,
         settings=USUAL,
         has_log_driver=True,
@@ -110,7 +111,7 @@ def test_a_container_gets_what_lies_beside_them(tmp_path: Path, kept: ProtectedP
     "engine", ["docker.sock", "podman/podman.sock", "containerd/containerd.sock"]
 )
 def test_the_usual_sockets_of_engines_and_their_folders_are_kept(engine: str) -> None:
-    kept = kept_from_binds(Path("/nonexistent"), {})
+    kept = kept_from_binds(Path("/nonexistent"), {}, "s1")
 
     sockets = {f"/run/{engine}", os.path.realpath(f"/var/run/{engine}")}
     assert sockets & set(kept.sockets)

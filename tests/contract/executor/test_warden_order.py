@@ -26,6 +26,7 @@ from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, later
 from rota.executor.attempt_settings import USUAL
 from rota.executor.executor import Ended as OnEnded
 from rota.executor.executor import Reported as OnReported
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 from rota.executor.testing import scripted_executor as scripted
 from rota.executor.warden.connections import FromNode
 from rota.executor.warden.hosted_executors import EXECUTORS, HostEnvironment, Row
@@ -75,11 +76,11 @@ class Looking(scripted.ScriptedExecutor):
 
         super().__init__(ended=over, now=now)
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """Look, then play it."""
         self._found[order.key] = self._journal.read_bytes()
         self.watched.append(WATCHDOG.due_at)
-        super().launch(order)
+        super().launch(order, secrets)
 
     def resume(self, order: Order) -> None:
         """Look, then report it as lost."""
@@ -135,10 +136,10 @@ class Exaggerating(scripted.ScriptedExecutor):
         self._reported = reported
         super().__init__(ended=ended, now=now)
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """Report, then play it."""
         self._reported(order.key, Report(percent=1 << 64))
-        super().launch(order)
+        super().launch(order, secrets)
 
 
 @asynccontextmanager

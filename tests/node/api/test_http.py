@@ -22,6 +22,7 @@ from rota.core.vocabulary.changes import Pointer, Table, past_key
 from rota.core.vocabulary.codec import encode_record
 from rota.core.vocabulary.commands import DeleteJob, Forget, Trigger
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output, Reported
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 from rota.executor.warden.proxies import RightOf
 from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.storage.history import History
@@ -470,7 +471,7 @@ class HandMade:
         self._ended = ended
         self._output = output
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """Do nothing: it runs until its output is asked for."""
 
     def resume(self, order: Order) -> None:

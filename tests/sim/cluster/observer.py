@@ -9,6 +9,7 @@ from rota.core.model.fallback_ids import is_of_fallback
 from rota.core.model.ids import ExecutionId, NodeId
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import CLOSE_GRACE, Ended, Output
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 from rota.executor.testing.scripted_executor import ScriptedExecutor
 
 
@@ -126,12 +127,12 @@ class WatchedExecutor:
         """End with the node: its attempts report nothing any more."""
         self._is_dead = True
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, secrets: SecretValues = NO_SECRETS) -> None:
         """See the seam."""
         if not self._is_dead:
             was_allowed = self._may_begin(order.key)
             self._observer.began(self._node_id, self._life, order, was_allowed=was_allowed)
-            self._scripted.launch(order)
+            self._scripted.launch(order, secrets)
 
     def resume(self, order: Order) -> None:
         """See the seam."""
