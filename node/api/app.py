@@ -24,6 +24,7 @@ from rota.node.api.handlers import (
     outputs,
     recovery,
     reruns,
+    secrets,
     shared_documents,
 )
 from rota.node.api.http.access_log import IS_LOGGED
@@ -64,6 +65,7 @@ OPERATIONS = [
         outputs.operations,
         *shared_documents.OF_ALL_KINDS,
         keys.operations,
+        secrets.operations,
         access.operations,
         events.operations,
         cluster.operations,

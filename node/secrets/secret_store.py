@@ -6,7 +6,7 @@ is never returned to a client.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -125,13 +125,18 @@ class SecretStore:
         kept = [each for each in found if each is not None]
         return sorted(kept, key=lambda each: (each.namespace, each.name))
 
-    async def wait_known(self, namespace: str, name: str) -> bool:
-        """Return True if a secret exists; wait for a short time for one that was just set."""
+    async def unknown(self, namespace: str, names: Iterable[str]) -> set[str]:
+        """Return those of *names* that no secret has.
+
+        One that was just set at another node is waited for, for a short time.
+        """
+        unknown = set(names)
         for _ in range(round(KNOWN_WAIT_S / KNOWN_LOOK_S)):
-            if self.get(namespace, name) is not None:
-                return True
+            unknown = {name for name in unknown if self.get(namespace, name) is None}
+            if not unknown:
+                break
             await asyncio.sleep(KNOWN_LOOK_S)
-        return self.get(namespace, name) is not None
+        return unknown
 
     # -- changes --------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ from rota.wire.documents.document import Body, InstantText, View
 
 SECRET_BYTES_MAX = 64 << 10
 """The largest size of a value, in bytes."""
-_TEXT_MAX = 4 * (SECRET_BYTES_MAX // 3 + 1)
-"""The length of the longest value in base64."""
+_Value = Annotated[str, msgspec.Meta(max_length=128 << 10)]
+"""A text that is longer than a value may be, so that no error of a decoder ever shows a value:
+errors show only parts of short bodies."""
 
 
 class SecretBody(Body, frozen=True):
@@ -20,8 +21,8 @@ class SecretBody(Body, frozen=True):
         base64: The value in base64, for any bytes.
     """
 
-    value: Annotated[str, msgspec.Meta(max_length=SECRET_BYTES_MAX)] | None = None
-    base64: Annotated[str, msgspec.Meta(max_length=_TEXT_MAX)] | None = None
+    value: _Value | None = None
+    base64: _Value | None = None
 
     def __repr__(self) -> str:
         """Return the body without the value."""

@@ -57,6 +57,7 @@ CHANGING = (
     "unknown_type",
     "unknown_namespace",
     "policy_violation",
+    "unknown_secret",
     "unknown_dependency",
     "version_mismatch",
     "catching_up",

@@ -19,14 +19,15 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
 
     Raises:
         Refused: Code ``unknown_dependency``: a job does not exist, or the caller may not run it;
-            code ``forbidden``: the caller may not run the job of a hook; code ``unknown_type``:
-            this node cannot run the type of a task; codes ``unknown_namespace`` and
-            ``policy_violation``: as for `Namespaces.check`; or the primary of a dependency cannot
-            be reached.
+            code ``forbidden``: the caller may not run the job of a hook, or use secrets; code
+            ``unknown_type``: this node cannot run the type of a task; code ``unknown_secret``: a
+            secret does not exist; codes ``unknown_namespace`` and ``policy_violation``: as for
+            `Namespaces.check`; or the primary of a dependency cannot be reached.
     """
     request.node.namespaces.check(spec)
     _check_types(request.node, spec)
     _check_hooks(request, spec)
+    await _check_secrets(request, spec)
     full_names: list[str] = []
     problems: list[Problem] = []
     for number, named in enumerate(spec.dependencies):
@@ -61,6 +62,34 @@ def _may_run(request: RequestContext, spec: JobSpec, full_name: str) -> bool:
     """
     namespace = namespace_of(full_name)
     return namespace == spec.namespace or request.may(Verb.RUN, namespace)
+
+
+async def _check_secrets(request: RequestContext, spec: JobSpec) -> None:
+    """Check that the secrets exist, and that the caller may use those of the namespace.
+
+    This is checked at every save, also of a job that has the secrets already: a caller that changes
+    its command could read them.
+    """
+    named = [(number, task.work.secrets) for number, task in enumerate(spec.tasks)]
+    used = {name for _, secrets in named if secrets for name in secrets.names}
+    if not used:
+        return
+    if not request.may(Verb.SECRET_USE, spec.namespace):
+        raise forbidden(request.principal.name, Verb.SECRET_USE, spec.namespace)
+    unknown = await request.node.secrets.unknown(spec.namespace, used)
+    problems = [
+        Problem(
+            f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/secrets",
+            f"there is no secret {in_quotes(name)} in {in_quotes(spec.namespace)}; set it with "
+            f"`rota secret set`",
+        )
+        for number, secrets in named
+        if secrets
+        for name in secrets.names
+        if name in unknown
+    ]
+    if problems:
+        raise invalid_fields("unknown_secret", problems)
 
 
 def _check_types(context: NodeContext, spec: JobSpec) -> None:

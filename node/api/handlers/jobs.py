@@ -110,6 +110,7 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
         "unknown_type",
         "unknown_namespace",
         "policy_violation",
+        "unknown_secret",
         "unknown_dependency",
         *KEYED,
         "job_exists",

@@ -39,6 +39,7 @@ CODES = {
     "namespace_not_found": Code(404, "the namespace has no document"),
     "issuer_not_found": Code(404, "the issuer does not exist"),
     "binding_not_found": Code(404, "the binding does not exist"),
+    "secret_not_found": Code(404, "the secret does not exist"),
     "execution_not_found": Code(404, "the execution does not exist"),
     "task_not_found": Code(404, "the execution has no such task"),
     "attempt_not_found": Code(404, "the task has no such attempt, or it has not started"),
@@ -51,6 +52,7 @@ CODES = {
     "body_too_slow": Code(408, "the body did not arrive within 30 s"),
     "job_exists": Code(409, "a job with this name exists"),
     "key_exists": Code(409, "a key with this name exists"),
+    "no_key_ring": Code(409, "the node has no key ring, so it cannot encrypt secrets"),
     "already_initialized": Code(409, "the cluster has, or had, a key"),
     "not_finished": Code(409, "the execution has not finished"),
     "nothing_to_rerun": Code(409, "none of the execution's tasks would run again"),
@@ -81,6 +83,7 @@ CODES = {
     "invalid_job": Code(422, "the definition of the job is invalid"),
     "invalid_type": Code(422, "the definition of the job type is invalid"),
     "invalid_key": Code(422, "the definition of the key is invalid"),
+    "invalid_secret": Code(422, "the name or the value of the secret is invalid"),
     "invalid_role": Code(422, "the definition of the role is invalid"),
     "invalid_namespace": Code(422, "the definition of the namespace is invalid"),
     "unknown_namespace": Code(
@@ -92,6 +95,7 @@ CODES = {
     "document_too_large": Code(422, "the definition of a document has more than 64 KiB of JSON"),
     "past_schedule": Code(422, "an `@at` has passed, and the job has no `misfire` policy"),
     "unknown_type": Code(422, "a task has a type that the node does not have"),
+    "unknown_secret": Code(422, "a secret that the job names does not exist in its namespace"),
     "unknown_dependency": Code(422, "a job in `dependencies` does not exist"),
     "invalid_if_match": Code(422, "`If-Match` is not an `ETag`"),
     "invalid_if_none_match": Code(422, "`If-None-Match` is not `*`"),
@@ -114,6 +118,9 @@ CODES = {
     "too_many_jobs": Code(429, "the shard has the maximum number of jobs"),
     "too_many_documents": Code(
         429, "the cluster has 10,000 shared documents, or 64 MiB of definitions"
+    ),
+    "too_many_secrets": Code(
+        429, "the namespace has 1,000 secrets, or the secrets of all namespaces have 32 MiB"
     ),
     "too_many_logins": Code(
         429, "the address sent more than 10 invalid credentials within a second"

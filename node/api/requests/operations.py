@@ -218,10 +218,11 @@ _BODY_PROBLEMS = (
 
 PATH_PARTS = {
     "job": "The id of a job, its name in `namespace`, or `namespace/name` with the slash as `%2F`.",
-    "namespace": "The job's namespace.",
+    "namespace": "The namespace.",
     "name": "The job's name.",
     "execution": "The id of an execution.",
     "document": "The name of the document.",
+    "secret": "The name of the secret.",
     "node": "The id of a node.",
     "shard": "The number of a shard.",
     "task": "The name of a task; a job without `tasks` has one, `main`.",
