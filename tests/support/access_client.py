@@ -100,11 +100,17 @@ async def access_to(
     clock: ShiftedClock | None = None,
     others: PeerApis | None = None,
     principal_rate: int = 0,
+    keyring: Path | None = None,
 ) -> AsyncGenerator[Access]:
     """Run a node without keys, and yield its client; with *others*, it counts as one of several."""
     async with (
         running_works(
-            MemoryStore(), folder, clock=clock, auth=auth, principal_rate=principal_rate
+            MemoryStore(),
+            folder,
+            clock=clock,
+            auth=auth,
+            principal_rate=principal_rate,
+            keyring=keyring,
         ) as alone,
         nullcontext(replace(alone, context=replace(alone.context, others=others))) as wiring,
         serving(wiring) as client,

@@ -89,6 +89,7 @@ async def running_works(
     executors: MakeExecutors | None = None,
     auth: str = "open",
     principal_rate: int = 0,
+    keyring: Path | None = None,
 ) -> AsyncGenerator[NodeWiring]:
     """Run all of a node but its API on *store*; gives its parts."""
     async with running_node(
@@ -100,6 +101,7 @@ async def running_works(
         executors=executors,
         auth=auth,
         principal_rate=principal_rate,
+        keyring=keyring,
     ) as lifecycle:
         yield lifecycle.wiring
 
@@ -115,6 +117,7 @@ async def running_node(
     executors: MakeExecutors | None = None,
     auth: str = "open",
     principal_rate: int = 0,
+    keyring: Path | None = None,
 ) -> AsyncGenerator[NodeLifecycle]:
     """Run all of a node but its API on *store*, in its life number *life*."""
     listen = Address("127.0.0.1", 0)
@@ -126,6 +129,7 @@ async def running_node(
         slots=slots,
         auth=auth,
         principal_rate=principal_rate,
+        keyring=keyring,
     )
     with DataDirectory.open(folder, store_id="s", shard_count=SHARDS, cluster="c") as directory:
         coordinator = EmbeddedCoordinator(folder / "COORDINATION", SystemEntropy())

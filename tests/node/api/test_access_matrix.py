@@ -13,6 +13,7 @@ from rota.node.api.app import OPERATIONS
 from rota.node.api.requests.operations import Operation
 from rota.node.api.requests.permissions import Scope
 from support.access_client import API, Access, Json, access_to
+from support.key_rings import key_ring_file
 
 OWN, FOREIGN = "team-a", "team-b"
 CALLERS = {
@@ -26,9 +27,10 @@ BODIES: dict[str, Json] = {
     "put_job": {"command": "true"},
     "put_key": {"principal": "doomed", "tokens": []},
     "put_role": {"verbs": ["read"]},
+    "put_secret": {"value": "hunter22"},
     "put_type": {"template": {"command": "true"}},
 }
-LISTS = {"list_jobs", "list_unfired", "list_executions", "list_bindings"}
+LISTS = {"list_jobs", "list_unfired", "list_executions", "list_bindings", "list_secrets"}
 
 
 @dataclass
@@ -61,6 +63,8 @@ class World:
         if "/bindings/" in operation.path:
             body = {"subject": "principal:new", "role": "viewer", "namespaces": [namespace]}
             await self.admin("PUT", f"/bindings/doomed-{namespace}", body)
+        if "/secrets/" in operation.path:
+            await self.admin("PUT", f"/secrets/{namespace}/doomed", BODIES["put_secret"])
         for kind, name in (("keys", "key"), ("roles", "role"), ("types", "type")):
             if f"/{kind}/" in operation.path:
                 await self.admin("PUT", f"/{kind}/doomed", BODIES[f"put_{name}"])
@@ -75,6 +79,7 @@ class World:
             .replace("{execution}", self.executions[namespace])
             .replace("{task}", "main")
             .replace("{document}", f"doomed-{namespace}" if is_binding else "doomed")
+            .replace("{secret}", "doomed")
             .replace("{node}", "n9")
             .replace("{shard}", "999")
         )
@@ -113,7 +118,7 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with access_to(tmp_path) as access:
+    async with access_to(tmp_path, keyring=key_ring_file(tmp_path)) as access:
         await access.init()
         made = World(access, {}, {}, {})
         for number, (role, namespace) in enumerate(CALLERS.items()):
