@@ -33,6 +33,7 @@ from rota.wire.documents import (
     JobBody,
     JobView,
     Json,
+    KeyRingView,
     LedgerEntryView,
     NewTokenView,
     NextFireView,
@@ -40,7 +41,9 @@ from rota.wire.documents import (
     RecoveryView,
     RepairView,
     RerunBody,
+    RewrapView,
     RotateKeyBody,
+    SecretView,
     ShardLossView,
     Timespan,
     TriggeredItem,
@@ -511,6 +514,62 @@ class Client:
         return self._ask(
             requests.rotate_key(name, RotateKeyBody(grace=grace, expires_in=expires_in))
         )
+
+    # -- secrets -----------------------------------------------------------------------------------
+
+    def secrets(
+        self, *, namespace: str | None = None, limit: int | None = None
+    ) -> Generator[SecretView, None, None]:
+        """Iterate over secrets by namespace and name, without their values.
+
+        Args:
+            namespace: Only secrets in this namespace.
+            limit: The most secrets.
+        """
+        return self._over_pages(partial(requests.secrets, namespace=namespace), limit)
+
+    def secret(self, name: str, *, namespace: str = "default") -> SecretView:
+        """Return a secret, without its value: no request returns a value."""
+        return self._ask(requests.secret(namespace, name))
+
+    def set_secret(
+        self,
+        name: str,
+        value: bytes | str,
+        *,
+        namespace: str = "default",
+        is_new: bool = False,
+        dry_run: bool = False,
+    ) -> SecretView:
+        """Set a secret; attempts that start afterwards get the value.
+
+        Args:
+            name: The name of the secret.
+            value: The value, at most 64 KiB.
+            namespace: The namespace of the jobs that may name the secret.
+            is_new: Whether the secret must not exist.
+            dry_run: Whether to check only.
+
+        Raises:
+            Conflict: The node has no key ring; or the secret exists, with *is_new*.
+        """
+        content = value.encode() if isinstance(value, str) else value
+        call = requests.set_secret(namespace, name, content, is_new=is_new, dry_run=dry_run)
+        return self._ask(call)
+
+    def delete_secret(
+        self, name: str, *, namespace: str = "default", dry_run: bool = False
+    ) -> None:
+        """Delete a secret; attempts of jobs that name it are lost until it is set again."""
+        self._ask(requests.delete_secret(namespace, name, dry_run=dry_run))
+
+    def key_ring(self) -> KeyRingView:
+        """Return the ids of the keys of the node that responds, and the number of their secrets."""
+        return self._ask(requests.key_ring())
+
+    def rewrap_secrets(self) -> RewrapView:
+        """Encrypt the data key of each secret with the key in use of the node that responds."""
+        return self._ask(requests.rewrap_secrets())
 
     # -- executions --------------------------------------------------------------------------------
 

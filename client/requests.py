@@ -5,6 +5,7 @@
 *namespace*.
 """
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -42,6 +43,7 @@ from rota.wire.documents import (
     JobList,
     JobView,
     Json,
+    KeyRingView,
     LedgerPage,
     NewTokenView,
     NextFires,
@@ -50,7 +52,11 @@ from rota.wire.documents import (
     RecoveryView,
     RepairView,
     RerunBody,
+    RewrapView,
     RotateKeyBody,
+    SecretBody,
+    SecretPage,
+    SecretView,
     ShardLossView,
     TriggerBody,
     TriggeredManyView,
@@ -415,6 +421,57 @@ def _minting(path: str, body: CreateKeyBody | RotateKeyBody | InitBody) -> Call[
         is_write=True,
         is_repeatable=False,
     )
+
+
+# -- secrets ---------------------------------------------------------------------------------------
+
+
+def secrets(*, namespace: str | None, limit: int, cursor: str | None) -> Call[SecretPage]:
+    """Return the call that reads a page of secrets, without their values."""
+    query: Query = {"namespace": namespace, "limit": limit, "cursor": cursor}
+    return Call("GET", "/api/v1/secrets", _as(SecretPage), query=query)
+
+
+def secret(namespace: str, name: str) -> Call[SecretView]:
+    """Return the call that reads a secret, without its value."""
+    return Call("GET", _secret_path(namespace, name), _as(SecretView))
+
+
+def set_secret(
+    namespace: str, name: str, value: bytes, *, is_new: bool, dry_run: bool
+) -> Call[SecretView]:
+    """Return the call that sets a secret."""
+    return Call(
+        "PUT",
+        _secret_path(namespace, name),
+        _as(SecretView),
+        query={**_dry(dry_run)},
+        body=as_json(SecretBody(base64=b64encode(value).decode())),
+        headers={"If-None-Match": "*"} if is_new else {},
+        is_write=not dry_run,
+        is_repeatable=dry_run or not is_new,
+    )
+
+
+def delete_secret(namespace: str, name: str, *, dry_run: bool) -> Call[None]:
+    """Return the call that deletes a secret."""
+    return _change(
+        "DELETE", _secret_path(namespace, name), _nothing, dry_run=dry_run, is_repeatable=False
+    )
+
+
+def key_ring() -> Call[KeyRingView]:
+    """Return the call that reads the ids of a node's key ring."""
+    return Call("GET", "/api/v1/keyring", _as(KeyRingView))
+
+
+def rewrap_secrets() -> Call[RewrapView]:
+    """Return the call that encrypts the data keys of all secrets with the key in use."""
+    return Call("POST", "/api/v1/keyring:rewrap", _as(RewrapView), is_write=True)
+
+
+def _secret_path(namespace: str, name: str) -> str:
+    return f"/api/v1/secrets/{_quoted(namespace)}/{_quoted(name)}"
 
 
 # -- executions ------------------------------------------------------------------------------------

@@ -72,6 +72,12 @@ COMMANDS = {
     "key": Entry("rota.client.cli.access.keys:key", "Create, list, rotate and revoke keys."),
     "grant": Entry("rota.client.cli.access.grants:grant", "Give a role in namespaces."),
     "ungrant": Entry("rota.client.cli.access.grants:ungrant", "Take a role away."),
+    "secret": Entry(
+        "rota.client.cli.secrets.secrets:secret", "Set, list and delete secrets of namespaces."
+    ),
+    "keyring": Entry(
+        "rota.client.cli.secrets.key_rings:keyring", "Make and change the keys of secrets."
+    ),
     "config": Entry(
         "rota.client.cli.setup.config:config", "Store URL, namespace and more in profiles."
     ),

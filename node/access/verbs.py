@@ -19,7 +19,7 @@ class Verb(Enum):
     WRITE = "write"
     """Define and delete jobs."""
     SECRET_USE = "secret:use"
-    """Name secrets in jobs, and list secrets; nobody reads their values."""
+    """Name secrets in jobs, and list secrets; no verb allows reading their values."""
     SECRET_WRITE = "secret:write"
     """Set and delete secrets."""
     GRANT = "grant"

@@ -132,7 +132,7 @@ class NodeConfig:
     # Off: the clients of one team need not be limited against each other.
     principal_rate: int = ACCESS.setting(0, kinds.count(0, 1_000_000, note="0: no limit"),
         "Requests a second of one principal to this node; more are refused with 429.")
-    # A file that is never sent: whoever reads etcd or a data directory must not have the keys.
+    # A file that is never sent: a reader of etcd or of a data directory must not have the keys.
     keyring: Path | None = ACCESS.setting(None, kinds.FILE,
         "File with the keys that encrypt secrets, mode 0600; see `rota keyring`.",
         unset="no secrets")

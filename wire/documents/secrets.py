@@ -81,7 +81,7 @@ class RewrapView(View, frozen=True):
 
     Attributes:
         in_use: The id of the key in use.
-        changed: The number of secrets whose data key is encrypted anew.
+        changed: The number of secrets whose data key had been encrypted with another key.
         failed: The secrets that could not be changed, ``namespace/name``, at most 100.
         failed_count: The number of secrets that could not be changed.
     """

@@ -118,7 +118,7 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with access_to(tmp_path, keyring=key_ring_file(tmp_path)) as access:
+    async with access_to(tmp_path / "data", keyring=key_ring_file(tmp_path)) as access:
         await access.init()
         made = World(access, {}, {}, {})
         for number, (role, namespace) in enumerate(CALLERS.items()):
@@ -154,7 +154,7 @@ def expected(operation: Operation, caller: str, namespace: str) -> str:
         return expected_of_binding(operation, caller, namespace)
     if has(caller, verb, namespace):
         return ALLOWED
-    is_named = operation.name in ("create_job", "put_job")
+    is_named = operation.name in ("create_job", "put_job", "put_secret")
     return MISSING_VERB if is_named or has(caller, Verb.READ, namespace) else MISSING_OBJECT
 
 
@@ -229,6 +229,7 @@ async def test_a_list_has_the_objects_of_the_callers_namespaces_alone(world: Wor
         await world.admin("PUT", f"/jobs/{namespace}/skipping", skipped)
         body = {"subject": "principal:x", "role": "viewer", "namespaces": [namespace]}
         await world.admin("PUT", f"/bindings/of-{namespace}", body)
+        await world.admin("PUT", f"/secrets/{namespace}/db", BODIES["put_secret"])
     async with asyncio.timeout(30):
         while not await have_skipped(world):  # noqa: ASYNC110 - the node is asked
             await asyncio.sleep(0.05)

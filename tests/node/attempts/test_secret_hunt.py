@@ -129,7 +129,7 @@ def test_values_that_a_command_writes_are_found_nowhere(node: Rotad, sandbox: st
     assert execution["status"] == "success", execution
     assert output.startswith(b"env: ***\n***"), output[:200]
     assert b"x" * 20_000 in output  # It is in a file of the data directory.
-    assert execution["tasks"]["main"]["result"] == {"url": "***"}
+    assert execution["tasks"]["main"]["attempts"][0]["result"] == {"url": "***"}
     assert [
         path for path, answer in answers_about(node, execution, "echoes") if MARKED.search(answer)
     ] == []

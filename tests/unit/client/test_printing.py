@@ -115,6 +115,8 @@ def test_all_printing_of_the_cli_goes_through_one_module() -> None:
         ("live_table.py", "terminal.write"),
         ("recovery.py", "click.confirm"),
         ("job_selection.py", "click.confirm"),
+        ("secrets.py", "click.prompt"),
+        ("secrets.py", "sys.stdin.buffer"),
         ("login.py", "click.prompt"),
     }
 
