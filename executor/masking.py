@@ -143,7 +143,7 @@ class Masker:
         return found
 
     def _first_open(self, data: bytes) -> int:
-        """Return the start of the first part of *data* that may become an occurrence with further pieces."""
+        """Return the start of the first part of *data* that further pieces may complete."""
         first = len(data)
         for form in self._forms:
             first = min(first, _open_start(data, form, first))

@@ -11,6 +11,7 @@ from rota.client.cli.cluster.node import NotDrained
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.execution_names import NoExecution
 from rota.client.cli.inputs.settings import InvalidConfig
+from rota.client.cli.secrets.key_rings import KeyRingRefused
 from rota.client.definitions import InvalidFile
 from rota.client.dev.local_etcd import EtcdNotInstalled, EtcdNotStarted
 from rota.client.dev.local_node import NodeNotInstalled, NodeNotStarted, TokenNotAccepted
@@ -56,6 +57,7 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (InvalidFile, 9),
     (InvalidConfig, 9),
     (InvalidToken, 9),
+    (KeyRingRefused, 9),
     (Refused, 9),
     (NodeNotInstalled, 2),
     (EtcdNotInstalled, 2),

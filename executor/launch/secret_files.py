@@ -10,6 +10,7 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from rota.core.model.attempt import AttemptKey
 
@@ -72,7 +73,7 @@ class SecretFiles:
 
 def folder_of(store_id: str) -> Path:
     """Return the folder of all attempts of a data directory."""
-    return MEMORY / f"{_PREFIX}{store_id}"
+    return MEMORY / f"{_PREFIX}{quote(store_id, safe='')}"
 
 
 def remove_all(store_id: str) -> None:

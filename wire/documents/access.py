@@ -19,6 +19,7 @@ VERBS_MAX = 100
 TOKENS_MAX = 10
 AUDIENCES_MAX = 20
 SIGNING_KEYS_MAX = 100
+SIGNING_KEY_FIELDS_MAX = 50
 CERTIFICATES_LENGTH_MAX = 32_000
 LISTED_MAX = 256
 """The most networks of a key, and the most namespaces of a binding."""
@@ -26,6 +27,7 @@ LISTED_MAX = 256
 InstantInput = Annotated[
     str, msgspec.Meta(max_length=100, extra_json_schema={"format": "date-time"})
 ]
+SigningKey = Annotated[dict[Word, Json], msgspec.Meta(max_length=SIGNING_KEY_FIELDS_MAX)]
 Networks = Annotated[list[Word], msgspec.Meta(max_length=LISTED_MAX)]
 Namespaces = Annotated[list[Word], msgspec.Meta(max_length=LISTED_MAX)]
 
@@ -108,7 +110,7 @@ class IssuerBody(Body, frozen=True):
     groups_claim: Word = "groups"
     max_age: Word = "24h"
     ca: Annotated[str, msgspec.Meta(max_length=CERTIFICATES_LENGTH_MAX)] = ""
-    keys: Annotated[list[dict[str, Json]], msgspec.Meta(max_length=SIGNING_KEYS_MAX)] | None = None
+    keys: Annotated[list[SigningKey], msgspec.Meta(max_length=SIGNING_KEYS_MAX)] | None = None
 
 
 class CreateKeyBody(Body, frozen=True):

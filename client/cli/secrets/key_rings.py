@@ -156,7 +156,7 @@ def rewrap(ctx: click.Context) -> None:
 @keyring.command(
     "status",
     short_help="Show the keys of a node, and their secrets.",
-    epilog=examples("rota keyring status", "rota keyring status --url http://n2:7400"),
+    epilog=examples("rota keyring status", "rota keyring status --profile work"),
 )
 @url_option
 def status() -> None:

@@ -56,7 +56,7 @@ def secret() -> None:
     short_help="Set a secret to the standard input.",
     epilog=examples(
         "rota secret set db < password.txt",
-        'printf %s "$PASSWORD" | rota secret set db -n team-a',
+        "openssl rand -base64 24 | rota secret set db -n team-a",
         "rota secret set tls.key --new < tls.key",
     ),
 )
@@ -174,9 +174,15 @@ def _uses_in(job: JobView, name: str) -> Sequence[Use]:
         if task.secrets is None:
             continue
         for variable, used in task.secrets.env.items():
-            found += [Use(job.name, task.name, variable, "")] if used == name else []
+            found += (
+                [Use(f"{job.namespace}/{job.name}", task.name, variable, "")]
+                if used == name
+                else []
+            )
         for file, used in task.secrets.files.items():
-            found += [Use(job.name, task.name, "", file)] if used == name else []
+            found += (
+                [Use(f"{job.namespace}/{job.name}", task.name, "", file)] if used == name else []
+            )
     return found
 
 

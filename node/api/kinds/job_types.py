@@ -82,10 +82,11 @@ def body_of(template: Fields, own: Fields) -> JobBody:
 
 def _merged_secrets(theirs: Json, ours: Json) -> Json:
     """Return secrets of both; those of the job take precedence for each variable and file."""
-    if not isinstance(theirs, dict) or not isinstance(ours, dict):
-        return theirs if ours is None else ours
-    inherited, own = cast("Fields", theirs), cast("Fields", ours)
-    return {name: _merged(inherited, own, name) for name in {*inherited, *own}}
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        inherited, own = cast("Fields", theirs), cast("Fields", ours)
+        return {name: _merged(inherited, own, name) for name in {*inherited, *own}}
+    # Whatever has another form is refused when the job is read.
+    return cast("Json", theirs if ours is None else ours)
 
 
 def _merged(inherited: Fields, own: Fields, name: str) -> Json:

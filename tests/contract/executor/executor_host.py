@@ -17,6 +17,7 @@ from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, parse_ins
 from rota.executor.executor import CLOSE_GRACE, Ended, Executor
 from rota.executor.kernel.orphans import end_orphans
 from rota.executor.process.executor import ProcessExecutor
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 from rota.executor.warden.node_link import WardenLink
 from rota.executor.warden.proxies import AttemptEvents, Right, WardenExecutor
 
@@ -45,12 +46,15 @@ class Host:
         self._ended = asyncio.Event()
         self._count = 0
 
-    def launch(self, work: Work, *, key: AttemptKey | None = None) -> AttemptKey:
+    def launch(
+        self, work: Work, *, key: AttemptKey | None = None, secrets: SecretValues = NO_SECRETS
+    ) -> AttemptKey:
         """Launch an attempt of a new task, ``task-1``, ``task-2``, or the one named by *key*."""
         self._count += 1
         key = key or AttemptKey(EXECUTION_ID, f"task-{self._count}", 1)
         with self._calling():
-            self.executor.launch(Order(key=key, token=TOKEN, work=work, fire_at=FIRE_AT))
+            order = Order(key=key, token=TOKEN, work=work, fire_at=FIRE_AT)
+            self.executor.launch(order, secrets)
         return key
 
     def resume(self, work: Work, *, key: AttemptKey) -> None:

@@ -64,7 +64,9 @@ ENDLESS = re.compile(r"^rota (events|changes follow|bench slo|.* (--watch|-w)$)"
 
 
 EVERY = list(commands())
-ELSEWHERE = re.compile(r"rota (dev|login|logout|auth|key|grant|ungrant)\b|curl ")
+ELSEWHERE = re.compile(
+    r"rota (dev|login|logout|auth|key|grant|ungrant|secret|keyring)\b|openssl |curl "
+)
 """Examples that tests of their own run: with their own node, or with one that requires tokens."""
 EXAMPLES = [
     *dict.fromkeys(
