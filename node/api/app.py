@@ -28,6 +28,7 @@ from rota.node.api.handlers import (
     shared_documents,
 )
 from rota.node.api.http.access_log import IS_LOGGED
+from rota.node.api.http.forwarded_requests import NotANode, identify_sender, is_from_peer_port
 from rota.node.api.http.guard import (
     Guard,
     UnexpectedBody,
@@ -37,13 +38,13 @@ from rota.node.api.http.guard import (
 from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
 from rota.node.api.reference import html_page, openapi, served_description
 from rota.node.api.requests import problems
-from rota.node.api.requests.authentication import NotANode
 from rota.node.api.requests.body_memory import BodyMemory
 from rota.node.api.requests.operations import ACCEPTED, Operation
 from rota.node.api.requests.request_context import REQUEST, RequestContext
 from rota.node.api.requests.request_reader import BODY_MEMORY, release_body
 from rota.node.api.requests.stopping import STOPPING, Stopping
 from rota.node.context import NodeContext
+from rota.node.peers.forward_port import OPENING_PATH
 from rota.node.peers.peer_apis import PEER, REFUSED_PROOF
 from rota.wire.headers import NODE
 
@@ -100,18 +101,12 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
             context,
             request_id=(is_text and given) or f"{next_id():016x}",
         )
-        target = request.raw_path
-        refusal = guard.refusal(
-            request.method,
-            request.headers,
-            has_body=request.body_exists,
-            authority=None if target.startswith("/") else _authority(request),
-        )
+        refusal = _guarded_by(guard, request)
         if isinstance(refusal, UnexpectedBody) and request.match_info.http_exception is not None:
             refusal = None  # An unknown path (404) or method (405) is the better error.
         response: web.StreamResponse
         if refusal is not None:
-            response = _guarded(received, refusal, refusal_logs)
+            response = _refused_by_guard(received, refusal, refusal_logs)
         else:
             try:
                 response = await _response(received, handler)
@@ -156,7 +151,21 @@ def _authority(http: web.Request) -> str | None:
     return url.host_port_subcomponent if url.absolute else None
 
 
-def _guarded(request: RequestContext, refusal: Refused, refusal_logs: RefusalLogs) -> web.Response:
+def _guarded_by(guard: Guard, http: web.Request) -> Refused | None:
+    """Return the refusal of a request, or None; another node has checked what it forwards."""
+    if is_from_peer_port(http):
+        return None
+    return guard.refusal(
+        http.method,
+        http.headers,
+        has_body=http.body_exists,
+        authority=None if http.raw_path.startswith("/") else _authority(http),
+    )
+
+
+def _refused_by_guard(
+    request: RequestContext, refusal: Refused, refusal_logs: RefusalLogs
+) -> web.Response:
     """Return the response to a request that the guard refuses.
 
     The request is logged in a sampled log, because an attacker can send many such requests.
@@ -184,6 +193,9 @@ async def _add_headers(http: web.Request, response: web.StreamResponse) -> None:
 async def _response(request: RequestContext, handler: Handler) -> web.StreamResponse:
     """Return the response of *handler*; the errors that it raises become error documents."""
     try:
+        await identify_sender(request)
+        if request.is_forwarded and request.http.path == OPENING_PATH:
+            return web.Response(status=204)
         return await handler(request.http)
     except Refused as refusal:
         return _refusal(request, refusal)

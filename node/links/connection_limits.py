@@ -33,8 +33,9 @@ shorter."""
 Refused = Callable[[str, str], None]
 """Called with the limit that was exceeded, one of `LIMITS`, and the address."""
 LIMITS = ("connections", "bytes", "time")
-Serve = Callable[[], asyncio.Protocol]
-"""Makes the server's protocol for a connection that is not refused at once."""
+Serve = Callable[[bytes], asyncio.Protocol | None]
+"""Makes the server's protocol for a connection from its first bytes; None if these are too few to
+tell the server."""
 
 
 class Door:
@@ -171,7 +172,7 @@ class _Stranger(asyncio.Protocol):
     Attributes:
         transport: The transport of the connection.
         timer: The timer of the time limit.
-        server: The protocol of the server; None for a connection that is refused at once.
+        server: The protocol of the server; None until the first bytes are received.
         address: The address of the other end.
         received: The number of bytes received so far.
         bytes_max: The most bytes that may be received.
@@ -185,6 +186,7 @@ class _Stranger(asyncio.Protocol):
         self._serve = serve
         self._knock = knock
         self.server: asyncio.Protocol | None = None
+        self._first = b""
         self.address = ""
         self.received = 0
         self.bytes_max = BYTES_MAX
@@ -201,18 +203,26 @@ class _Stranger(asyncio.Protocol):
             until = self._knock.until
         if self._door.enter(self):
             self.timer = loop.call_at(until, self._door.expire, self)
-            self.server = self._serve()
-            self.server.connection_made(transport)
         else:
             self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if self.server is None or self.transport.is_closing():
+        if self.transport.is_closing():
             return
-        if self._door.receive(self, len(data)):
+        if not self._door.receive(self, len(data)):
+            self.transport.abort()
+        elif self.server is not None:
             self.server.data_received(data)
         else:
-            self.transport.abort()
+            self._begin(self._first + data)
+
+    def _begin(self, first: bytes) -> None:
+        """Pass the connection to its server, if the first bytes tell which one it is."""
+        self._first, self.server = first, self._serve(first)
+        if self.server is not None:
+            self._first = b""
+            self.server.connection_made(self.transport)
+            self.server.data_received(first)
 
     def eof_received(self) -> bool | None:
         return self.server.eof_received() if self.server else None

@@ -1,8 +1,7 @@
 """Proof that a forwarded request is from a node of the cluster.
 
-A node forwards requests to the API port of another node, where clients send requests, too. A
-request is accepted as forwarded only with the header `PEER`: the sender's id, a number, the SHA-256
-of the body, and
+A node forwards requests to the peer port of another node. A request is accepted as forwarded only
+with the header `PEER`: the sender's id, a number, the SHA-256 of the body, and
 
     HMAC-SHA256(sender's key, role, cluster, id and data directory of the sender,
                 id, data directory and key of the receiver, number, method, target,
@@ -11,7 +10,7 @@ of the body, and
 The keys are those of the members' records, which only nodes can read, and each process has its own
 (`rota.node.links.identity_proof`). A proof is thus valid for one request between two processes. The
 receiver accepts each number of a sender once, so a captured request cannot be repeated either. The
-proof does not encrypt anything.
+proof does not encrypt anything; TLS between nodes does.
 """
 
 import itertools
@@ -24,7 +23,7 @@ from hmac import compare_digest, new
 from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
 from rota.node.links.identity_proof import KEY_BYTES, PeerCredentials
-from rota.node.peers.peer_apis import PEER, RequestHead
+from rota.node.peers.peer_apis import PEER, Proven, RequestHead
 
 FORWARDS = b"rota forward"
 """The role; the other proofs with the same keys have other roles."""
@@ -70,8 +69,8 @@ class ForwardProofs:
         )
         return f"{ours.node_id} {number} {digest} {mac.hex()}"
 
-    def proven_digest(self, head: RequestHead) -> str | None:
-        """Return the SHA-256 of the body that a member has sent with this head; None without proof.
+    def proven(self, head: RequestHead) -> Proven | None:
+        """Return the member that has sent this head; None without proof.
 
         A proof is accepted once.
         """
@@ -94,7 +93,7 @@ class ForwardProofs:
         used = self._used.get(member.node_id)
         if used is None or used.key != member.key:
             used = self._used[member.node_id] = _UsedNumbers(member.key)
-        return digest if used.take(number) else None
+        return Proven(member.node_id, digest) if used.take(number) else None
 
 
 class _UsedNumbers:

@@ -23,7 +23,7 @@ from rota.node.links.link_table import LinkTable
 from rota.node.links.peer_server import PATH, PeerPort
 from rota.node.peers import death_proof
 from rota.node.peers.messages import Sent
-from rota.node.peers.peer_tls import PeerTls, dialling
+from rota.node.peers.peer_tls import PeerTls, dialling, is_certified
 from rota.node.system.clock import Clock
 from rota.node.system.entropy import Entropy
 from rota.node.system.metrics import LinkMetrics
@@ -214,7 +214,7 @@ class LinkConnector:
                 self._ours,
                 self._known.member_of,
                 self._nonce(),
-                is_certified=lambda node_id: is_certified(self._tls, request, node_id),
+                is_certified=lambda node_id: is_certified(self._tls, request.transport, node_id),
             )
         except NotWelcome as error:
             kind = "unproven" if isinstance(error, NotProven) else "disagreed"
@@ -259,13 +259,6 @@ class LinkConnector:
                 log.info("peer gone", extra={"peer": node_id, "reason": why})
             finally:
                 self._table.remove(node_id, link)
-
-
-def is_certified(tls: PeerTls | None, request: web.Request, node_id: NodeId) -> bool:
-    """Return True if the sender's certificate names a node, or none is needed."""
-    if tls is None or (tls.takes_plain and request.get_extra_info("ssl_object") is None):
-        return True
-    return tls.certifies(request.get_extra_info("peercert"), node_id)
 
 
 def pause_s(failures: int, draw: int) -> float:

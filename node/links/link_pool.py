@@ -43,6 +43,9 @@ class Links:
         entropy: Spreads the times of repeated dials.
         metrics: Count messages, links and refusals.
         tls: The certificate of this node; None for connections without TLS.
+
+    Attributes:
+        port: The server on the peer port.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class Links:
         metrics.partials(lambda: self._partials.size)
         self._known = KnownPeers(ours)
         self._table = LinkTable()
-        self._port = PeerPort(clock=clock, metrics=metrics, tls=tls)
+        self.port = PeerPort(clock=clock, metrics=metrics, tls=tls)
         metrics.waits(lambda: self._table.waiting)
 
     @property
@@ -77,7 +80,7 @@ class Links:
     @property
     def stranger_count(self) -> int:
         """The number of connections to the peer port that are not links, or not yet."""
-        return self._port.stranger_count
+        return self.port.stranger_count
 
     def watched(self, node_id: NodeId, on_lost: Callable[[], None]) -> AbstractContextManager[None]:
         """Call *on_lost* if the link to a node is lost while the body runs."""
@@ -118,7 +121,7 @@ class Links:
                 self._ours,
                 self._known,
                 self._table,
-                port=self._port,
+                port=self.port,
                 receiver=receiver,
                 session=session,
                 make_link=self._make_link,
@@ -127,13 +130,13 @@ class Links:
                 metrics=self._metrics,
                 tls=self._tls,
             )
-            async with self._port.listening(
+            async with self.port.listening(
                 host, port, connector.accept, connector.accept_death
             ) as listening_port:
                 try:
                     async with (
                         beside(connector.run()),
-                        beside(self._port.report()),
+                        beside(self.port.report()),
                         beside(self._report()),
                         beside(self._tls.live.run()) if self._tls else nullcontext(),
                     ):

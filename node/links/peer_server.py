@@ -3,13 +3,15 @@
 Nodes and wardens send two kinds of requests here, neither by a browser nor with compression. A
 request that looks like one of a browser is refused before its body or an upgrade is processed,
 since a web page must not be able to use this port. Refusals are counted, and logged at a limited
-rate.
+rate. Connections whose first request is one to the API are passed to the server of the API, which
+requires a proof that a node has forwarded it (`rota.node.api.http.forwarded_requests`).
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 from aiohttp import web
@@ -18,6 +20,7 @@ from rota.node.links.connection_limits import Door, Serve
 from rota.node.links.link import CLOSE_S
 from rota.node.links.tls_listener import TlsListener
 from rota.node.peers import death_proof
+from rota.node.peers.forward_port import FORWARDED_PATHS, MakeProtocol
 from rota.node.peers.peer_tls import PeerTls
 from rota.node.system.clock import Clock
 from rota.node.system.metrics import LinkMetrics
@@ -32,6 +35,8 @@ SERVER = {"Server": "rota"}
 """A header of every response; otherwise aiohttp sends its own version and that of Python."""
 REPORT_S = 10.0
 """The period of reports of the number of log lines that were omitted."""
+
+METHOD = re.compile(rb"[A-Z]{1,8}")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -51,6 +56,7 @@ class PeerPort:
         self._tls = tls
         self._log = SampledLog(log, "peer refused", now=clock.elapsed)
         self._door = Door(self._limited)
+        self._make_forward: MakeProtocol | None = None
 
     @asynccontextmanager
     async def listening(
@@ -79,11 +85,30 @@ class PeerPort:
             http = runner.server
             assert http is not None, "set up"
             http.request_handler = self._without_expectations(http.request_handler)
-            serve = partial(_Connection, http, self.refused)
-            async with self._accepting(host, port, serve) as listening_port:
+            make = partial(_Connection, http, self.refused)
+            async with self._accepting(host, port, partial(self._served, make)) as listening_port:
                 yield listening_port
         finally:
             await runner.cleanup()
+
+    @contextmanager
+    def forwarding_to(self, make: MakeProtocol) -> Generator[None]:
+        """Serve new connections with forwarded requests by *make* while the body runs."""
+        self._make_forward = make
+        try:
+            yield
+        finally:
+            self._make_forward = None
+
+    def _served(self, make: MakeProtocol, first: bytes) -> asyncio.Protocol | None:
+        """Return the protocol for a connection, if its first bytes tell which one it is."""
+        if self._make_forward is not None:
+            is_forwarded = begins_as_forwarded(first)
+            if is_forwarded is None:
+                return None
+            if is_forwarded:
+                return self._make_forward()
+        return make()
 
     @asynccontextmanager
     async def _accepting(self, host: str, port: int, serve: Serve) -> AsyncGenerator[int]:
@@ -119,7 +144,7 @@ class PeerPort:
         """Limit the other end to *byte_count* further bytes until it is admitted."""
         self._door.narrow(request.transport, byte_count)
 
-    def admit(self, request: web.Request) -> None:
+    def admit(self, request: web.BaseRequest) -> None:
         """Lift the limits on a connection, whose other end is a member."""
         self._door.admit(request.transport)
 
@@ -165,6 +190,19 @@ class PeerPort:
             reason = f"the connection broke: {error}"
             self._log.write(address=request.remote or "", reason=reason)
             raise
+
+
+def begins_as_forwarded(first: bytes) -> bool | None:
+    """Return True if the first bytes of a connection are those of a request to the API.
+
+    Returns:
+        None if they are too few.
+    """
+    method, space, path = first.partition(b" ")
+    if not METHOD.fullmatch(method):
+        return False
+    is_short = len(path) < len(FORWARDED_PATHS) and FORWARDED_PATHS.startswith(path)
+    return None if not space or is_short else path.startswith(FORWARDED_PATHS)
 
 
 class _Connection(web.RequestHandler):

@@ -1,14 +1,15 @@
 """Client of the APIs of the other nodes, for forwarded requests.
 
-The link to a node shows within seconds whether the node can be reached, so a request that waits for
-a long time fails if the node is lost.
+Requests go to the peer ports. The link to a node shows within seconds whether the node can be
+reached, so a request that waits for a long time fails if the node is lost.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from functools import partial
+from typing import NamedTuple, Protocol, Self
 
 import aiohttp
 from multidict import CIMultiDict
@@ -16,8 +17,10 @@ from yarl import URL
 
 from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
+from rota.node.peers.forward_port import OPENING_PATH
+from rota.node.peers.peer_connections import MemberConnections, NotOpened
+from rota.node.peers.peer_tls import PeerTls, dialling, is_certified
 
-CONNECT_S = 2.0
 PEER = "Rota-Peer"
 """The header of a request from another node, which proves this; or of the refusal of the proof."""
 REFUSED_PROOF = "refused"
@@ -52,6 +55,18 @@ class RequestHead:
     headers: Mapping[str, str]
 
 
+class Proven(NamedTuple):
+    """A request that is from a node of the cluster.
+
+    Attributes:
+        sender: The node.
+        digest: The SHA-256 of the body that it has sent, in hexadecimal digits.
+    """
+
+    sender: NodeId
+    digest: str
+
+
 class RequestProofs(Protocol):
     """Proofs that a request is from a node of the cluster (`rota.node.links.forward_proof`)."""
 
@@ -63,8 +78,8 @@ class RequestProofs(Protocol):
         """Return the header `PEER` of a request to *receiver*."""
         ...
 
-    def proven_digest(self, head: RequestHead) -> str | None:
-        """Return the SHA-256 of the body that a member has sent with this head; None without proof.
+    def proven(self, head: RequestHead) -> Proven | None:
+        """Return the member that has sent this head; None without proof.
 
         A proof is accepted once.
         """
@@ -106,35 +121,43 @@ class PeerApis:
     Args:
         reach: Has the nodes that can be reached.
         proofs: Proves to other nodes that the requests are from this node, and the reverse.
-        session: Makes the requests; see `PeerApis.open`.
-
-    Attributes:
-        proofs: The same as the argument.
+        tls: The certificate of this node; None without TLS.
     """
 
-    def __init__(self, reach: Reach, proofs: RequestProofs, session: aiohttp.ClientSession) -> None:
+    def __init__(self, reach: Reach, proofs: RequestProofs, tls: PeerTls | None = None) -> None:
         self._reach = reach
-        self.proofs = proofs
-        self._session = session
+        self._proofs = proofs
+        self._tls = tls
         self._members: Mapping[NodeId, Member] = {}
+        self._connections: dict[NodeId, MemberConnections] = {}
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, reach: Reach, proofs: RequestProofs) -> AsyncGenerator[Self]:
+    async def open(
+        cls, reach: Reach, proofs: RequestProofs, tls: PeerTls | None = None
+    ) -> AsyncGenerator[Self]:
         """Yield the APIs of the nodes in *reach*; keep connections while the body runs."""
-        async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
-            auto_decompress=False,
-            # No headers are added to those of the client.
-            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-        ) as session:
-            yield cls(reach, proofs, session)
+        apis = cls(reach, proofs, tls)
+        try:
+            yield apis
+        finally:
+            for each in apis._connections.values():
+                await each.close()
 
     def set_members(self, members: Mapping[NodeId, Member]) -> None:
         """Set the nodes and their addresses."""
         self._members = dict(members)
-        self.proofs.set_members(self._members)
+        self._proofs.set_members(self._members)
+
+    def proven(self, head: RequestHead, transport: asyncio.BaseTransport | None) -> Proven | None:
+        """Return the member that has sent this head over a connection; None without proof.
+
+        With TLS the certificate of the other end has to name that member, too.
+        """
+        proven = self._proofs.proven(head)
+        if proven is None or not is_certified(self._tls, transport, proven.sender):
+            return None
+        return proven
 
     @property
     def reached(self) -> tuple[NodeId, ...]:
@@ -154,39 +177,60 @@ class PeerApis:
         member = self._members.get(node_id)
         if member is None or node_id not in self._reach.peers:
             raise Unreached(f"{node_id} cannot be reached", is_certain=True)
-        try:
-            url = URL(f"http://{member.address}{sent.target}", encoded=True)
-        except ValueError as error:
-            raise _bad_address(member, error) from error
-        head = RequestHead(sent.method, url.raw_path_qs, sent.headers)
-        headers = {PEER: self.proofs.prove(member, head, sent.body)}
-        is_answered = False
+        connections = await self._connections_to(member)
+        is_sent = False
         try:
             async with asyncio.timeout(None) as limit:
                 loop = asyncio.get_running_loop()
                 with self._reach.watched(node_id, lambda: limit.reschedule(loop.time())):
-                    async with self._session.request(
-                        sent.method,
-                        url,
-                        headers=CIMultiDict([*sent.headers.items(), *headers.items()]),
-                        data=sent.body,
-                        allow_redirects=False,
-                    ) as answer:
-                        if answer.headers.get(PEER) == REFUSED_PROOF:
-                            raise Unreached(f"{node_id} does not know this node", is_certain=True)
-                        is_answered = True
-                        yield answer
-        except aiohttp.ClientConnectorError as error:
+                    async with connections.connection() as connection:
+                        url = URL(f"{connection.way.origin}{sent.target}", encoded=True)
+                        head = RequestHead(sent.method, url.raw_path_qs, sent.headers)
+                        headers = {PEER: self._proofs.prove(member, head, sent.body)}
+                        is_sent = True
+                        async with connection.session.request(
+                            sent.method,
+                            url,
+                            headers=CIMultiDict([*sent.headers.items(), *headers.items()]),
+                            data=sent.body,
+                            allow_redirects=False,
+                            ssl=connection.way.ssl,
+                            server_hostname=connection.way.server_hostname,
+                        ) as answer:
+                            if answer.headers.get(PEER) == REFUSED_PROOF:
+                                reason = f"{node_id} does not know this node"
+                                raise Unreached(reason, is_certain=True)
+                            yield answer
+        except NotOpened as error:
             raise Unreached(f"{node_id}: {error}", is_certain=True) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             reason = str(error) or "the link to it was lost"
-            raise Unreached(f"{node_id}: {reason}", is_certain=False) from error
-        except ValueError as error:
-            if is_answered:  # The error was raised by the caller, which reads the response.
-                raise
-            raise _bad_address(member, error) from error
+            raise Unreached(f"{node_id}: {reason}", is_certain=not is_sent) from error
+
+    async def _connections_to(self, member: Member) -> MemberConnections:
+        """Return the connections to a member; those to an earlier process of it are closed.
+
+        Raises:
+            Unreached: One of both nodes has no TLS, and the other one requires it.
+        """
+        found = self._connections.get(member.node_id)
+        if found is not None and _is_same_process(found.member, member):
+            return found
+        try:
+            way = dialling(self._tls, member)
+        except OSError as error:
+            raise Unreached(str(error), is_certain=True) from error
+        made = MemberConnections(member, way, self._tls, partial(self._opening_headers, member))
+        self._connections[member.node_id] = made
+        if found is not None:
+            await found.close()
+        return made
+
+    def _opening_headers(self, member: Member) -> dict[str, str]:
+        return {PEER: self._proofs.prove(member, RequestHead("GET", OPENING_PATH, {}), None)}
 
 
-def _bad_address(member: Member, error: ValueError) -> Unreached:
-    reason = f"{member.node_id}: its address {member.address!r} cannot be used: {error}"
-    return Unreached(reason, is_certain=True)
+def _is_same_process(one: Member, other: Member) -> bool:
+    return (one.key, one.store_id, one.peer_address, one.peer_tls) == (
+        *(other.key, other.store_id, other.peer_address, other.peer_tls),
+    )

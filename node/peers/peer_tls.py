@@ -9,6 +9,7 @@ The member record states whether a node serves TLS. With ``peer_tls = accept`` a
 connections, too, and dials TLS where the record says so; nodes can thus change one after another.
 """
 
+import asyncio
 import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple  # Any: the certificate as `ssl` describes it.
@@ -91,6 +92,17 @@ def certified_nodes(certificate: Any) -> list[CertifiedNode]:
     names: Iterable[tuple[str, str]] = fields.get("subjectAltName", ())
     found = (node_in(value) for kind, value in names if kind == "URI")
     return [each for each in found if each is not None]
+
+
+def is_certified(
+    tls: PeerTls | None, transport: asyncio.BaseTransport | None, node_id: NodeId
+) -> bool:
+    """Return True if the certificate of the other end names a node, or none is needed."""
+    if tls is None:
+        return True
+    if transport is None or transport.get_extra_info("ssl_object") is None:
+        return tls.takes_plain
+    return tls.certifies(transport.get_extra_info("peercert"), node_id)
 
 
 def dialling(tls: PeerTls | None, member: Member) -> Dialling:

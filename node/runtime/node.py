@@ -205,7 +205,7 @@ class Node:
             metrics=metrics.links,
             tls=tls,
         )
-        others = await stack.enter_async_context(PeerApis.open(links, ForwardProofs(ours)))
+        others = await stack.enter_async_context(PeerApis.open(links, ForwardProofs(ours), tls))
         notice = DeathNotice(
             warden,
             coordinator.end_of,
@@ -288,7 +288,7 @@ class Node:
             host, port = self.config.peer_listen
             await stack.enter_async_context(placed.links.running(host, port, wiring.router))
         await stack.enter_async_context(lifecycle.running())
-        await stack.enter_async_context(self._serving(wiring.context))
+        await stack.enter_async_context(self._serving(wiring.context, placed.links))
         # The present objects stay alive; a full garbage collection without them takes less than
         # 5 ms of the event loop instead of 17 ms.
         gc.freeze()
@@ -334,9 +334,10 @@ class Node:
             await warden.close()
 
     @asynccontextmanager
-    async def _serving(self, context: NodeContext) -> AsyncGenerator[None]:
+    async def _serving(self, context: NodeContext, links: Links | None) -> AsyncGenerator[None]:
         app = make_app(context, self.entropy.draw)
-        async with serving(app, self.config, context.metrics) as self.address:
+        port = links.port if links is not None else None
+        async with serving(app, self.config, context.metrics, port) as self.address:
             yield
 
     def _random_name(self) -> str:

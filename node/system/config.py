@@ -114,7 +114,8 @@ class NodeConfig:
     peer_listen: kinds.Address = ADDRESSES.setting(kinds.Address("127.0.0.1", 7401), kinds.ADDRESS,
         "Address for connections from other nodes; not used by a node alone.")
     advertise: str = ADDRESSES.setting("", kinds.ADVERTISED,
-        "Address of the API for other nodes and clients.", unset="the value of `listen`")
+        "Address of the API for clients, as `rota cluster status` shows it.",
+        unset="the value of `listen`")
     peer_advertise: str = ADDRESSES.setting("", kinds.ADVERTISED,
         "Address of this node for other nodes.", unset="the value of `peer_listen`")
     insecure: bool = ADDRESSES.setting(

@@ -10,6 +10,7 @@ from aiohttp import ClientSession, UnixConnector
 
 from rota.core.timing.instants import Duration, Instant
 from rota.node.peers.peer_apis import PeerApis
+from rota.node.peers.peer_tls import PeerTls
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.system.clock import SystemClock
 from rota.storage.memory import MemoryStore
@@ -75,6 +76,15 @@ class Access:
                 content_type=None
             ) if answer.status != 204 else None
 
+    def refused(self, reason: str) -> float:
+        """Return how many connections or requests the peer port has refused for a reason."""
+        return self.metric(f'rota_peer_refused_total{{reason="{reason}"}}')
+
+    def metric(self, name: str) -> float:
+        """Return the value of a metric; 0 if there is none."""
+        lines = self.wiring.context.metrics.text().decode().splitlines()
+        return next((float(each.split()[1]) for each in lines if each.startswith(f"{name} ")), 0.0)
+
     async def key(
         self,
         name: str,
@@ -101,8 +111,17 @@ async def access_to(
     others: PeerApis | None = None,
     principal_rate: int = 0,
     keyring: Path | None = None,
+    tls: PeerTls | None = None,
 ) -> AsyncGenerator[Access]:
-    """Run a node without keys, and yield its client; with *others*, it counts as one of several."""
+    """Run a node without keys, and yield its client; with *others*, it counts as one of several.
+
+    Args:
+        folder: The data directory.
+        auth: The setting.
+        clock: The clocks of the node; None for those of the system.
+        others: The other nodes; None for a node alone.
+        tls: The certificate of the peer port; None without TLS.
+    """
     async with (
         running_works(
             MemoryStore(),
@@ -113,7 +132,7 @@ async def access_to(
             keyring=keyring,
         ) as alone,
         nullcontext(replace(alone, context=replace(alone.context, others=others))) as wiring,
-        serving(wiring) as client,
+        serving(wiring, tls) as client,
         ClientSession(connector=UnixConnector(str(folder / "api.sock"))) as local,
     ):
         yield Access(client, wiring, local)

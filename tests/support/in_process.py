@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from threading import Semaphore
 from typing import Any
 
 from aiohttp import ClientSession
+from aiohttp.web import Request, Response
 
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.model.job import JobSpec
@@ -25,6 +26,8 @@ from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.http.server import serving as serving_api
 from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.coordination.embedded import EmbeddedCoordinator
+from rota.node.links.peer_server import PeerPort
+from rota.node.peers.peer_tls import PeerTls
 from rota.node.runtime.environment import MakeExecutors
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.node import alone
@@ -184,10 +187,17 @@ async def failing_node(
 
 
 class Client:
-    """Asks one node over HTTP."""
+    """Asks one node over HTTP.
 
-    def __init__(self, session: ClientSession, url: str) -> None:
+    Args:
+        session: Makes the requests.
+        url: The URL of the API.
+        peer_address: The address of the peer port; empty for a node alone.
+    """
+
+    def __init__(self, session: ClientSession, url: str, peer_address: str = "") -> None:
         self.session, self.url = session, url
+        self.peer_address = peer_address
 
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Make a request and return the status and the document of its answer."""
@@ -196,16 +206,37 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(wiring: NodeWiring, **settings: Any) -> AsyncGenerator[Client]:
-    """Serve the API of *works*, with other *settings* of its connections."""
+async def serving(
+    wiring: NodeWiring, tls: PeerTls | None = None, **settings: Any
+) -> AsyncGenerator[Client]:
+    """Serve the API of *works*, with other *settings* of its connections.
+
+    Args:
+        wiring: The parts of the node; if it is one of several, there is a peer port, too.
+        tls: The certificate of the peer port; None without TLS.
+        settings: Settings of the connections.
+    """
     numbers = iter(range(1 << 30))
     app = make_app(wiring.context, lambda: next(numbers))
     config = replace(wiring.context.config, **settings)
-    async with (
-        serving_api(app, config, wiring.context.metrics) as address,
-        ClientSession() as session,
-    ):
-        yield Client(session, f"http://{address}")
+    async with AsyncExitStack() as stack:
+        port, peer_address = None, ""
+        if wiring.context.others is not None:
+            port = PeerPort(
+                clock=wiring.context.clock, metrics=wiring.context.metrics.links, tls=tls
+            )
+            listening = port.listening("127.0.0.1", 0, _no_link, _no_link)
+            peer_address = f"127.0.0.1:{await stack.enter_async_context(listening)}"
+        address = await stack.enter_async_context(
+            serving_api(app, config, wiring.context.metrics, port)
+        )
+        session = await stack.enter_async_context(ClientSession())
+        yield Client(session, f"http://{address}", peer_address)
+
+
+async def _no_link(request: Request) -> Response:
+    del request
+    return Response(status=503)
 
 
 def spec_of(name: str, **fields: Any) -> JobSpec:

@@ -6,6 +6,7 @@ from typing import cast
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from rota.core.model.ids import NodeId
 from rota.node.access.principal import OPERATOR, Principal
 from rota.node.access.verbs import Verb
 from rota.node.api.requests.permissions import on_object
@@ -13,10 +14,22 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.context import NodeContext
 
 
-def request_to(context: NodeContext, headers: Mapping[str, str] | None = None) -> RequestContext:
-    """Return the context of a request to a node, as the application gives it to an operation."""
+def request_to(
+    context: NodeContext,
+    headers: Mapping[str, str] | None = None,
+    *,
+    sender: NodeId | None = None,
+) -> RequestContext:
+    """Return the context of a request to a node, as the application gives it to an operation.
+
+    Args:
+        context: The parts of the node.
+        headers: The headers of the request.
+        sender: The node that has forwarded it; None for a client.
+    """
     http = make_mocked_request("POST", "/", headers=headers, app=web.Application())
     request = RequestContext(http, context, request_id="request")
+    request.sender = sender
     request.admit(OPERATOR, on_object(Verb.READ))
     return request
 

@@ -13,6 +13,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from rota.node.peers.forward_port import OPENING_PATH
+
 START_S = 10.0
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -39,11 +41,18 @@ class Strange:
 
 @asynccontextmanager
 async def serving(strange: Strange) -> AsyncGenerator[str, None]:
-    """Serve *strange* and yield its URL."""
+    """Serve *strange* and yield its URL; nodes can forward requests to it."""
     app = web.Application()
+    app.router.add_get(OPENING_PATH, accept_forwards)
     app.router.add_route("*", "/{path:.*}", strange.answer)
     async with TestServer(app) as server:
         yield str(server.make_url("")).rstrip("/")
+
+
+async def accept_forwards(request: web.BaseRequest) -> web.Response:
+    """Accept a connection for forwarded requests."""
+    del request
+    return web.Response(status=204)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ CODES = {
     "unauthenticated": Code(401, "the request has no valid credential"),
     "forbidden": Code(403, "the caller lacks the verb that the operation requires"),
     "not_a_node": Code(
-        403, "the request has a header that only nodes send, and no proof that it is from a node"
+        403, "the request has a header that only nodes send to the peer ports of each other"
     ),
     "cross_origin": Code(403, "a browser sent the request for a page of another origin"),
     "local_only": Code(

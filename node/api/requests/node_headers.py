@@ -20,4 +20,4 @@ CLIENT_ADDRESS = "Rota-Client-Address"
 """The header of a forwarded request with the address of the client that the first node saw."""
 
 OF_NODES = (FORWARDED, OF_SHARDS, OF_ITEMS, KEPT, KEPT_FROM, CLIENT_ADDRESS, PRINCIPAL, PEER)
-"""All of these headers; a request that has one proves that it is from a node."""
+"""All of these headers; only requests to the peer port may have them."""

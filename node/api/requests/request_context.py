@@ -6,12 +6,12 @@ from time import perf_counter
 from aiohttp import web
 
 from rota.core.errors import Refused
+from rota.core.model.ids import NodeId
 from rota.core.state.shard_state import State
 from rota.node.access.access_control import ObservedRefusals
 from rota.node.access.principal import ANONYMOUS, Principal, forbidden
 from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.requests.body_memory import Reserved
-from rota.node.api.requests.node_headers import FORWARDED
 from rota.node.api.requests.permissions import PUBLIC, Permission, Scope
 from rota.node.context import NodeContext
 from rota.node.shards.shard import NotCommitted, OutcomeUnknown, Shard
@@ -40,6 +40,8 @@ class RequestContext:
         minted_name: The name that this node generated for a job whose body has none; empty
             otherwise.
         reserved_body: The memory reserved for the body, from the first read until the response.
+        sender: The node that has forwarded the request, once this is proven; None for a request of
+            a client.
     """
 
     __slots__ = (
@@ -57,6 +59,7 @@ class RequestContext:
         "permission",
         "principal",
         "reserved_body",
+        "sender",
     )
 
     def __init__(
@@ -77,6 +80,7 @@ class RequestContext:
         self.minted_name = ""
         self.has_written = False
         self.reserved_body: Reserved | None = None
+        self.sender: NodeId | None = None
         self._is_authorized = False
         self._observed: ObservedRefusals | None = None
         self._shard: Shard | None = None
@@ -85,7 +89,7 @@ class RequestContext:
     @property
     def is_forwarded(self) -> bool:
         """Whether another node sent the request, which is then not forwarded again."""
-        return FORWARDED in self.http.headers
+        return self.sender is not None
 
     @property
     def is_read(self) -> bool:

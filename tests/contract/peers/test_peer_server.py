@@ -24,6 +24,7 @@ from contract.peers.networks import (
 from rota.core.model.ids import NodeId, Session
 from rota.node.links import connection_limits, frames
 from rota.node.links.handshake_messages import NotWelcome
+from rota.node.links.peer_server import begins_as_forwarded
 from rota.node.peers import death_proof
 from rota.node.system.sampled_log import SampledLog
 
@@ -123,6 +124,31 @@ async def test_a_node_offers_no_compression() -> None:
     assert b"Extensions" not in heads[0]
 
 
+# -- forwarded requests ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [b"G", b"GET", b"OPTIONS ", b"PUT /", b"POST /ap"])
+def test_few_bytes_do_not_tell_the_server(first: bytes) -> None:
+    assert begins_as_forwarded(first) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "is_forwarded"),
+    [
+        (b"GET /api/", True),
+        (b"POST /api/v1/jobs HTTP/1.1\r\n", True),
+        (b"GET /peer", False),
+        (b"GET /apis", False),
+        (b"GET http://n/api/", False),
+        (b"get /api/", False),
+        (b"\x16\x03", False),
+        (b"TOOLONGAMETHOD", False),
+    ],
+)
+def test_the_first_bytes_tell_the_server(first: bytes, is_forwarded: bool) -> None:
+    assert begins_as_forwarded(first) is is_forwarded
+
+
 # -- limits ----------------------------------------------------------------------------------------
 
 
@@ -199,9 +225,10 @@ async def test_the_room_of_a_connection_is_narrowed_and_never_widened() -> None:
             made.append(transport)
 
     keeper = connection_limits.Door(lambda limit, address: refused.append(limit))
-    protocol = partial(keeper.protocol, Taking)
+    protocol = partial(keeper.protocol, lambda first: Taking())
     async with await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0) as server:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"first")
         await until(lambda: bool(made))
 
         keeper.narrow(made[0], 10)
@@ -404,6 +431,6 @@ async def test_addresses_without_connections_take_no_memory(end: End) -> None:
         writer.transport.abort()
         await until(lambda: end.links.stranger_count == 0)
 
-    doorkeeper = end.links._port._door  # pyright: ignore[reportPrivateUsage] - its memory.
+    doorkeeper = end.links.port._door  # pyright: ignore[reportPrivateUsage] - its memory.
     assert not doorkeeper._addresses  # pyright: ignore[reportPrivateUsage]
     assert not doorkeeper._received_from  # pyright: ignore[reportPrivateUsage]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from rota.node.api.http.connection import Gate
 from rota.node.api.http.refusal_log import RefusalLogs
-from rota.node.api.http.server import Gate
 from rota.node.api.http.unread_responses import UnreadResponses
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.system.clock import SystemClock
@@ -93,7 +93,7 @@ async def is_closed_while_it_trickles(streams: Streams) -> bool:
 async def test_a_head_that_trickles_in_ends_its_connection_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.api.http.server.HEAD_S", SOON_S)
+    monkeypatch.setattr("rota.node.api.http.connection.HEAD_S", SOON_S)
     async with callers(tmp_path) as (calling, wiring):
         kept = await calling.connect()
         assert await is_answered(kept)
@@ -114,7 +114,7 @@ async def test_a_head_that_trickles_in_ends_its_connection_and_no_other(
 async def test_a_connection_on_which_nothing_comes_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.api.http.server.HEAD_S", SOON_S)
+    monkeypatch.setattr("rota.node.api.http.connection.HEAD_S", SOON_S)
     async with callers(tmp_path) as (calling, _):
         reader, _ = await calling.connect()
 
@@ -125,7 +125,7 @@ async def test_a_connection_on_which_nothing_comes_is_ended(
 async def test_unread_responses_take_limited_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.api.http.server.UNREAD_MAX", 1 << 20)
+    monkeypatch.setattr("rota.node.api.http.connection.UNREAD_MAX", 1 << 20)
     async with running_works(MemoryStore(), tmp_path) as wiring, serving(wiring) as client:
         shards = wiring.context.shards
         await save(shards, "long", command=["x" * 100_000] * 30)

@@ -20,23 +20,24 @@ from rota.core.errors import Kind, Refused
 from rota.core.model.ids import Epoch, NodeId
 from rota.core.vocabulary.commands import SaveJob
 from rota.node.api.forwarding.request_forwarding import respond
-from rota.node.api.requests.node_headers import FORWARDED, OF_NODES
+from rota.node.api.requests.node_headers import OF_NODES
 from rota.node.api.requests.operations import Handler, Operation, Operations, Target
 from rota.node.api.requests.permissions import ANYONE
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.writes import write
-from rota.node.links.forward_proof import ForwardProofs
-from rota.node.peers.peer_apis import PEER, PeerApis, RequestHead
+from rota.node.peers.forward_port import OPENING_PATH
+from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.shard import NotPrimary, Shard
 from rota.storage.memory import MemoryStore
 from rota.wire.headers import NODE, PRIMARY
 from support.cluster import SHARDS, Cluster, answer
 from support.etcd import needs_etcd
-from support.forwarding_nodes import credentials_of, proofs_of, record_of
+from support.forwarding_nodes import proofs_of
 from support.in_process import HeldStore, running_works, spec_of, until
 from support.raw_http import bare_request, exchange, status_of
 from support.request_contexts import request_to
 from support.rotad import Refusal, Rotad
+from support.strange_servers import accept_forwards
 
 pytestmark = needs_etcd
 OTHER = NodeId("n2")
@@ -161,23 +162,17 @@ def test_a_client_of_several_nodes_soon_asks_the_primary(cluster: Cluster) -> No
 
 
 async def test_a_forwarded_request_is_not_forwarded_again(tmp_path: Path) -> None:
-    ours, sender = credentials_of("n"), credentials_of(OTHER)
-    proofs = ForwardProofs(ours)
     async with (
         running_works(MemoryStore(), tmp_path) as wiring,
-        PeerApis.open(Linked(), proofs) as others,
+        PeerApis.open(Linked(), proofs_of("n")) as others,
     ):
-        others.set_members({OTHER: record_of(sender)})
         context = replace(wiring.context, others=others)
 
         async def lose_the_shard(request: RequestContext) -> web.Response:
             raise context.shards.of_name("default", "job").elsewhere()
 
-        headers = {FORWARDED: str(OTHER)}
-        head = RequestHead("POST", "/", headers)
-        headers[PEER] = ForwardProofs(sender).prove(record_of(ours), head, None)
         with pytest.raises(NotPrimary):
-            await respond(request_to(context, headers=headers), operation_of(lose_the_shard))
+            await respond(request_to(context, sender=OTHER), operation_of(lose_the_shard))
 
 
 @pytest.mark.parametrize("site", [{}, {"Sec-Fetch-Site": "same-origin"}])
@@ -266,7 +261,7 @@ def test_a_batch_is_split_and_its_results_are_in_order(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize("header", OF_NODES)
-def test_a_header_of_nodes_is_refused_without_a_proof(cluster: Cluster, header: str) -> None:
+def test_the_port_of_the_api_refuses_headers_of_nodes(cluster: Cluster, header: str) -> None:
     for method, path in (
         ("GET", "/api/v1/jobs"),
         ("POST", "/api/v1/jobs:batch"),
@@ -589,23 +584,22 @@ def test_what_may_have_been_done_by_a_node_that_was_lost_is_not_done_again(
     assert found == []
 
 
-@pytest.mark.parametrize("headers", [{}, {FORWARDED: "n2"}], ids=["direct", "forwarded"])
+@pytest.mark.parametrize("sender", [None, OTHER], ids=["direct", "forwarded"])
 async def test_a_request_for_which_something_was_decided_is_not_answered_elsewhere(
-    tmp_path: Path, headers: dict[str, str]
+    tmp_path: Path, sender: NodeId | None
 ) -> None:
     async with (
         running_works(MemoryStore(), tmp_path) as wiring,
         PeerApis.open(Nowhere(), proofs_of("n")) as others,
     ):
-        # The headers of nodes are accepted by a single node, and by others with a proof only.
-        context = replace(wiring.context, others=None if headers else others)
+        context = replace(wiring.context, others=others)
 
         async def write_and_lose_the_shard(request: RequestContext) -> web.Response:
             shard = context.shards.of_name("default", "job")
             await write(request, shard, SaveJob(spec=spec_of("job")))
             raise shard.elsewhere()
 
-        request = request_to(context, headers=headers)
+        request = request_to(context, sender=sender)
         with pytest.raises(Refused, match="primary_lost"):
             await respond(request, operation_of(write_and_lose_the_shard))
 
@@ -621,7 +615,7 @@ async def test_a_request_for_which_a_stopping_node_decided_something_is_not_repe
             await write(request, shard, SaveJob(spec=spec_of("job")))
             raise Refused(Kind.UNAVAILABLE, "stopping", "this node is stopping")
 
-        request = request_to(context, headers={FORWARDED: "n2"})
+        request = request_to(context, sender=OTHER)
         with pytest.raises(Refused, match="primary_lost"):
             await respond(request, operation_of(write_and_meet_the_stop))
 
@@ -635,7 +629,7 @@ async def test_a_stream_of_the_new_primary_does_not_wait_for_what_was_read_here_
         PeerApis.open(Linked(), proofs_of("n")) as others,
     ):
         member = wiring.foundation.environment.member
-        others.set_members({OTHER: changed(member, node_id=OTHER, address=address)})
+        others.set_members({OTHER: changed(member, node_id=OTHER, peer_address=address)})
         shards = wiring.context.shards
         shard = shards.of_name("default", "job")
         newest = shard.replica.newest
@@ -728,6 +722,8 @@ async def streaming() -> AsyncGenerator[str]:
     """Answer every request by a body of unknown length; gives the address."""
 
     async def answer_in_parts(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == OPENING_PATH:
+            return await accept_forwards(request)
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b"part")

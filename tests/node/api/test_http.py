@@ -141,57 +141,6 @@ def test_no_body_is_too_strange_for_an_answer(node: Rotad, path: str, body: byte
     assert document_of(answer)["code"]
 
 
-@pytest.mark.parametrize(
-    ("task", "number"),
-    [
-        *(
-            ("main", text)
-            for text in ("x", "1,2", "", "0", "-1", "\xff", "\u0663", "9" * 23, NINES)
-        ),
-        *((name, "1") for name in ("a%2Fb", "%FF", "x" * 129)),
-    ],
-)
-def test_no_attempt_asked_for_as_by_another_node_is_too_strange(
-    node: Rotad, task: str, number: str
-) -> None:
-    path = f"/api/v1/executions/{ANY_ID}/tasks/{task}/output"
-    headers = b"Rota-Forwarded: n9\r\nRota-Kept: " + number.encode("utf-8") + b"\r\n"
-
-    answer = exchange(node, request_of("GET", path, headers=headers))
-
-    assert 400 <= status_of(answer) < 500
-    assert document_of(answer)["code"] in ("invalid_query", "task_not_found")
-
-
-def test_a_client_cannot_ask_for_stored_output_as_a_node_does(node: Rotad) -> None:
-    path = f"/api/v1/executions/{ANY_ID}/tasks/main/output"
-
-    answer = exchange(node, request_of("GET", path, headers=b"Rota-Kept: 1\r\n"))
-
-    assert document_of(answer)["code"] == "execution_not_found"
-
-
-@pytest.mark.parametrize("numbers", ["x", "-1", "", "9" * 23, NINES])
-def test_no_numbers_of_a_batch_are_too_strange(node: Rotad, numbers: str) -> None:
-    body = b'{"items":[{"job":"x"}]}'
-    headers = f"Rota-Forwarded: n9\r\nRota-Items: {numbers}\r\n".encode()
-
-    answer = exchange(node, request_of("POST", "/api/v1/executions:batch", body, headers))
-
-    assert document_of(answer)["code"] == "invalid_body"
-
-
-def test_a_batch_with_a_number_twice_is_refused(node: Rotad) -> None:
-    body, headers = (
-        b'{"items":[{"job":"x"},{"job":"y"}]}',
-        b"Rota-Forwarded: n9\r\nRota-Items: 0,0\r\n",
-    )
-
-    answer = exchange(node, request_of("POST", "/api/v1/executions:batch", body, headers))
-
-    assert document_of(answer)["code"] == "invalid_body"
-
-
 def test_a_key_that_is_not_text_is_refused_and_the_node_lives(node: Rotad) -> None:
     node.create(name="keyed", type="scripted")
     headers = b"Idempotency-Key: \xff\xfe\r\n"

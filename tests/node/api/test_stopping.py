@@ -130,7 +130,9 @@ async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[PeerApis]:
     """Give the node *node_id* at *url* as the only other node."""
     address = url.removeprefix("http://")
     async with PeerApis.open(Reached(node_id), proofs_of("a")) as found:
-        found.set_members({node_id: Member(node_id=node_id, store_id="s", address=address)})
+        found.set_members(
+            {node_id: Member(node_id=node_id, store_id="s", address="", peer_address=address)}
+        )
         yield found
 
 

@@ -46,23 +46,23 @@ def proof(sender: ForwardProofs) -> str:
     return sender.prove(record_of(RECEIVER), HEAD, BODY)
 
 
-def test_a_request_of_a_member_is_proven_with_the_digest_of_its_body(
+def test_a_request_of_a_member_is_proven_with_its_sender_and_the_digest_of_its_body(
     sender: ForwardProofs, receiver: ForwardProofs
 ) -> None:
-    assert receiver.proven_digest(signed(HEAD, proof(sender))) == sha256(BODY).hexdigest()
+    assert receiver.proven(signed(HEAD, proof(sender))) == ("n1", sha256(BODY).hexdigest())
 
 
 def test_a_proof_is_accepted_once(sender: ForwardProofs, receiver: ForwardProofs) -> None:
     head = signed(HEAD, proof(sender))
 
-    assert receiver.proven_digest(head) is not None
-    assert receiver.proven_digest(head) is None
+    assert receiver.proven(head) is not None
+    assert receiver.proven(head) is None
 
 
 def test_proofs_are_accepted_in_any_order(sender: ForwardProofs, receiver: ForwardProofs) -> None:
     made = [signed(HEAD, proof(sender)) for _ in range(100)]
 
-    assert all(receiver.proven_digest(each) for each in reversed(made))
+    assert all(receiver.proven(each) for each in reversed(made))
 
 
 def test_a_proof_that_is_too_old_to_know_its_use_is_refused(
@@ -70,8 +70,8 @@ def test_a_proof_that_is_too_old_to_know_its_use_is_refused(
 ) -> None:
     old, *_, new = [proof(sender) for _ in range(NUMBERS_KEPT + 1)]
 
-    assert receiver.proven_digest(signed(HEAD, new)) is not None
-    assert receiver.proven_digest(signed(HEAD, old)) is None
+    assert receiver.proven(signed(HEAD, new)) is not None
+    assert receiver.proven(signed(HEAD, old)) is None
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_proof_is_not_valid_for_another_request(
 ) -> None:
     value = proof(sender)
 
-    assert receiver.proven_digest(signed(other, value)) is None
-    assert receiver.proven_digest(signed(HEAD, value)) is not None
+    assert receiver.proven(signed(other, value)) is None
+    assert receiver.proven(signed(HEAD, value)) is not None
 
 
 def test_no_part_of_a_proof_can_be_changed(sender: ForwardProofs, receiver: ForwardProofs) -> None:
@@ -107,13 +107,13 @@ def test_no_part_of_a_proof_can_be_changed(sender: ForwardProofs, receiver: Forw
         f"{node_id} {number} {digest}",
         "",
     ):
-        assert receiver.proven_digest(signed(HEAD, forged)) is None, forged
+        assert receiver.proven(signed(HEAD, forged)) is None, forged
 
 
 def test_names_of_headers_count_in_any_case(sender: ForwardProofs, receiver: ForwardProofs) -> None:
     lower = replace(HEAD, headers={name.lower(): text for name, text in HEAD.headers.items()})
 
-    assert receiver.proven_digest(signed(lower, proof(sender))) is not None
+    assert receiver.proven(signed(lower, proof(sender))) is not None
 
 
 def test_a_proof_for_another_receiver_is_refused(
@@ -122,7 +122,7 @@ def test_a_proof_for_another_receiver_is_refused(
     restarted = credentials_of("n2", process=2)
 
     for other in (record_of(THIRD), record_of(restarted)):
-        assert receiver.proven_digest(signed(HEAD, sender.prove(other, HEAD, BODY))) is None
+        assert receiver.proven(signed(HEAD, sender.prove(other, HEAD, BODY))) is None
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_proof_of_another_identity_is_refused(
 ) -> None:
     value = node(forger).prove(record_of(RECEIVER), HEAD, BODY)
 
-    assert receiver.proven_digest(signed(HEAD, value)) is None
+    assert receiver.proven(signed(HEAD, value)) is None
 
 
 def test_a_member_without_a_key_proves_nothing(receiver: ForwardProofs) -> None:
@@ -149,17 +149,17 @@ def test_a_member_without_a_key_proves_nothing(receiver: ForwardProofs) -> None:
 
     value = ForwardProofs(keyless).prove(record_of(RECEIVER), HEAD, BODY)
 
-    assert receiver.proven_digest(signed(HEAD, value)) is None
+    assert receiver.proven(signed(HEAD, value)) is None
 
 
 def test_a_restarted_member_begins_its_numbers_again(
     sender: ForwardProofs, receiver: ForwardProofs
 ) -> None:
-    assert receiver.proven_digest(signed(HEAD, proof(sender))) is not None
+    assert receiver.proven(signed(HEAD, proof(sender))) is not None
     restarted = credentials_of("n1", process=2)
 
     receiver.set_members({each.node_id: record_of(each) for each in (restarted, RECEIVER)})
 
     value = node(restarted).prove(record_of(RECEIVER), HEAD, BODY)
-    assert receiver.proven_digest(signed(HEAD, value)) is not None
-    assert receiver.proven_digest(signed(HEAD, proof(sender))) is None
+    assert receiver.proven(signed(HEAD, value)) is not None
+    assert receiver.proven(signed(HEAD, proof(sender))) is None
