@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: `rota --help` loads no HTT
     from rota.client.errors import (
         Conflict,
         Invalid,
+        InvalidTls,
         InvalidToken,
         NodeFailed,
         NotAllowed,
@@ -39,6 +40,7 @@ __all__ = [
     "Client",
     "Conflict",
     "Invalid",
+    "InvalidTls",
     "InvalidToken",
     "NodeFailed",
     "NotAllowed",

@@ -23,6 +23,7 @@ from rota.client.transport.connection import Connection
 from rota.client.transport.credentials import Credentials
 from rota.client.transport.endpoints import urls_of
 from rota.client.transport.tries import REPEATS_MAX, TIMEOUT_S
+from rota.client.transport.trust import Trust
 from rota.wire.documents import (
     ChainView,
     ChangeView,
@@ -85,6 +86,13 @@ class AsyncClient:
         url: The addresses of nodes: one, several separated by commas, or a list;
             ``$ROTA_URL`` or http://127.0.0.1:7400 by default. Each client uses them in a random
             order of its own.
+        token: The token; None for that of *token_file*.
+        token_file: A file with the token; ``$ROTA_TOKEN_FILE`` by default. Without either, the
+            tokens of temporary nodes of this user are sent to those.
+        ca: A file with the authorities whose certificates of nodes are accepted, in PEM;
+            ``$ROTA_CA`` or those of the system by default.
+        cert: A file with a certificate of the client, in PEM; ``$ROTA_CERT`` by default.
+        key: The key of *cert*; ``$ROTA_KEY``, or the key in the file of *cert*, by default.
         timeout_s: The time limit of a call in seconds, including all tries at all nodes. A call
             that waits may take this time in addition to the wait.
         repeats_max: The most retries at each node.
@@ -96,6 +104,7 @@ class AsyncClient:
         ValueError: *url* contains something that is not the URL of a node, or both *token* and
             *token_file* are given.
         InvalidToken: The token is malformed, or its file cannot be read.
+        InvalidTls: One of the files *ca*, *cert* and *key* cannot be used.
         Invalid, NotAuthenticated, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable:
             Any call may raise these errors.
 
@@ -118,13 +127,17 @@ class AsyncClient:
         *,
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        cert: str | os.PathLike[str] | None = None,
+        key: str | os.PathLike[str] | None = None,
         timeout_s: float = TIMEOUT_S,
         repeats_max: int = REPEATS_MAX,
     ) -> None:
         self.urls = urls_of(url)
         self._timeout_s = timeout_s
         credentials = Credentials(self.urls, token, token_file)
-        self._connection = Connection(self.urls, repeats_max, credentials)
+        trust = Trust(self.urls, ca, cert, key)
+        self._connection = Connection(self.urls, repeats_max, credentials, trust)
 
     @property
     def url(self) -> str:

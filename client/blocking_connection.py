@@ -13,6 +13,7 @@ from rota.client.streams.output import FollowedOutput
 from rota.client.transport.call import Call
 from rota.client.transport.connection import Connection
 from rota.client.transport.credentials import Credentials
+from rota.client.transport.trust import Trust
 from rota.wire.documents import EventView
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ class BlockingConnection:
         urls: The endpoints, at least one.
         repeats_max: See `Tries`.
         credentials: See `Connection`.
+        trust: See `Connection`.
 
     Attributes:
         endpoints: The endpoints, in the order in which they are tried.
@@ -33,9 +35,13 @@ class BlockingConnection:
     """
 
     def __init__(
-        self, urls: Sequence[str], repeats_max: int, credentials: Credentials | None = None
+        self,
+        urls: Sequence[str],
+        repeats_max: int,
+        credentials: Credentials | None = None,
+        trust: Trust | None = None,
     ) -> None:
-        self.inner = Connection(urls, repeats_max, credentials)
+        self.inner = Connection(urls, repeats_max, credentials, trust)
         self.endpoints = self.inner.endpoints
         self._thread = LoopThread(self.inner.close)
         # A client that is garbage-collected without `close` leaks neither thread nor sockets.

@@ -163,6 +163,12 @@ class InvalidToken(RotaError):
     code = "invalid_token"
 
 
+class InvalidTls(RotaError):
+    """A file of authorities, a certificate or its key cannot be used; nothing was sent."""
+
+    code = "invalid_tls"
+
+
 class OutputBroken(RotaError):
     """The connection was lost while output was followed, and the output cannot be continued.
 

@@ -19,6 +19,7 @@ from rota.client.dev.token_files import TokenNotStored
 from rota.client.errors import (
     Conflict,
     Invalid,
+    InvalidTls,
     InvalidToken,
     NodeFailed,
     NotAllowed,
@@ -58,6 +59,7 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (InvalidConfig, 9),
     (InvalidToken, 9),
     (KeyRingRefused, 9),
+    (InvalidTls, 9),
     (Refused, 9),
     (NodeNotInstalled, 2),
     (EtcdNotInstalled, 2),

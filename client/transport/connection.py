@@ -13,6 +13,7 @@ from rota.client.transport.call import Call, Response, failure_of, result_of
 from rota.client.transport.credentials import Credentials
 from rota.client.transport.endpoints import Endpoints
 from rota.client.transport.tries import Tries, Try
+from rota.client.transport.trust import Trust, why_not_trusted
 
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class Connection:
         urls: The endpoints, at least one.
         repeats_max: The most retries at each endpoint; see `Tries`.
         credentials: The tokens that are sent; None for those that the environment implies.
+        trust: The certificates; None for those that the environment implies.
 
     Attributes:
         endpoints: The endpoints, in the order in which they are tried.
@@ -36,11 +38,16 @@ class Connection:
     """
 
     def __init__(
-        self, urls: Sequence[str], repeats_max: int, credentials: Credentials | None = None
+        self,
+        urls: Sequence[str],
+        repeats_max: int,
+        credentials: Credentials | None = None,
+        trust: Trust | None = None,
     ) -> None:
         self.endpoints = Endpoints(urls)
         self.life = 0
         self._credentials = credentials or Credentials(urls)
+        self._trust = trust or Trust(urls)
         self._repeats_max = repeats_max
         self._session: aiohttp.ClientSession | None = None
         self._streams: set[ByteStream] = set()
@@ -144,7 +151,7 @@ class Connection:
             async with asyncio.timeout(limit_s), await self._send(call, url, timeout) as response:
                 answer = await _whole(response)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _unreachable(url, error) from error
+            raise _unreachable(url, error, self._trust) from error
         self._hear(call, url, response)
         return result_of(call, answer)
 
@@ -159,9 +166,9 @@ class Connection:
                     async with response:
                         raise failure_of(await _whole(response))
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _unreachable(url, error) from error
+            raise _unreachable(url, error, self._trust) from error
         self._hear(call, url, response)
-        stream = ByteStream(call, url, response, on_close=self._streams.discard)
+        stream = ByteStream(call, url, response, trust=self._trust, on_close=self._streams.discard)
         self._streams.add(stream)
         return stream
 
@@ -211,7 +218,7 @@ class Connection:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
+            connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX, ssl=self._trust.context or True)
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar)
             # aiohttp would repeat by itself, and the second answer to `forget_node`, not found,
@@ -229,11 +236,13 @@ class ByteStream:
         url: str,
         response: aiohttp.ClientResponse,
         *,
+        trust: Trust,
         on_close: "Callable[[ByteStream], None]",
     ) -> None:
         self._call = call
         self._url = url
         self._response = response
+        self._trust = trust
         self._on_close = on_close
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -247,14 +256,20 @@ class ByteStream:
                 yield part
         except (aiohttp.ClientError, TimeoutError) as error:
             # This node is not marked as down, but tried first: on another, events would have a gap.
-            failure = _unreachable(self._url, error)
+            failure = _unreachable(self._url, error, self._trust)
             failure.name_request(self._call.method, self._call.path)
             raise failure from error
 
     async def aclose(self) -> None:
         """Close the stream and its connection; its reader gets `Unreachable`."""
         self._on_close(self)
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            # With TLS, a connection that is closed instead waits for the end of TLS, and stays open
+            # if the event loop ends before it.
+            connection.transport.abort()
         self._response.close()
+        await asyncio.sleep(0)
 
 
 async def _whole(response: aiohttp.ClientResponse) -> Response:
@@ -266,26 +281,26 @@ async def _whole(response: aiohttp.ClientResponse) -> Response:
     )
 
 
-def _unreachable(url: str, error: Exception) -> Unreachable:
+def _unreachable(url: str, error: Exception, trust: Trust) -> Unreachable:
+    """Return the error of a request to *url* without an answer."""
     never_arrived = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     return Unreachable(
-        f"no answer from {url}: {_what_went_wrong(error)}", may_have_arrived=not never_arrived
+        f"no answer from {url}: {_what_went_wrong(url, error, trust)}",
+        may_have_arrived=not never_arrived,
     )
 
 
-def _what_went_wrong(error: Exception) -> str:
+def _what_went_wrong(url: str, error: Exception, trust: Trust) -> str:
     cause = error.__cause__ or error
     match error:
         case TimeoutError():
             return "it took too long"
         case aiohttp.ClientConnectorCertificateError():
-            return f"this machine does not trust its certificate ({cause}); install its issuer's"
+            return why_not_trusted(error.certificate_error, trust)
         case aiohttp.ClientConnectorSSLError():
             return f"it does not use TLS ({cause}); without TLS the URL begins with http://"
         case aiohttp.ServerDisconnectedError():
-            return (
-                "the connection was closed without an answer; with TLS the URL begins with https://"
-            )
+            return f"the connection was closed without an answer{_why_closed(url, trust)}"
         case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))) if number > 0:
             return os.strerror(number)
         case aiohttp.ClientConnectorError(os_error=cause):
@@ -293,3 +308,11 @@ def _what_went_wrong(error: Exception) -> str:
             return str(cause.strerror or cause)
         case _:
             return str(error) or type(error).__name__
+
+
+def _why_closed(url: str, trust: Trust) -> str:
+    if not url.startswith("https:"):
+        return "; with TLS the URL begins with https://"
+    if trust.certificate:
+        return f"; the node may not accept the certificate in {trust.certificate}: see its log"
+    return ""

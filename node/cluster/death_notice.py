@@ -98,6 +98,7 @@ class DeathNotice:
         certificates = CertificateFiles()
         if way.server_hostname is not None and self._tls is not None:
             files = self._tls.files
+            assert files.authority is not None, "nodes have certificates of one"
             certificates = CertificateFiles(
                 authority=str(files.authority.absolute()),
                 certificate=str(files.certificate.absolute()),

@@ -18,13 +18,13 @@ from aiohttp import web
 
 from rota.node.links.connection_limits import Door, Serve
 from rota.node.links.link import CLOSE_S
-from rota.node.links.tls_listener import TlsListener
 from rota.node.peers import death_proof
 from rota.node.peers.forward_port import FORWARDED_PATHS, MakeProtocol
 from rota.node.peers.peer_tls import PeerTls
 from rota.node.system.clock import Clock
 from rota.node.system.metrics import LinkMetrics
 from rota.node.system.sampled_log import SampledLog
+from rota.node.system.tls_listener import TlsListener
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,13 @@ class PeerPort:
             OSError: The node cannot listen on the address.
         """
         if self._tls is not None:
-            listener = TlsListener(self._tls, self._door, serve=serve, refused=self.refused)
+            listener = TlsListener(
+                self._tls.server,
+                knock=self._door.knock,
+                protocol=partial(self._door.protocol, serve),
+                refused=self.refused,
+                takes_plain=self._tls.takes_plain,
+            )
             async with listener.listening(host, port) as listening_port:
                 yield listening_port
             return

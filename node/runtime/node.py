@@ -17,13 +17,14 @@ import rota
 from rota.core.model.ids import NodeId
 from rota.core.replication.primary import Copies
 from rota.core.replication.timeouts import Timing
-from rota.core.timing.instants import SECOND, Duration, Instant, from_datetime
+from rota.core.timing.instants import Duration, Instant
 from rota.executor.attempt_settings import MIB, AttemptSettings
 from rota.executor.executor import Ended, Executor, Reported
 from rota.executor.testing.scripted_executor import SCRIPTED, ScriptedExecutor
 from rota.executor.warden.node_link import WardenLink
 from rota.executor.warden.proxies import RightOf
 from rota.node.api.app import make_app
+from rota.node.api.http.api_tls import ApiTls
 from rota.node.api.http.server import serving
 from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.cluster.copy_placement import CopyPlacement
@@ -50,6 +51,7 @@ from rota.node.peers.death_proof import life_of
 from rota.node.peers.network import NoNetwork
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.peers.peer_tls import PeerTls
+from rota.node.runtime.certificate_metrics import measure_certificates
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.readiness import ServingPhase
@@ -58,7 +60,7 @@ from rota.node.shards.interfaces import Durable
 from rota.node.system.advertised_address import with_own_addresses
 from rota.node.system.clock import Clock, SystemClock
 from rota.node.system.config import NodeConfig
-from rota.node.system.config_values import Address
+from rota.node.system.config_values import AUTO, Address
 from rota.node.system.disk_guard import DiskGuard
 from rota.node.system.entropy import Entropy, SystemEntropy
 from rota.node.system.metrics import Metrics
@@ -107,6 +109,7 @@ class Node:
         self.started = asyncio.Event()
         self._stop = asyncio.Event()
         self._phase = ServingPhase()
+        self._tls: ApiTls | None = None
 
     def stop(self) -> None:
         """Begin to stop the node; `run` returns at the end."""
@@ -124,8 +127,12 @@ class Node:
             WardenUnavailable: There is no warden to run attempts.
             AccessDenied: etcd does not accept the node's credentials.
             OSError: The node cannot listen on the address.
+            TlsFilesInvalid: Files of TLS have changed since the settings were read, and cannot be
+                used.
         """
         async with AsyncExitStack() as stack:
+            if self.config.api_files is not None:
+                self._tls = ApiTls(self.config.api_files)
             if self.config.etcd:
                 placed = await self._in_cluster(stack)
                 if placed is None:
@@ -144,7 +151,7 @@ class Node:
         coordinator = EmbeddedCoordinator(directory.path / COORDINATION_FILE, self.entropy)
         stack.push_async_callback(coordinator.close)
         environment = alone(self.config, directory, store, coordinator, self.clock, warden=warden)
-        return _Placed(environment, None)
+        return _Placed(environment)
 
     async def _in_cluster(self, stack: AsyncExitStack) -> "_Placed | None":
         """Return the environment of a node of a cluster; None if the node is stopped first."""
@@ -196,7 +203,9 @@ class Node:
             life=life_of(secret),
             key=draw_bytes(self.entropy, KEY_BYTES),
         )
-        tls = peer_tls_of(config, metrics, self.clock)
+        tls = None
+        if config.peer_files is not None:
+            tls = PeerTls(config.peer_files, cluster=config.cluster, mode=config.peer_tls)
         links = Links(
             ours,
             shard_count=cluster.shards,
@@ -238,7 +247,7 @@ class Node:
             others=others,
             look_at_etcd=coordinator.space,
         )
-        return _Placed(environment, links)
+        return _Placed(environment, links, tls)
 
     async def _join(
         self, coordinator: Coordinator, known: Identity | None, claim: Claim
@@ -282,6 +291,9 @@ class Node:
         node_id, hosts = self.config.node_id, PermittedHosts(self.config.webhook_hosts)
         webhooks = await stack.enter_async_context(HttpPost.open(hosts))
         environment = replace(placed.environment, post_webhook=webhooks.post)
+        used = {"api": self._tls, "peer": placed.tls}
+        certificates = {use: tls.live for use, tls in used.items() if tls is not None}
+        measure_certificates(environment.metrics, self.clock, certificates)
         wiring = wire(self.config, self.clock, self.entropy, environment, phase=self._phase)
         lifecycle = NodeLifecycle(wiring)
         if placed.links is not None:
@@ -337,27 +349,13 @@ class Node:
     async def _serving(self, context: NodeContext, links: Links | None) -> AsyncGenerator[None]:
         app = make_app(context, self.entropy.draw)
         port = links.port if links is not None else None
-        async with serving(app, self.config, context.metrics, port) as self.address:
+        async with serving(
+            app, self.config, context.metrics, forwards=port, tls=self._tls
+        ) as self.address:
             yield
 
     def _random_name(self) -> str:
         return f"{self.entropy.draw():016x}{self.entropy.draw():016x}"
-
-
-def peer_tls_of(config: NodeConfig, metrics: Metrics, clock: Clock) -> PeerTls | None:
-    """Return TLS between nodes, with the gauge of its certificate's end; None without TLS.
-
-    Raises:
-        TlsFilesInvalid: The files have changed since the settings were read, and cannot be used.
-    """
-    if config.peer_files is None:
-        return None
-    tls = PeerTls(config.peer_files, cluster=config.cluster, mode=config.peer_tls)
-    metrics.gauges(
-        "rota_certificate_expiry_seconds",
-        lambda: {"peer": (from_datetime(tls.live.expires_at) - clock.now()) / SECOND},
-    )
-    return tls
 
 
 def _attempt_settings(config: NodeConfig, umask: int) -> AttemptSettings:
@@ -372,12 +370,18 @@ def _attempt_settings(config: NodeConfig, umask: int) -> AttemptSettings:
 
 
 def url_for_tasks(config: NodeConfig) -> str:
-    """Return the address at which tasks on this machine reach the API; empty for a free port."""
+    """Return the address at which tasks on this machine reach the API; empty for a free port.
+
+    With TLS it is the advertised one if there is one, since the certificate is for that.
+    """
+    if config.api_files is not None and config.advertise not in ("", AUTO):
+        return f"https://{config.advertise}"
     listen = config.listen
     if not listen.port:
         return ""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen.host, listen.host)
-    return f"http://{listen._replace(host=host)}"
+    scheme = "http" if config.api_files is None else "https"
+    return f"{scheme}://{listen._replace(host=host)}"
 
 
 def _open_store(stack: AsyncExitStack, directory: DataDirectory) -> RocksStore:
@@ -392,10 +396,12 @@ class _Placed(NamedTuple):
     Attributes:
         environment: The environment.
         links: The links; None on a single node.
+        tls: The certificate for other nodes; None without TLS.
     """
 
     environment: NodeEnvironment
-    links: Links | None
+    links: Links | None = None
+    tls: PeerTls | None = None
 
 
 def alone(

@@ -24,7 +24,7 @@ from rota.core.model.ids import NodeId
 from rota.core.timing.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
 from rota.node.system import config_values as kinds
 from rota.node.system.bootstrap_key import read_bootstrap_key
-from rota.node.system.tls_files import TlsFiles, TlsFilesInvalid, problem_with
+from rota.node.system.tls_files import TlsFiles, TlsFilesInvalid, check_files, problem_with
 from rota.node.system.webhook_keys import read_webhook_keys
 from rota.ring.membership import WEIGHT_MAX
 from rota.ring.placement import SHARD_COUNT_MAX
@@ -138,6 +138,13 @@ class NodeConfig:
         "File with the keys that encrypt secrets, mode 0600; see `rota keyring`.",
         unset="no secrets")
 
+    tls_cert: Path | None = TLS.setting(None, kinds.FILE,
+        "Certificate of the API, in PEM, with those between it and its authority.",
+        unset="the API without TLS")
+    tls_key: Path | None = TLS.setting(None, kinds.FILE, "Key of `tls_cert`, in PEM.")
+    tls_client_ca: Path | None = TLS.setting(None, kinds.FILE,
+        "Certificate of the authority of clients' certificates, in PEM.",
+        unset="clients have no certificates")
     peer_cert: Path | None = TLS.setting(None, kinds.FILE,
         "Certificate of this node for connections between nodes, in PEM; see `rota certs`.",
         unset="connections between nodes without TLS")
@@ -281,6 +288,13 @@ class NodeConfig:
         return (*self.allowed_hosts, *(name.lower().removesuffix(".") for name in own))
 
     @property
+    def api_files(self) -> TlsFiles | None:
+        """The files of TLS of the API; None without TLS."""
+        if self.tls_cert is None or self.tls_key is None:
+            return None
+        return TlsFiles(self.tls_cert, self.tls_key, self.tls_client_ca)
+
+    @property
     def peer_files(self) -> TlsFiles | None:
         """The files of TLS between nodes; None without TLS."""
         if self.peer_cert is None or self.peer_key is None or self.peer_ca is None:
@@ -312,7 +326,7 @@ NOT_SETTINGS = frozenset(
     for name in (
         *("CONFIG", "URL", "CLIENT_CONFIG", "NAMESPACE", "OUTPUT", "PROFILE", "TIMEOUT"),
         *("EXECUTION_ID", "TASK", "ATTEMPT", "TOKEN", "IDEMPOTENCY_KEY", "FIRE_TIME"),
-        *("STORE_ID", "PARAMETERS", "TOKEN_FILE", "SECRETS"),
+        *("STORE_ID", "PARAMETERS", "SECRETS", "TOKEN_FILE", "CA", "CERT", "KEY"),
     )
 )
 """Variables with another meaning, which belong to the client or to attempts."""
@@ -401,13 +415,15 @@ def _with_node_id(config: NodeConfig) -> NodeConfig:
 def _listens_on_loopback(config: NodeConfig) -> Iterable[Problem]:
     if config.insecure:
         return
-    if not config.listen.is_loopback:
+    if not config.listen.is_loopback and (config.auth != "keys" or config.api_files is None):
         lacks = "without TLS, users of the network can read tokens and change requests"
+        remedy = "Set tls_cert and tls_key, listen"
         if config.auth != "keys":
             lacks = f"with auth = {config.auth!r}, any user of these machines can run commands here"
+            remedy = "Listen"
         yield Problem(
             "listen",
-            f"{config.listen} can be reached from other machines, and {lacks}. Listen on "
+            f"{config.listen} can be reached from other machines, and {lacks}. {remedy} on "
             "127.0.0.1, or set --insecure if the network excludes other users",
         )
     if config.etcd and not config.peer_listen.is_loopback and config.peer_files is None:
@@ -474,6 +490,23 @@ def _has_a_key_ring(config: NodeConfig) -> Iterable[Problem]:
             yield Problem("keyring", str(error))
 
 
+def _has_all_api_files(config: NodeConfig) -> Iterable[Problem]:
+    """Check that the files of TLS of the API are complete and usable."""
+    needed = (
+        ("tls_cert", config.tls_cert, "tls_key", config.tls_key),
+        ("tls_key", config.tls_key, "tls_cert", config.tls_cert),
+        ("tls_client_ca", config.tls_client_ca, "tls_cert and tls_key", config.api_files),
+    )
+    for name, value, other, other_value in needed:
+        if value and not other_value:
+            yield Problem(name, f"has no effect without {other}: set both or neither")
+    if config.api_files is not None:
+        try:
+            check_files(config.api_files)
+        except TlsFilesInvalid as error:
+            yield Problem("tls_cert", str(error))
+
+
 def _has_all_peer_files(config: NodeConfig) -> Iterable[Problem]:
     """Check that the files of TLS between nodes are complete and usable, and name this node."""
     names = ("peer_cert", "peer_key", "peer_ca")
@@ -523,6 +556,7 @@ CHECKS: tuple[Callable[[NodeConfig], Iterable[Problem]], ...] = (
     _has_all_that_etcd_settings_need,
     _has_a_bootstrap_key,
     _has_a_key_ring,
+    _has_all_api_files,
     _has_all_peer_files,
     _has_webhook_keys,
     _has_a_power_of_two_shards,

@@ -128,9 +128,9 @@ _ALL = (
     MetricDefinition(
         "rota_http_connections_closed_total", _COUNTER, "connections",
         "connections to the API that the node closed: beyond the limit of all connections or of "
-        "one address, without a complete request head for 10 s, or because responses that clients "
-        "do not read exceed 128 MiB together",
-        labels=(Label("reason", ("total", "address", "slow_head", "unread")),),
+        "one address, without a complete request head for 10 s, because responses that clients do "
+        "not read exceed 128 MiB together, or because the handshake of TLS failed",
+        labels=(Label("reason", ("total", "address", "slow_head", "unread", "tls")),),
         see="configuration.md#details",
     ),
     MetricDefinition(
@@ -268,7 +268,7 @@ _ALL = (
         "rota_certificate_expiry_seconds", _GAUGE, _S,
         "time until the certificate in use ends, negative afterwards; only for certificates that "
         "are set",
-        labels=(Label("use", ("peer",)),),
+        labels=(Label("use", ("api", "peer")),),
         see="../explanation/links.md#tls",
     ),
     MetricDefinition(

@@ -31,12 +31,13 @@ class TlsFiles(NamedTuple):
     Attributes:
         certificate: The certificate, with those between it and its authority.
         key: The key of *certificate*.
-        authority: The certificates of the authorities that sign those of other ends.
+        authority: The certificates of the authorities that sign those of other ends; None if no
+            other end has a certificate.
     """
 
     certificate: Path
     key: Path
-    authority: Path
+    authority: Path | None
 
 
 class Pem(NamedTuple):
@@ -118,10 +119,28 @@ def server_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
+    _forbid_tickets(context)
+    return context
+
+
+def api_context(*, may_have_certificates: bool) -> ssl.SSLContext:
+    """Return a context of a server for TLS 1.2 and later; without files.
+
+    Args:
+        may_have_certificates: Whether clients may present certificates.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if may_have_certificates:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        _forbid_tickets(context)
+    return context
+
+
+def _forbid_tickets(context: ssl.SSLContext) -> None:
     # A resumed session would not be checked against the certificates of now.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
-    return context
 
 
 def client_context() -> ssl.SSLContext:
@@ -137,7 +156,8 @@ def read_pem(files: TlsFiles) -> Pem:
     Raises:
         TlsFilesInvalid: A file cannot be read.
     """
-    return Pem(_read(files.certificate), _read(files.key), _read(files.authority))
+    authority = b"" if files.authority is None else _read(files.authority)
+    return Pem(_read(files.certificate), _read(files.key), authority)
 
 
 def expiry_of(pem: bytes, path: Path) -> datetime:
@@ -167,6 +187,15 @@ def uris_in(pem: bytes, path: Path) -> list[str]:
     return names.get_values_for_type(x509.UniformResourceIdentifier)
 
 
+def check_files(files: TlsFiles) -> None:
+    """Check that the files can be used.
+
+    Raises:
+        TlsFilesInvalid: They cannot be used.
+    """
+    LiveTls("trial", files, ())
+
+
 def problem_with(files: TlsFiles, uri: str) -> str:
     """Return why the files cannot be used as those of a node; empty if they can.
 
@@ -177,8 +206,8 @@ def problem_with(files: TlsFiles, uri: str) -> str:
     Raises:
         TlsFilesInvalid: The files cannot be used at all.
     """
+    check_files(files)
     pem = read_pem(files)
-    LiveTls("trial", files, ())
     uris = uris_in(pem.certificate, files.certificate)
     if uri in uris:
         return ""
@@ -208,6 +237,8 @@ def _read(path: Path) -> bytes:
 
 
 def _trust(context: ssl.SSLContext, authority: bytes, files: TlsFiles) -> None:
+    if files.authority is None:
+        return
     try:
         context.load_verify_locations(cadata=authority.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:

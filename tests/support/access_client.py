@@ -13,6 +13,7 @@ from rota.node.peers.peer_apis import PeerApis
 from rota.node.peers.peer_tls import PeerTls
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.system.clock import SystemClock
+from rota.node.system.metrics import Metrics
 from rota.storage.memory import MemoryStore
 from support.in_process import Client, running_works, serving
 
@@ -82,8 +83,7 @@ class Access:
 
     def metric(self, name: str) -> float:
         """Return the value of a metric; 0 if there is none."""
-        lines = self.wiring.context.metrics.text().decode().splitlines()
-        return next((float(each.split()[1]) for each in lines if each.startswith(f"{name} ")), 0.0)
+        return metric(self.wiring.context.metrics, name)
 
     async def key(
         self,
@@ -100,6 +100,12 @@ class Access:
         status, answer = await self.call(self.admin, "POST", f"{API}/keys", body)
         assert status == 201, answer
         return str(answer["token"])
+
+
+def metric(metrics: Metrics, name: str) -> float:
+    """Return the value of a metric; 0 if there is none."""
+    lines = metrics.text().decode().splitlines()
+    return next((float(each.split()[1]) for each in lines if each.startswith(f"{name} ")), 0.0)
 
 
 @asynccontextmanager

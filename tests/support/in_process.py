@@ -228,7 +228,7 @@ async def serving(
             listening = port.listening("127.0.0.1", 0, _no_link, _no_link)
             peer_address = f"127.0.0.1:{await stack.enter_async_context(listening)}"
         address = await stack.enter_async_context(
-            serving_api(app, config, wiring.context.metrics, port)
+            serving_api(app, config, wiring.context.metrics, forwards=port)
         )
         session = await stack.enter_async_context(ClientSession())
         yield Client(session, f"http://{address}", peer_address)

@@ -85,6 +85,14 @@ class PeerAuthority:
             *("--peer-ca", str(made.authority), "--peer-tls", mode),
         )
 
+    def api_flags(self, name: str) -> tuple[str, ...]:
+        """Return the flags of a node whose API has a new certificate for the loopback."""
+        made = self.node(name, "127.0.0.1", "localhost")
+        return (
+            *("--tls-cert", str(made.certificate), "--tls-key", str(made.key)),
+            *("--tls-client-ca", str(made.authority)),
+        )
+
     def _files_of(self, name: str) -> TlsFiles:
         return TlsFiles(
             files.certificate_file(self.folder, name),

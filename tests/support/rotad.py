@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -37,6 +38,8 @@ class Rotad:
 
     Attributes:
         prefix: Program and arguments before rotad's argv, for example to enter a namespace.
+        ca: The authority of the API's certificate; None for an API without TLS.
+        token: The token of requests; empty for none.
     """
 
     def __init__(self, data_dir: Path, *flags: str) -> None:
@@ -44,6 +47,8 @@ class Rotad:
         # A later flag takes precedence, so that a test can require keys.
         self.flags: tuple[str, ...] = ("--testing-executors", "--auth", "open", *flags)
         self.prefix: tuple[str, ...] = ()
+        self.ca: Path | None = None
+        self.token = ""
         self.url = ""
         self.process: subprocess.Popen[bytes] | None = None
         self.log_path = data_dir.with_suffix(".log")
@@ -118,14 +123,16 @@ class Rotad:
         data = body if isinstance(body, bytes) else None
         if body is not None and data is None:
             data = json.dumps(body).encode()
+        credential = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         request = urllib.request.Request(
             self.url + path,
             data=data,
             method=method,
-            headers={"Content-Type": "application/json", **(headers or {})},
+            headers={"Content-Type": "application/json", **credential, **(headers or {})},
         )
+        tls = ssl.create_default_context(cafile=self.ca) if self.ca else None
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=60, context=tls) as answer:
                 text = answer.read()
                 is_json = "json" in answer.headers.get("Content-Type", "")
         except urllib.error.HTTPError as error:
@@ -188,7 +195,8 @@ class Rotad:
 
     def _find_url(self) -> str:
         found = re.search(r'"listen": "([^"]+)"', self.log())
-        self.url = f"http://{found[1]}" if found else ""
+        scheme = "https" if self.ca else "http"
+        self.url = f"{scheme}://{found[1]}" if found else ""
         return self.url
 
     def is_ready(self) -> bool:

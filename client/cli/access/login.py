@@ -1,15 +1,19 @@
 """``rota login`` and ``rota logout``: the token of a profile."""
 
 import sys
+from pathlib import Path
 
 import click
 
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs import settings
 from rota.client.cli.inputs.options import (
+    NO_FILES,
+    TlsInUse,
     examples,
     profile_option,
     timeout_in_use,
+    tls_in_use,
     url_option,
     urls_in_use,
 )
@@ -22,11 +26,12 @@ INPUT_MAX = 4_096
     epilog=examples(
         "rota login --url https://rota.example:7400",
         "rota login --profile work < token",
+        "rota login --url https://10.0.0.11:7400 --ca ca.crt < token",
     )
 )
 @url_option
 def login() -> None:
-    """Store a token in a profile, with the URL.
+    """Store a token in a profile, with the URL and the files of TLS.
 
     The token is read from standard input; on a terminal, it is asked for and not shown. It is
     stored if a node accepts it. The file of profiles is then readable by its owner only.
@@ -40,9 +45,10 @@ def login() -> None:
         )
     urls, timeout_s = urls_in_use(is_new=True), timeout_in_use(is_new=True)
     token = _read_token()
-    with Client(urls, token=token, timeout_s=timeout_s) as client:
+    files = tls_in_use(is_new=True)
+    with Client(urls, token=token, timeout_s=timeout_s, **files._asdict()) as client:
         found = client.whoami()
-    profile = store_token(urls, token)
+    profile = store_token(urls, token, files)
     say(f"logged in at {','.join(urls)} as {found.principal}; profile {profile} has the token")
 
 
@@ -62,8 +68,13 @@ def logout() -> None:
     say(f"removed the token from profile {name}; `rota key revoke` ends a key and its tokens")
 
 
-def store_token(urls: tuple[str, ...], token: str) -> str:
+def store_token(urls: tuple[str, ...], token: str, files: TlsInUse = NO_FILES) -> str:
     """Store *token* for *urls* in the profile of the current command, and return its name.
+
+    Args:
+        urls: The addresses.
+        token: The token.
+        files: The files of TLS that the profile gets, too; None stands for no change.
 
     Raises:
         InvalidConfig: The file of profiles cannot be read or written.
@@ -73,6 +84,9 @@ def store_token(urls: tuple[str, ...], token: str) -> str:
     values = profiles.by_name.setdefault(name, {})
     values.pop("token_file", None)
     values.update(url=",".join(urls), token=token)
+    for name, file in files._asdict().items():
+        if file is not None:
+            values[name] = str(Path(file).absolute())
     settings.write_profiles(profiles)
     return name
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -76,6 +76,7 @@ def _made(
         urls,
         token=in_use.token,
         token_file=in_use.token_file,
+        **tls_in_use()._asdict(),
         timeout_s=timeout_in_use() if timeout_s is None else timeout_s,
         repeats_max=repeats_max,
     )
@@ -94,6 +95,28 @@ def urls_in_use(*, is_new: bool = False) -> tuple[str, ...]:
         raise click.UsageError(f"{error} ({url.source})") from error
 
 
+class TlsInUse(NamedTuple):
+    """The arguments of a client for TLS.
+
+    Attributes:
+        ca: The file of the authorities of nodes; None for none.
+        cert: The file of the client's certificate; None for none.
+        key: The file of its key; None for none.
+    """
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+NO_FILES = TlsInUse()
+
+
+def tls_in_use(*, is_new: bool = False) -> TlsInUse:
+    """Return the files of TLS of the current command; *is_new* as in `value_of`."""
+    return TlsInUse(*(value_of(name, is_new=is_new).text or None for name in TlsInUse._fields))
+
+
 def timeout_in_use(*, is_new: bool = False) -> float:
     """Return the time limit of a call in seconds; *is_new* as in `value_of`.
 
@@ -108,8 +131,30 @@ def timeout_in_use(*, is_new: bool = False) -> float:
 
 
 def url_option(command: F) -> F:
-    """Add ``--url``, ``--token-file``, ``--request-timeout`` and ``--profile``."""
+    """Add ``--url``, the files of token and TLS, ``--request-timeout`` and ``--profile``."""
     for option in (
+        click.option(
+            "--key",
+            metavar="FILE",
+            expose_value=False,
+            callback=keep_flag,
+            help="Key of the client's certificate.  [default: $ROTA_KEY]",
+        ),
+        click.option(
+            "--cert",
+            metavar="FILE",
+            expose_value=False,
+            callback=keep_flag,
+            help="Certificate of the client, for nodes with tls_client_ca.  [default: $ROTA_CERT]",
+        ),
+        click.option(
+            "--ca",
+            metavar="FILE",
+            expose_value=False,
+            callback=keep_flag,
+            help="Authorities of the nodes' certificates.  "
+            "[default: $ROTA_CA or those of the system]",
+        ),
         click.option(
             "--request-timeout",
             metavar="DURATION",

@@ -63,6 +63,10 @@ KEYS = {
     # Neither a flag nor a variable: other users may see arguments, and attempts the environment.
     "token": Key("", "", ""),
     "token_file": Key(TOKEN_FILE_FLAG, TOKEN_FILE_VARIABLE, ""),
+    # The client library reads these variables, too.
+    "ca": Key("--ca", "ROTA_CA", ""),
+    "cert": Key("--cert", "ROTA_CERT", ""),
+    "key": Key("--key", "ROTA_KEY", ""),
 }
 
 

@@ -77,12 +77,12 @@ PROFILE: Look[ProfileView] = Look(
 )
 @output_before
 def config() -> None:
-    """Store URL, namespace, output, timeout and the file of the token in profiles.
+    """Store URL, namespace, output, timeout, and files of a token and of TLS in profiles.
 
     A flag takes precedence over a variable (ROTA_URL, ROTA_NAMESPACE, ROTA_OUTPUT, ROTA_TIMEOUT,
-    ROTA_TOKEN_FILE), and a variable over the profile. `rota login` stores a token itself. The
-    profile is the one that --profile or ROTA_PROFILE names,
-    else the one chosen with `rota config use`, else the profile default.
+    ROTA_TOKEN_FILE, ROTA_CA, ROTA_CERT, ROTA_KEY), and a variable over the profile. `rota login`
+    stores a token itself. The profile is the one that --profile or ROTA_PROFILE names, else the one
+    chosen with `rota config use`, else the profile default.
     """
 
 
@@ -215,7 +215,7 @@ def _shown(key: str, text: str) -> str:
     return f"({public_part(text)})"
 
 
-def _check_token_file(text: str) -> None:
+def _check_file(text: str) -> None:
     if not Path(text).is_absolute():
         raise ValueError(f"{text!r} is not an absolute path, so it depends on the current folder")
 
@@ -235,5 +235,8 @@ CHECKS: dict[str, Callable[[str], object]] = {
     "namespace": _check_namespace,
     "output": _check_output,
     "timeout": seconds_of,
-    "token_file": _check_token_file,
+    "token_file": _check_file,
+    "ca": _check_file,
+    "cert": _check_file,
+    "key": _check_file,
 }

@@ -21,6 +21,7 @@ from rota.node.api.http.unread_responses import UNREAD_MAX, UnreadResponses
 from rota.node.api.requests.problems import SAME_FOR_ALL, problem, response
 from rota.node.system.config import NodeConfig
 from rota.node.system.metrics import Metrics
+from rota.node.system.tls_listener import Knock
 
 HEAD_S = 10.0
 """The time for a request's head, which fits into a few packets. Go has no limit by default, and
@@ -72,6 +73,11 @@ class Gate:
         if not self._addresses[address]:
             del self._addresses[address]
 
+    def refuse_handshake(self, address: str, reason: str) -> None:
+        """Count and log a connection whose handshake of TLS failed."""
+        self._closed.labels("tls").inc()
+        self.refusal_logs.malformed.write(remote=address, reason=reason)
+
     def close(self, address: str, reason: str) -> None:
         """Count and log a connection that the node closes, with the reason."""
         self._closed.labels(reason).inc()
@@ -83,11 +89,19 @@ class Connection(web.RequestHandler):
 
     The class reads private fields of aiohttp, since no public API shows that a part of a head has
     arrived; tests check that these fields exist.
+
+    Args:
+        server: The HTTP server of the API.
+        gate: The limits on connections.
+        access_log: The value of the setting.
+        knock: The same connection before its handshake of TLS; None without TLS.
     """
 
-    __slots__ = ("_address", "_gate", "_head_timer")
+    __slots__ = ("_address", "_gate", "_head_timer", "_knock")
 
-    def __init__(self, server: web.Server, gate: Gate, access_log: str) -> None:
+    def __init__(
+        self, server: web.Server, gate: Gate, access_log: str, knock: Knock | None = None
+    ) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -98,6 +112,7 @@ class Connection(web.RequestHandler):
             auto_decompress=False,
         )
         self._gate = gate
+        self._knock = knock
         self._address: str | None = None
         self._head_timer: asyncio.TimerHandle | None = None
 
@@ -105,6 +120,8 @@ class Connection(web.RequestHandler):
         """Accept the connection, or close it immediately if it exceeds a limit."""
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""
+        if self._knock is not None:
+            self._knock.end()  # From here on the connection is counted as this protocol.
         if not self._gate.admit(address):
             # A cast, because the transports of uvloop are no subclass of asyncio's.
             cast("asyncio.Transport", transport).abort()

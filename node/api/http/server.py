@@ -7,6 +7,7 @@ from functools import partial
 
 from aiohttp import web
 
+from rota.node.api.http.api_tls import ApiTls
 from rota.node.api.http.connection import Connection, Gate
 from rota.node.api.http.forwarded_requests import ForwardConnection
 from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
@@ -30,7 +31,9 @@ async def serving(
     app: web.Application,
     config: NodeConfig,
     metrics: Metrics,
+    *,
     forwards: ForwardPort | None = None,
+    tls: ApiTls | None = None,
 ) -> AsyncGenerator[Address]:
     """Serve *app*, also on the unix socket, while the body runs, and yield its address.
 
@@ -39,6 +42,7 @@ async def serving(
         config: The settings of the node.
         metrics: Count connections.
         forwards: The peer port, where other nodes forward requests; None for a node alone.
+        tls: The certificate of the API; None without TLS.
 
     Raises:
         OSError: The node cannot listen on the configured address.
@@ -51,27 +55,37 @@ async def serving(
         assert server is not None
         server.request_handler = _with_known_expectations(server.request_handler)
         make = partial(Connection, server, gate, config.access_log)
-        listening = await asyncio.get_running_loop().create_server(
-            make,
-            config.listen.host,
-            config.listen.port,
-            backlog=1024,
+        unix = serving_on_socket(make, config.data_dir)
+        forwarded: AbstractContextManager[None] = nullcontext()
+        if forwards is not None:
+            forwarded = forwards.forwarding_to(
+                partial(ForwardConnection, server, gate, config.access_log, forwards)
+            )
+        listening = (
+            _listening(config.listen, make)
+            if tls is None
+            else tls.listening(config.listen, gate, lambda knock: make(knock=knock))
         )
-        try:
-            host, port = listening.sockets[0].getsockname()[:2]
-            unix = serving_on_socket(make, config.data_dir)
-            forwarded: AbstractContextManager[None] = nullcontext()
-            if forwards is not None:
-                forwarded = forwards.forwarding_to(
-                    partial(ForwardConnection, server, gate, config.access_log, forwards)
-                )
-            async with unix, beside(_report(gate.refusal_logs)):
-                with forwarded:
-                    yield Address(host, port)
-        finally:
-            listening.close()
+        async with listening as port, unix, beside(_report(gate.refusal_logs)):
+            with forwarded:
+                yield Address(config.listen.host, port)
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def _listening(listen: Address, make: Callable[[], Connection]) -> AsyncGenerator[int]:
+    """Accept connections without TLS while the body runs; yield the port.
+
+    Raises:
+        OSError: The node cannot listen on the address.
+    """
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(make, listen.host, listen.port, backlog=1024)
+    try:
+        yield int(listening.sockets[0].getsockname()[1])
+    finally:
+        listening.close()
 
 
 def _with_known_expectations(handle: Handle) -> Handle:

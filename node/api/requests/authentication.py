@@ -1,11 +1,14 @@
 """Authentication: the principal of each request."""
 
+from functools import lru_cache
+from ssl import cert_time_to_seconds
 from typing import cast
 
 from aiohttp import web
 from multidict import istr
 
 from rota.core.errors import Refused
+from rota.core.timing.instants import SECOND, Instant
 from rota.node.access.access_control import AccessControl, AuthMode
 from rota.node.access.forwarded_principal import PRINCIPAL
 from rota.node.access.grants import Grants
@@ -15,9 +18,12 @@ from rota.node.api.requests.local_socket import LocalOnly, is_local
 from rota.node.api.requests.operations import Operation
 from rota.node.api.requests.permissions import Scope
 from rota.node.api.requests.request_context import RequestContext
+from rota.node.system.clock import Clock
 
 LOCAL_USER = Principal(name="local", grants=Grants(()))
 """The caller of an operation that only the user of the node may use; it has no verbs."""
+
+ENDS_CACHED = 1_024
 
 _AUTHORIZATION, _PRINCIPAL = istr("Authorization"), istr(PRINCIPAL)
 
@@ -53,7 +59,7 @@ async def _authenticated(request: RequestContext, access: AccessControl, scope: 
         return ANONYMOUS
     try:
         return access.authenticator.authenticate(
-            authorization, http.remote or "", _common_name(http)
+            authorization, http.remote or "", _common_name(http, request.node.clock)
         )
     except Refused:
         if scope is Scope.PUBLIC:
@@ -64,13 +70,20 @@ async def _authenticated(request: RequestContext, access: AccessControl, scope: 
         return ANONYMOUS
 
 
-def _common_name(http: web.BaseRequest) -> str:
-    """Return the common name of the client's certificate, which TLS has verified; or nothing."""
+def _common_name(http: web.BaseRequest, clock: Clock) -> str:
+    """Return the common name of the client's certificate, which TLS has verified; or nothing.
+
+    A certificate may have expired since the handshake, and then is none any more.
+    """
     # asyncio returns the dict of ssl.SSLSocket.getpeercert, whose values have no type.
     found = None if http.transport is None else http.transport.get_extra_info("peercert")
-    certificate = cast("dict[str, tuple[tuple[tuple[str, str], ...], ...]] | None", found)
-    for name in (certificate or {}).get("subject", ()):
-        for field, value in name:
-            if field == "commonName":
-                return value
-    return ""
+    certificate = cast("dict[str, object] | None", found)
+    if not certificate or clock.now() > _end_of(str(certificate["notAfter"])):
+        return ""
+    subject = cast("tuple[tuple[tuple[str, str], ...], ...]", certificate.get("subject", ()))
+    return next((value for name in subject for field, value in name if field == "commonName"), "")
+
+
+@lru_cache(ENDS_CACHED)
+def _end_of(text: str) -> Instant:
+    return Instant(int(cert_time_to_seconds(text)) * SECOND)

@@ -190,7 +190,7 @@ def test_an_added_authority_is_trusted_without_a_restart(
     async def story() -> None:
         assert other.tls is not None
         async with one.living(), other.living():
-            files.authority.write_bytes(both.read_bytes())
+            authority.certificate.write_bytes(both.read_bytes())
             other.tls.live.replace(read_pem(files))
             introduce(one, other)
             introduce(other, one)

@@ -90,6 +90,9 @@ def test_every_key_with_a_variable_can_be_set_in_the_environment(
         "output": "wide",
         "timeout": "3s",
         "token_file": "/run/token",
+        "ca": "/run/ca.crt",
+        "cert": "/run/ana.crt",
+        "key": "/run/ana.key",
     }[key]
     monkeypatch.setenv(KEYS[key].variable, value)
 

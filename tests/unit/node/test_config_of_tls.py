@@ -86,3 +86,51 @@ def test_files_that_cannot_be_used_are_reported(authority: PeerAuthority, tmp_pa
         (files._replace(authority=tmp_path / "empty"), "empty"),
     ):
         assert message in refusal_of(**settings_of(changed))
+
+
+# -- the API ---------------------------------------------------------------------------------------
+
+BEYOND = {"etcd": "", "listen": "10.0.0.1:7400"}
+
+
+def api_settings_of(files: TlsFiles) -> dict[str, str]:
+    return {"tls_cert": str(files.certificate), "tls_key": str(files.key)}
+
+
+def test_a_certificate_opens_the_api_to_other_machines(authority: PeerAuthority) -> None:
+    files = authority.node("api")
+
+    assert load(**BEYOND, **api_settings_of(files)).api_files == files._replace(authority=None)
+    assert "Set tls_cert and tls_key, listen on 127.0.0.1" in refusal_of(**BEYOND)
+
+
+@pytest.mark.parametrize("auth", ["open", "observe"])
+def test_a_certificate_does_not_open_a_node_without_keys(
+    authority: PeerAuthority, auth: str
+) -> None:
+    files = authority.node(f"api-{auth}")
+
+    refused = refusal_of(**BEYOND, **api_settings_of(files), auth=auth)
+    assert f"with auth = {auth!r}, any user of these machines can run commands here" in refused
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"tls_cert": "/c"}, "tls_cert: has no effect without tls_key"),
+        ({"tls_key": "/k"}, "tls_key: has no effect without tls_cert"),
+        ({"tls_client_ca": "/a"}, "tls_client_ca: has no effect without tls_cert and tls_key"),
+        ({"tls_cert": "/c", "tls_key": "/k"}, "tls_cert: /c cannot be read: No such file"),
+    ],
+)
+def test_the_files_of_the_api_are_complete_and_readable(
+    given: dict[str, str], problem: str
+) -> None:
+    assert problem in refusal_of(**given)
+
+
+def test_a_key_of_another_certificate_is_refused(authority: PeerAuthority) -> None:
+    one, other = authority.node("one"), authority.node("other")
+
+    refused = refusal_of(tls_cert=str(one.certificate), tls_key=str(other.key))
+    assert "cannot be used together: KEY_VALUES_MISMATCH" in refused

@@ -74,7 +74,8 @@ def test_an_encrypted_key_is_refused_without_a_question(authority: PeerAuthority
 
 def test_an_authority_that_is_no_text_is_refused(authority: PeerAuthority) -> None:
     files = authority.node("n1")
-    files.authority.write_bytes("ü".encode() + files.authority.read_bytes())
+    file = authority.certificate
+    file.write_bytes("ü".encode() + file.read_bytes())
 
     with pytest.raises(TlsFilesInvalid, match=r"ca\.crt is no certificate in PEM"):
         LiveTls("peer", files, ())

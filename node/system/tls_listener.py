@@ -1,9 +1,9 @@
-"""Connections to the peer port with TLS, counted and limited from the moment they are accepted.
+"""Connections with TLS, counted and limited from the moment they are accepted.
 
 asyncio's own servers with TLS show a connection to its protocol only after the handshake, so
-connections in a handshake would not be counted. Here each is counted when it is accepted. With
-``peer_tls = accept`` the first byte decides: a handshake of TLS begins with 22, and a request of
-HTTP with a letter.
+connections in a handshake would not be counted. Here each is counted when it is accepted. Where
+connections without TLS are accepted, too, the first byte decides: a handshake of TLS begins with
+22, and a request of HTTP with a letter.
 """
 
 import asyncio
@@ -13,9 +13,8 @@ import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
+from typing import Generic, Protocol, TypeVar
 
-from rota.node.links.connection_limits import Door, Knock, Serve
-from rota.node.peers.peer_tls import PeerTls
 from rota.node.system.background import beside
 
 log = logging.getLogger(__name__)
@@ -24,32 +23,53 @@ HANDSHAKE_RECORD = b"\x16"
 """The first byte of a connection with TLS (RFC 8446, section 5.1)."""
 PAUSE_S = 0.5
 """The pause after an error of accept; the usual one is that the process has no free file."""
+SHUTDOWN_S = 3.0
+"""The time for the other end to end TLS when a connection is closed."""
 
 Refused = Callable[[str, str | None, str], None]
 
 
-class TlsListener:
+class Knock(Protocol):
+    """A connection before its handshake, counted until it ends or has a protocol."""
+
+    @property
+    def until(self) -> float:
+        """The end of the time for the handshake, by the clock of the event loop."""
+        ...
+
+    def end(self) -> None:
+        """Stop counting the connection here; a repetition has no effect."""
+        ...
+
+
+KnockT = TypeVar("KnockT", bound=Knock)
+
+
+class TlsListener(Generic[KnockT]):
     """The acceptance of connections with TLS.
 
     Args:
-        tls: The context, and whether connections without TLS are accepted.
-        door: Counts and limits the connections.
-        serve: Makes the protocol of the server for a connection.
+        context: The context of TLS.
+        knock: Counts a connection from an address; returns None if there are too many.
+        protocol: Makes the protocol of a connection after its handshake.
         refused: Called with the kind, the address and the reason of a refusal.
+        takes_plain: Whether connections without TLS are accepted, too.
     """
 
     def __init__(
         self,
-        tls: PeerTls,
-        door: Door,
+        context: ssl.SSLContext,
         *,
-        serve: Serve,
+        knock: Callable[[str], KnockT | None],
+        protocol: Callable[[KnockT], asyncio.Protocol],
         refused: Refused,
+        takes_plain: bool = False,
     ) -> None:
-        self._tls = tls
-        self._door = door
-        self._serve = serve
+        self._context = context
+        self._knock = knock
+        self._protocol = protocol
         self._refused = refused
+        self._takes_plain = takes_plain
 
     @asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncGenerator[int]:
@@ -76,7 +96,8 @@ class TlsListener:
             except ConnectionAbortedError:
                 continue
             except OSError as error:
-                log.warning("peer port accepts nothing", extra={"reason": str(error)})
+                reason = {"reason": str(error), "port": listening.getsockname()[1]}
+                log.warning("connections not accepted", extra=reason)
                 await asyncio.sleep(PAUSE_S)
                 continue
             # One connection in each turn of the loop, so that members among many are proven, and no
@@ -84,7 +105,7 @@ class TlsListener:
             group.create_task(self._welcome(connection, str(address[0])))
 
     async def _welcome(self, connection: socket.socket, address: str) -> None:
-        knock = self._door.knock(address)
+        knock = self._knock(address)
         if knock is None:
             connection.close()
             return
@@ -98,7 +119,7 @@ class TlsListener:
         finally:
             knock.end()
 
-    async def _serve_on(self, connection: socket.socket, knock: Knock) -> None:
+    async def _serve_on(self, connection: socket.socket, knock: KnockT) -> None:
         """Serve a connection that was accepted.
 
         Raises:
@@ -106,15 +127,16 @@ class TlsListener:
         """
         connection.setblocking(False)
         try:
-            is_plain = self._tls.takes_plain and await _first_byte(connection) != HANDSHAKE_RECORD
+            is_plain = self._takes_plain and await _first_byte(connection) != HANDSHAKE_RECORD
         except BaseException:
             connection.close()
             raise
         # From here on the loop closes the connection, also if the handshake fails.
         await asyncio.get_running_loop().connect_accepted_socket(
-            partial(self._door.protocol, self._serve, knock),
+            partial(self._protocol, knock),
             connection,
-            ssl=None if is_plain else self._tls.server,
+            ssl=None if is_plain else self._context,
+            ssl_shutdown_timeout=None if is_plain else SHUTDOWN_S,
         )
 
 
