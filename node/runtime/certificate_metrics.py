@@ -12,8 +12,6 @@ def measure_certificates(
     metrics: Metrics, clock: Clock, certificates: Mapping[str, LiveTls]
 ) -> None:
     """Measure the certificates, by their use; nothing is measured without certificates."""
-    if not certificates:
-        return
     metrics.gauges(
         "rota_certificate_expiry_seconds",
         lambda: {

@@ -24,7 +24,8 @@ NAMED = SecretNames(files=(("pg.pass", "db"),))
 USES = Work(
     executor="container",
     image=replace(BUSYBOX, user="1000:1000"),
-    shell="exec 2>&1; echo up; cat $ROTA_SECRETS/pg.pass; touch /run/rota-secrets/x || echo read-only; env",
+    shell="exec 2>&1; echo up; cat $ROTA_SECRETS/pg.pass; "
+    "touch /run/rota-secrets/x || echo read-only; env",
     secrets=NAMED,
 )
 
