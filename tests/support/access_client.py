@@ -126,6 +126,8 @@ async def access_to(
         auth: The setting.
         clock: The clocks of the node; None for those of the system.
         others: The other nodes; None for a node alone.
+        principal_rate: The setting.
+        keyring: The setting.
         tls: The certificate of the peer port; None without TLS.
     """
     async with (
