@@ -11,6 +11,7 @@ SEED ?= 1
 NODES ?= 3
 ETCD ?= 3
 NEMESIS ?= mixed
+SECURE ?= yes
 EXAMPLES ?= 200
 SEEDS ?= 1000
 HISTORY ?= 1000000
@@ -70,11 +71,12 @@ mutants: $(READY) ## Break each rule of replication and of nodes and check that 
 
 # With ROUNDS a node alone is killed and restarted so often, else a cluster gets all kinds of faults.
 chaos: PROGRAMS += cc:gcc cc:libc6-dev
+# SECURE= leaves out keys and TLS.
 chaos: $(READY) programs ## Break real nodes, and judge: make chaos MINUTES=10 SEED=1 NODES=3 ETCD=3 NEMESIS=mixed
 	$(if $(ROUNDS),CHAOS_ROUNDS=$(ROUNDS) CHAOS_SEED=$(SEED) \
 	$(BIN)/python -P -m pytest tests/chaos -m chaos -s --timeout 3600,\
 	PYTHONPATH=src:tests $(BIN)/python -P -m chaos --minutes $(or $(MINUTES),10) --seed $(SEED) \
-	--nodes $(NODES) --etcd $(ETCD) --nemesis $(NEMESIS))
+	--nodes $(NODES) --etcd $(ETCD) --nemesis $(NEMESIS) $(if $(SECURE),--secure))
 
 # A published failure of another scheduler (https://github.com/dkron-io/dkron/issues/1828), here.
 chaos-many: $(READY) programs ## 4,000 jobs that fire every 5 s, three nodes, one of them killed

@@ -48,12 +48,13 @@ def main() -> int:
         attempt_lease_s=args.attempt_lease,
         flags=tuple(args.flag),
         package=args.package.resolve(),
+        is_secure=args.secure,
     )
     folder = args.folder or Path(tempfile.mkdtemp(prefix="rota-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     again = (
         f"make chaos MINUTES={args.minutes:g} SEED={args.seed} NODES={args.nodes} "
-        f"ETCD={args.etcd} NEMESIS={args.nemesis}"
+        f"ETCD={args.etcd} NEMESIS={args.nemesis} SECURE={'yes' if args.secure else ''}"
     )
     print(f"{again}: {len(faults)} faults; {folder}", flush=True)
     if args.nemesis == MIXED:
@@ -106,6 +107,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--attempt-lease", type=int, default=15, help="in seconds")
     parser.add_argument("--package", type=Path, default=INSTALLED, help="the rota of the nodes")
     parser.add_argument("--flag", action="append", default=[], help="one of rotad's, as --flag=--x")
+    parser.add_argument("--secure", action="store_true", help="with keys, and TLS on all ports")
     return parser.parse_args()
 
 

@@ -14,6 +14,8 @@ from chaos.harness.builds import next_build
 from chaos.harness.etcd_history import EtcdHistory
 from chaos.harness.hosts import Node, member_of_etcd
 from chaos.harness.network import Host, Network
+from chaos.harness.security import Security
+from chaos.own_requests import context, headers
 from support.etcd import EtcdCluster
 from support.rotad import Refusal
 
@@ -39,6 +41,7 @@ class Cluster:
         size: How many nodes.
         spare: How many more there are that are not started.
         members: How many members etcd has.
+        is_secure: Whether nodes use keys and TLS.
         flags: Of each node.
         package: The rota that nodes run.
     """
@@ -52,6 +55,7 @@ class Cluster:
         spare: int,
         members: int,
         package: Path = INSTALLED,
+        is_secure: bool = False,
     ) -> None:
         self.network = network
         self._folder = folder
@@ -66,6 +70,10 @@ class Cluster:
         self.nodes = {host.name: self.all_nodes[host.name] for host in hosts[:size]}
         """Those that are members, whether or not they run at the moment."""
         self._clones: dict[str, Node] = {}
+        self._security = Security(folder, NAME) if is_secure else None
+        if self._security is not None:
+            for node in self.all_nodes.values():
+                self._security.equip(node, node.name)
         self.spare = [host.name for host in hosts[size:]]
         if package != INSTALLED:
             self._build_all(package.parent)
@@ -73,7 +81,8 @@ class Cluster:
     @property
     def urls(self) -> list[str]:
         """Where the members' APIs are."""
-        return [f"http://{node.host.address}:7400" for node in self.nodes.values()]
+        scheme = "http" if self._security is None else "https"
+        return [f"{scheme}://{node.host.address}:7400" for node in self.nodes.values()]
 
     def host(self, name: str) -> Host:
         """Return a node's host."""
@@ -86,6 +95,8 @@ class Cluster:
             self._clones[name] = Node(host, self.network, self._folder, *self._flags)
         clone = self._clones[name]
         clone.flags = (*clone.flags, "--node-id", node_id)
+        if self._security is not None:
+            self._security.equip(clone, node_id)
         return clone
 
     def other_build(self) -> Path:
@@ -118,7 +129,9 @@ class Cluster:
         for node in self.nodes.values():
             if node.is_running:
                 try:
-                    with urllib.request.urlopen(f"{node.url}/api/v1/cluster", timeout=3) as answer:
+                    url = f"{node.url}/api/v1/cluster"
+                    request = urllib.request.Request(url, headers=headers())
+                    with urllib.request.urlopen(request, timeout=3, context=context()) as answer:
                         return json.load(answer)
                 except (OSError, ValueError):
                     continue

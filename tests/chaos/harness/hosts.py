@@ -84,7 +84,8 @@ class Node(Rotad):
             environment.append(f"PYTHONPATH={self.build}")
         self.prefix = (*self.host.prefix, "env", *environment) if environment else self.host.prefix
         super().spawn()
-        self.url = f"http://{self.host.address}:{API_PORT}"
+        scheme = "https" if self.ca else "http"
+        self.url = f"{scheme}://{self.host.address}:{API_PORT}"
         self._is_wanted = True
         self._spawned_at = time.monotonic()
 

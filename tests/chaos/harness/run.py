@@ -66,6 +66,7 @@ class Plan:
     attempt_lease_s: int
     flags: tuple[str, ...] = ()
     package: Path = INSTALLED
+    is_secure: bool = False
 
 
 def run(plan: Plan, network: Network, folder: Path) -> None:
@@ -83,6 +84,7 @@ def run(plan: Plan, network: Network, folder: Path) -> None:
             f"--attempt-lease={plan.attempt_lease_s}s", f"--stand-in-after={STAND_IN_AFTER_S}s",
             *plan.flags,
             spare=spare, members=plan.members, package=plan.package,
+            is_secure=plan.is_secure,
         ) as cluster,
     ):  # fmt: skip
         _prepare(cluster, plan, folder)

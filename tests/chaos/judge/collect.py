@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from chaos.own_requests import context, headers
+
 Json = Any  # Any: answers, written as they are.
 
 ASKERS = 16
@@ -60,11 +62,18 @@ class Nodes:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             url = self._urls[threading.get_ident() % len(self._urls)]
-            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE_S)
+            connection = _connection_to(url)
             self._local.connection = connection
-        connection.request("GET", path)
+        connection.request("GET", path, headers=headers())
         answer = connection.getresponse()
         return answer.status, answer.read()
+
+
+def _connection_to(url: str) -> http.client.HTTPConnection:
+    place = urlsplit(url)
+    if place.scheme == "http":
+        return http.client.HTTPConnection(place.netloc, timeout=PATIENCE_S)
+    return http.client.HTTPSConnection(place.netloc, timeout=PATIENCE_S, context=context())
 
 
 def collect(urls: list[str], folder: Path) -> None:
