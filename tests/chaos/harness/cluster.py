@@ -15,7 +15,7 @@ from chaos.harness.etcd_history import EtcdHistory
 from chaos.harness.hosts import Node, member_of_etcd
 from chaos.harness.network import Host, Network
 from chaos.harness.security import Security
-from chaos.own_requests import context, headers
+from chaos.judge.own_requests import context, headers
 from support.etcd import EtcdCluster
 from support.rotad import Refusal
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from chaos.own_requests import context, headers
+from chaos.judge.own_requests import context, headers
 
 Json = Any  # Any: answers, written as they are.
 

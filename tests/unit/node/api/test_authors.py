@@ -10,10 +10,12 @@ from rota.core.model.author import (
     PRINCIPAL_LENGTH_MAX,
     Author,
 )
+from rota.core.model.ids import NodeId
 from rota.node.access.grants import Grants
 from rota.node.access.principal import Principal
 from rota.node.api.requests.authors import author_of, client_address
 from rota.node.api.requests.node_headers import CLIENT_ADDRESS, FORWARDED
+from rota.node.api.requests.request_context import RequestContext
 from support.request_contexts import without_node
 
 ALICE = Principal(name="alice", grants=Grants(()), key_id="3fGh81Qz")
@@ -35,6 +37,13 @@ def http(peer: object = ("10.0.0.7", 1234), **headers: str) -> web.Request:
     return make_mocked_request("POST", "/", headers=named, transport=Transport(peer))
 
 
+def forwarded(**headers: str) -> RequestContext:
+    """Return a request that another node has forwarded."""
+    request = without_node(http(**headers))
+    request.sender = NodeId("n2")
+    return request
+
+
 def test_the_author_is_the_principal_with_the_request_and_the_address() -> None:
     author = author_of(without_node(http(), ALICE))
 
@@ -44,13 +53,15 @@ def test_the_author_is_the_principal_with_the_request_and_the_address() -> None:
 
 
 def test_a_forwarded_request_has_the_address_that_the_first_node_saw() -> None:
-    request = without_node(http(**{FORWARDED: "n2", CLIENT_ADDRESS: "192.0.2.1"}))
+    request = forwarded(**{CLIENT_ADDRESS: "192.0.2.1"})
 
     assert client_address(request) == "192.0.2.1"
 
 
 def test_a_client_cannot_give_another_address() -> None:
-    request = without_node(http(**{CLIENT_ADDRESS: "192.0.2.1", "X_Forwarded_For": "192.0.2.1"}))
+    request = without_node(
+        http(**{FORWARDED: "n2", CLIENT_ADDRESS: "192.0.2.1", "X_Forwarded_For": "192.0.2.1"})
+    )
 
     assert client_address(request) == "10.0.0.7"
 
@@ -61,17 +72,16 @@ def test_a_client_without_an_address_has_none(peer: object) -> None:
 
 
 def test_an_address_that_is_not_ascii_is_dropped() -> None:
-    request = without_node(http(**{FORWARDED: "n2", CLIENT_ADDRESS: "\xe9"}))
+    request = forwarded(**{CLIENT_ADDRESS: "\xe9"})
 
     assert client_address(request) == ""
 
 
 def test_long_texts_are_cut() -> None:
-    forwarded = {FORWARDED: "n2", CLIENT_ADDRESS: "x" * 1_000}
+    request = forwarded(**{CLIENT_ADDRESS: "x" * 1_000})
+    request.principal = Principal(name="p" * 1_000, grants=Grants(()), key_id="k" * 1_000)
 
-    principal = Principal(name="p" * 1_000, grants=Grants(()), key_id="k" * 1_000)
-
-    author = author_of(without_node(http(**forwarded), principal))
+    author = author_of(request)
 
     assert (len(author.principal), len(author.key), len(author.address)) == (
         PRINCIPAL_LENGTH_MAX,
