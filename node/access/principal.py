@@ -39,8 +39,8 @@ def forbidden(name: str, verb: Verb, namespace: str) -> Refused:
     return Refused(
         Kind.FORBIDDEN,
         "forbidden",
-        f"{name!r} lacks the verb {verb.value!r} in {where}; an administrator can grant a role "
-        "that has it: `rota grant`",
+        f"{repr(name) if name else 'a request without a token'} lacks the verb {verb.value!r} in "
+        f"{where}; an administrator can grant a role that has it: `rota grant`",
     )
 
 

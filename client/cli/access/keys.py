@@ -137,7 +137,9 @@ def rotate_key(name: str, *, grace: str, expires: str | None, form: str) -> None
     Python client) use the new one without a restart.
     """
     with connect() as client:
-        made = client.rotate_key(name, grace=grace, expires_in=expires)
+        # A number without a unit is in seconds.
+        earlier_end = int(grace) if grace.isdecimal() else grace
+        made = client.rotate_key(name, grace=earlier_end, expires_in=expires)
     show_new_token(made, form)
 
 
