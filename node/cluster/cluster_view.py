@@ -180,13 +180,18 @@ class ClusterView:
     async def _read(self) -> None:
         async with self._reading:  # One read at a time, so that no view is older than the last.
             known, linked = self._continuity.known(), set(self._network.peers)
-            session = self._liveness.session
+            session, revision = self._liveness.session, self._revision
             try:
                 view = await self._coordinator.view()
             except (CoordinatorUnavailable, OutcomeUnknown):
                 self._liveness.record_coordinator(is_reached=False)
                 raise
             self._liveness.record_coordinator(is_reached=True)
+            if revision <= view.revision < self._revision:
+                # The watch has overtaken the answer. This view would undo news that does not come
+                # again: a node that has ended would be alive until the next audit.
+                self._requests.look()
+                return
             self._take_view(view, known, linked)
             self._own_record.check_session(session, self._liveness.sessions.get(self._node_id))
 

@@ -14,7 +14,7 @@ from rota.node.cluster.cluster_view import AUDIT_S
 from rota.node.shards.inbox import HELD_MAX
 from rota.node.shards.shard import Shard
 from support.in_process import save, trigger
-from support.virtual_nodes import TIMING, A, B, C, Nodes, run, until
+from support.virtual_nodes import ARRIVES_S, TIMING, A, B, C, Nodes, run, until
 
 SHARD = ShardId(0)
 
@@ -23,6 +23,29 @@ def test_a_new_cluster_starts_before_the_next_audit() -> None:
     async def story(nodes: Nodes) -> None:
         assert nodes.primary(SHARD) is not None
         assert nodes.loop.now < AUDIT_S * SECOND / 2
+
+    run(story)
+
+
+def test_a_view_that_was_overtaken_by_news_does_not_undo_it() -> None:
+    async def story(nodes: Nodes) -> None:
+        def delay_views(call: str) -> None:
+            nodes.coordinator_returns_s = 1.5 if call == "view" else ARRIVES_S
+
+        session = nodes.session_of(A)
+        assert session is not None
+        for node_id in (B, C):
+            nodes[node_id].on_call = delay_views
+            nodes[node_id].running.context.membership.found(())  # Requests a view.
+        await asyncio.sleep(1.0)
+        # The view under way has this session, and arrives before the promises to A have expired.
+        await nodes[A].end()
+        nodes.server.change(lambda state: state.end(session))
+        since = nodes.loop.now
+
+        await until(lambda: any(nodes[each].shards[SHARD].is_open for each in (B, C)))
+
+        assert nodes.loop.now - since < 2 * TIMING.grace
 
     run(story)
 
