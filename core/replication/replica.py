@@ -521,8 +521,12 @@ class Replica:
             self._hand_over(primary, handover, now)
 
     def _hand_over(self, primary: Primary, handover: Handover, now: Instant) -> None:
-        """Propose the new primary if it has all entries; give up after the deadline (R27)."""
-        if self.is_lost:
+        """Propose the new primary if it has all entries; give up after the deadline (R27).
+
+        It is given up as well if no change can be proposed: this primary would step down, and the
+        shard would have no primary until the next session or the recovery.
+        """
+        if self.is_lost or self._liveness.session == NO_SESSION:
             primary.give_up_handover()
             return
         fresh = handed_over(primary, now, has_postponed=self.has_postponed)

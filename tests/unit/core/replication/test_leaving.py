@@ -50,6 +50,20 @@ def test_entries_from_before_the_handover_are_committed_first() -> None:
     assert cluster.configuration.primary == B
 
 
+def test_a_node_without_a_session_gives_a_handover_up_and_continues_by_its_leases() -> None:
+    cluster = leaving("a")
+    cluster.propose("a")
+    cluster.tick("a")
+
+    cluster.lose_session("a")
+    cluster.deliver(Append, to="bc")
+    cluster.deliver(Appended)
+
+    # It can request no change, so it would be closed until it has a session again.
+    assert cluster.member("a").swaps == []
+    assert cluster.has_authority("a")
+
+
 def test_a_handover_that_waits_for_the_own_disk_ends_with_the_sync() -> None:
     cluster = leaving("a")
     cluster.is_syncing = False
