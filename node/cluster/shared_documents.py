@@ -91,7 +91,9 @@ class SharedDocuments:
         self._cluster_id = cluster_id
         self._by_key = {each.key: each for each in stored_documents(store)}
         self._bytes = sum(map(size_of, self._by_key.values()))
-        self._is_trusted = not self._by_key or clock.now() - compared_at(store) <= COPY_TRUSTED
+        # A wall clock that was set back to before the comparison does not show their age.
+        age = clock.now() - compared_at(store)
+        self._is_trusted = not self._by_key or 0 <= age <= COPY_TRUSTED
         self._is_apart = False
         """Whether the coordinator lacks the record of this cluster."""
         self._compared = asyncio.Event()

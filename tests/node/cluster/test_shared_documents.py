@@ -372,9 +372,15 @@ async def test_the_record_of_a_deleted_document_is_removed_in_time(
     assert one.started().record(KEY) is None
 
 
+@pytest.mark.parametrize("starts_at", [None, Instant(0), Instant(START - 1)])
 async def test_copies_that_were_not_compared_for_long_are_replaced(
-    one: Node, other: Node, server: SimulatedServer, clock: SetClock
+    one: Node,
+    other: Node,
+    server: SimulatedServer,
+    clock: SetClock,
+    starts_at: Instant | None,
 ) -> None:
+    """A machine may start with a wall clock that was set back: *starts_at*, if given."""
     await save(one, "render")
     async with following(other):
         await until(lambda: other.version() == 1)
@@ -384,6 +390,7 @@ async def test_copies_that_were_not_compared_for_long_are_replaced(
     async with following(one):
         await until(lambda: there(server) == {OTHER: 1})
 
+    clock.wall = clock.wall if starts_at is None else starts_at
     other.started()
     async with following(other):
         await until(lambda: other.version(OTHER) == 1)
