@@ -84,9 +84,9 @@ def store_token(urls: tuple[str, ...], token: str, files: TlsInUse = NO_FILES) -
     values = profiles.by_name.setdefault(name, {})
     values.pop("token_file", None)
     values.update(url=",".join(urls), token=token)
-    for name, file in files._asdict().items():
+    for field, file in files._asdict().items():
         if file is not None:
-            values[name] = str(Path(file).absolute())
+            values[field] = str(Path(file).absolute())
     settings.write_profiles(profiles)
     return name
 
