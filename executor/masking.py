@@ -88,10 +88,11 @@ class Masker:
         forms: The byte strings to be replaced (`forms_of`).
     """
 
-    __slots__ = ("_forms", "_held", "_masked", "_was_masked")
+    __slots__ = ("_beginnings", "_forms", "_held", "_masked", "_was_masked")
 
     def __init__(self, forms: tuple[bytes, ...]) -> None:
         self._forms = forms
+        self._beginnings = _beginnings_of(forms)
         self._held = b""
         self._masked = 0
         """The number of bytes at the beginning of the held ones that are in an occurrence."""
@@ -143,33 +144,39 @@ class Masker:
         return found
 
     def _first_open(self, data: bytes) -> int:
-        """Return the start of the first part of *data* that further pieces may complete."""
+        """Return the start of the first part of *data* that may become an occurrence."""
         first = len(data)
-        for form in self._forms:
-            first = min(first, _open_start(data, form, first))
+        for start in range(max(0, len(data) - PREFIX_BYTES + 1), len(data)):
+            if data[start:] in self._beginnings:
+                first = start
+                break
+        for form in self._forms if len(data) >= PREFIX_BYTES else ():
+            first = min(first, _open_start(data, form))
         return first
 
 
-def _open_start(data: bytes, form: bytes, end: int) -> int:
-    """Return the first index before *end* from which *data* is a beginning of *form*, or *end*."""
-    at = max(0, len(data) - len(form) + 1)
+def _beginnings_of(forms: tuple[bytes, ...]) -> frozenset[bytes]:
+    """Return the beginnings of *forms* that are shorter than `PREFIX_BYTES` and than the form."""
+    return frozenset(
+        form[:length] for form in forms for length in range(1, min(PREFIX_BYTES, len(form)))
+    )
+
+
+def _open_start(data: bytes, form: bytes) -> int:
+    """Return the first index from which *data* is a beginning of *form*, or the length of *data*.
+
+    Only beginnings of at least `PREFIX_BYTES` are found.
+    """
+    prefix, at = form[:PREFIX_BYTES], max(0, len(data) - len(form) + 1)
     for _ in range(COMPARED_MAX):
-        at = _next_possible(data, form, at)
-        if at >= end or form.startswith(data[at:]):
-            return min(at, end)
+        at = data.find(prefix, at)
+        if at < 0:
+            return len(data)
+        if form.startswith(data[at:]):
+            return at
         at += 1
-    return min(_next_possible(data, form, at), end)
-
-
-def _next_possible(data: bytes, form: bytes, at: int) -> int:
-    """Return the first index from *at* on at which *data* may have a beginning of *form*."""
-    found = data.find(form[:PREFIX_BYTES], at)
-    if found >= 0:
-        return found
-    for start in range(max(at, len(data) - PREFIX_BYTES + 1), len(data)):
-        if form.startswith(data[start:]):
-            return start
-    return len(data)
+    found = data.find(prefix, at)
+    return found if found >= 0 else len(data)
 
 
 def masked(data: bytes, forms: tuple[bytes, ...]) -> bytes:

@@ -32,5 +32,9 @@ class SecretUnavailable(Exception):
     """The secrets of an attempt cannot be used on this node; the text is the attempt's reason."""
 
 
+class SecretUnusable(SecretUnavailable):
+    """No node can use the secrets of an attempt: another value, or another job, is needed."""
+
+
 NO_SECRETS = SecretValues()
 """The values of an attempt without secrets."""

@@ -20,7 +20,12 @@ from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt, StartTask
 from rota.core.vocabulary.effects import WaitForSlot
 from rota.executor.executor import Ended, Executor, Output, Reported
-from rota.executor.secret_values import NO_SECRETS, SecretUnavailable, SecretValues
+from rota.executor.secret_values import (
+    NO_SECRETS,
+    SecretUnavailable,
+    SecretUnusable,
+    SecretValues,
+)
 from rota.node.attempts.delivery import Delivery
 from rota.node.attempts.progress import ProgressRelay
 from rota.node.attempts.slot_lending import SlotLending
@@ -162,7 +167,9 @@ class LocalAttempts:
             log.warning(
                 "secret unavailable", extra={"attempt": str(order.key), "reason": str(error)}
             )
-            self.ended(order.key, self._never_began(Outcome.LOST, str(error)))
+            is_lasting = isinstance(error, SecretUnusable)
+            outcome = Outcome.FAILED if is_lasting else Outcome.LOST
+            self.ended(order.key, self._never_began(outcome, str(error)))
         else:
             executor.launch(order, secrets)
 

@@ -17,7 +17,12 @@ from rota.core.model.ids import namespace_of
 from rota.core.model.shared_document import SECRETS, DocumentKey, SharedDocument
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import format_instant
-from rota.executor.secret_values import NO_SECRETS, SecretUnavailable, SecretValues
+from rota.executor.secret_values import (
+    NO_SECRETS,
+    SecretUnavailable,
+    SecretUnusable,
+    SecretValues,
+)
 from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.coordination.coordinator_errors import CoordinatorError
 from rota.node.secrets.live_key_ring import LiveKeyRing
@@ -245,6 +250,7 @@ class SecretStore:
 
         Raises:
             SecretUnavailable: This node cannot decrypt one of them.
+            SecretUnusable: They are too long, or one of them cannot be a variable.
         """
         names = order.work.secrets
         if names is None:
@@ -253,12 +259,10 @@ class SecretStore:
         values = {name: self._value(namespace, name) for name in names.names}
         size = sum(len(values[name]) for _, name in (*names.env, *names.files))
         if size > ATTEMPT_BYTES_MAX:
-            raise _unavailable(
-                f"its secrets have {size} bytes, and {ATTEMPT_BYTES_MAX} are allowed"
-            )
+            raise SecretUnusable(f"its secrets have {size} bytes; {ATTEMPT_BYTES_MAX} are allowed")
         for variable, name in names.env:
             if b"\0" in values[name]:
-                raise _unavailable(
+                raise SecretUnusable(
                     f"the secret {in_quotes(name)} has a NUL byte, so it cannot be the variable "
                     f"{variable}: use a file"
                 )

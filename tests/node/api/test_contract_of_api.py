@@ -65,6 +65,7 @@ def known(node: Rotad) -> dict[str, str]:
         "execution": execution,
         "task": "main",
         "document": "known",
+        "secret": "known",
         "node": node.call("GET", "/version")["nodeId"],
         "shard": "0",
     }

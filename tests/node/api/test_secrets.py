@@ -176,6 +176,19 @@ async def test_an_attempt_without_its_secret_is_lost_and_uses_no_retry(access: A
     assert last["status"] == "success"
 
 
+async def test_a_value_that_cannot_be_a_variable_fails_the_attempt(access: Access) -> None:
+    encoded = base64.b64encode(b"a\0b").decode()
+    path = f"{API}/secrets/team-a/db"
+    await access.call(access.admin, "PUT", path, {"base64": encoded})
+    await save(access, access.admin, retries=0)
+
+    found = await ended(access, await run(access))
+
+    assert found["status"] == "failed"
+    reason = found["tasks"]["main"]["attempts"][0]["reason"]
+    assert "has a NUL byte, so it cannot be the variable DB: use a file" in reason
+
+
 async def test_a_node_without_a_key_ring_refuses_secrets(tmp_path: Path) -> None:
     async with access_to(tmp_path) as access:
         await access.init()
