@@ -38,7 +38,7 @@ def test_an_unreachable_node_is_reported_with_a_hint(rota: Rota, argv: list[str]
         (["jobs", "craete"], "Did you mean 'create' or 'resume' or 'delete'?"),
         (["zzzz"], "The commands are: dev, jobs,"),
         (["jobs", "--naemspace", "x"], "'--namespace'?"),
-        (["trigger", "x", "--wiat"], "Did you mean '--wait'?"),
+        (["trigger", "x", "--wiat"], "'--wait'?"),
         (["jobs", "create", "x"], "after two dashes, its command"),
         (["jobs", "create", "x", "--env", "A", "--", "true"], "'A' is not KEY=VALUE"),
         (["jobs", "create", "x", "-f", "y"], "not both"),
