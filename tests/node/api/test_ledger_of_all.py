@@ -1,5 +1,6 @@
 """The ledger of all jobs: what began no execution, the latest first."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ async def wait_for(client: Client, count: int) -> list[Json]:
         found = await listed(client, "?limit=1000")
         if len(found) >= count:
             return found
+        await asyncio.sleep(0.01)
     raise AssertionError(found)
 
 
