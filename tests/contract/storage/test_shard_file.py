@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from rota.core.model.ids import AllocationId, Epoch, JobId, NodeId, Session, ShardId
+from rota.core.model.ids import AllocationId, Epoch, Index, JobId, NodeId, Session, ShardId
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.local_copy import Clear, LocalCopy, PutSeen, Write
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Change, Name, Table
 from rota.core.vocabulary.codec import RawChange, encode_body, encode_change
-from rota.core.vocabulary.journal import EntryKind
+from rota.core.vocabulary.journal import ORIGIN, EntryKind
 from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.storage.continuity import put_continuity, stored_continuity
 from rota.storage.memory import MemoryStore
@@ -32,7 +32,9 @@ class Writer:
         self.copy = LocalCopy(self.file.stored(), self.file)
         self.copy.promise(Epoch(max(1, self.copy.epoch)))
 
-    def append(self, name: str, *, is_applied: bool = True) -> None:
+    def append(
+        self, name: str, *, is_applied: bool = True, needed_from: Index | None = None
+    ) -> None:
         """Append an entry, and apply it too unless the crash comes first."""
         changes: tuple[RawChange, ...] = (
             encode_change(Change(Table.NAME, name, Name(JobId(name)))),
@@ -44,7 +46,7 @@ class Writer:
         self.store.write(batch)
         if is_applied:
             batch = self.store.batch()
-            self.file.apply(batch, self.copy.tip.index, changes)
+            self.file.apply(batch, self.copy.tip.index, changes, needed_from)
             self.store.write(batch)
 
 
@@ -226,6 +228,33 @@ def test_a_cleared_copy_leaves_nothing_and_the_shards_beside_it_are_as_they_were
     left = {key[:2] for family in of_a_copy for key, _ in store.scan(family, b"", b"\xff" * 12)}
     assert left == {shard_prefix(shard) for shard in beside}
     assert file.stored().allocation is None
+
+
+def test_a_copy_that_was_cleared_before_a_crash_is_empty_after_it() -> None:
+    store = MemoryStore()
+    writer = Writer(store)
+    for name in ("a", "b", "c"):
+        writer.append(name)
+    promised = writer.copy.epoch
+
+    writer.copy.clear()
+    batch = store.batch()
+    writer.file.write(batch, writer.copy.take_writes())
+    store.write(batch)
+
+    stored = ShardFile(store, SHARD).stored()
+    assert (stored.tip, stored.before_first, stored.committed) == (ORIGIN, ORIGIN, 0)
+    assert (stored.allocation, stored.epoch) == (None, promised)
+
+
+def test_entries_that_another_copy_needs_are_not_trimmed() -> None:
+    store = MemoryStore()
+    writer = Writer(store)
+
+    for number in range(3 * JOURNAL_KEPT):
+        writer.append(f"{number:05}", needed_from=Index(5))
+
+    assert next(index for index, _ in ShardFile(store, SHARD).journal()) == 5
 
 
 def test_the_journal_is_trimmed_and_still_checked() -> None:

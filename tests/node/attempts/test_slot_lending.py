@@ -353,6 +353,27 @@ def test_an_attempt_does_not_begin_by_a_lease_that_has_ended() -> None:
     run(story, slots=1)
 
 
+def test_the_slot_of_an_attempt_that_is_never_confirmed_is_free_after_a_lease() -> None:
+    async def story(nodes: Nodes) -> None:
+        await busy(nodes, 1, LONG)
+        await until(lambda: played(nodes)[A] == 1)
+        [key] = nodes[A].playing
+        order = nodes[A].running.context.attempts.orders[key]
+        session = nodes.session_of(B)
+        assert session is not None
+        nodes.cut(A, B)
+        unknown = replace(order, key=AttemptKey(key.execution_id, "other", 1), session=session)
+        nodes[B].running.router.receive(ONE, A, Dispatch(order=unknown))
+        before = slot_table(nodes, B)
+
+        await until(lambda: slot_table(nodes, B) == (0, 0), 2 * TIMING.attempt_lease / SECOND)
+
+        assert before == (1, 0)
+        assert nodes[B].playing == []
+
+    run(story)
+
+
 def test_an_attempt_of_another_session_than_its_nodes_is_not_accepted() -> None:
     async def story(nodes: Nodes) -> None:
         await busy(nodes, 1, LONG)

@@ -8,7 +8,7 @@ from rota.core.replication.backup import Promises
 from rota.core.replication.messages import Append, Appended, Fenced, Query
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Swapped
-from unit.core.replication.replicas import TIMING, A, B, Cluster, Envelope
+from unit.core.replication.replicas import TIMING, A, B, Cluster, D, Envelope
 
 LEASE = TIMING.lease_end(Cluster().now) - Cluster().now
 
@@ -385,6 +385,55 @@ def test_a_restarted_primary_whose_epoch_was_durable_does_not_wait() -> None:
     cluster.pass_time(300 * MILLISECOND)
 
     assert cluster.has_authority("a")
+
+
+def test_a_candidate_whose_takeover_was_refused_for_certain_gives_leases_again() -> None:
+    cluster = Cluster()
+    cluster.end_session("a")
+    cluster.see("b")
+    cluster.sleep(10 * SECOND)
+    cluster.tick("b")
+    cluster.begin_session("a")
+    was_candidate = cluster.replica("b").is_candidate
+
+    # The coordinator did not carry it out, and cannot be reached now.
+    (swap,) = cluster.member("b").swaps
+    refused = Swapped(is_done=False, current=swap.expected)
+    cluster.replica("b").answered(swap, refused, cluster.now)
+    cluster.tick("a")
+    cluster.deliver(Append, to="b")
+    (answer,) = cluster.deliver(Appended, of="b")
+
+    assert was_candidate
+    assert not cluster.replica("b").is_candidate
+    assert isinstance(answer, Appended)
+    assert answer.gives_lease
+
+
+def test_a_view_is_read_after_a_request_whose_outcome_is_unknown() -> None:
+    cluster = Cluster()
+    cluster.end_session("a")
+    cluster.see("b")
+    cluster.sleep(10 * SECOND)
+    cluster.tick("b")
+    (swap,) = cluster.member("b").swaps
+
+    cluster.replica("b").answered(swap, None, cluster.now)
+
+    assert cluster.replica("b").take_ready().wants_view
+
+
+def test_a_node_without_a_session_requests_no_change() -> None:
+    cluster = Cluster()
+    cluster.targets = (A, B, D)
+    cluster.lose_session("a")
+
+    for _ in range(20):
+        cluster.sleep(SECOND)
+        cluster.tick("a")
+        cluster.settle("abd")
+
+    assert cluster.member("a").swaps == []
 
 
 def test_a_candidate_gives_no_time_and_the_primary_makes_its_takeover_impossible() -> None:

@@ -228,6 +228,25 @@ def test_a_part_that_comes_twice_changes_nothing() -> None:
     assert len(cluster.member("d").disk.now.rows) == 10
 
 
+def test_a_part_is_not_acknowledged_while_one_before_it_is_missing() -> None:
+    cluster = Cluster(sync="ab")
+    born_at = cluster.member("d").liveness.born_at
+    parts = [
+        a_part(cluster, "new", replaces=None, since=born_at, number=number, is_last=number == 2)
+        for number in range(3)
+    ]
+    cluster.hand(Envelope(A, D, parts[0]))
+    cluster.in_flight.clear()
+
+    cluster.hand(Envelope(A, D, parts[2]))
+
+    assert not cluster.in_flight
+    assert cluster.replica("d").copy.allocation is None
+    cluster.hand(Envelope(A, D, parts[1]))
+    cluster.hand(Envelope(A, D, parts[2]))
+    assert cluster.replica("d").copy.allocation == AllocationId("new")
+
+
 def test_a_part_that_comes_once_more_makes_no_copy_on_a_disk_that_was_lost_meanwhile() -> None:
     cluster = Cluster(sync="ab")
     want(cluster, "abd")

@@ -74,6 +74,35 @@ def test_a_shard_is_not_handed_to_a_backup_that_was_set_back() -> None:
     assert cluster.configuration.primary == C
 
 
+def test_a_handover_that_began_ends_when_the_successor_turns_out_to_be_set_back() -> None:
+    cluster = Cluster()
+    cluster.see()
+    cluster.propose("a")
+    cluster.settle()
+    cluster.targets = (B, A, C)
+    cluster.replica("a").set_postponed(has_postponed=True)
+    while not cluster.replica("a").is_handing_over:
+        cluster.pass_time(TIMING.beat)
+    peer = cluster.primary("a").peers[B]
+    had = peer.match
+
+    lacks = Mismatch(
+        epoch=cluster.configuration.epoch,
+        allocation=peer.allocation,
+        previous=had,
+        last=Index(had - 1),
+        committed=Index(had - 1),
+        gives_lease=True,
+        sent_at=cluster.now,
+    )
+    cluster.hand(Envelope(B, A, lacks))
+    cluster.replica("a").set_postponed(has_postponed=False)
+    cluster.turn("a")
+
+    assert not cluster.member("a").swaps
+    assert not cluster.primary("a").has_stepped_down
+
+
 def test_the_entry_before_those_sent_is_compared_as_well() -> None:
     cluster = Cluster()
     index = cluster.propose("a")
