@@ -18,7 +18,7 @@ HISTORY ?= 1000000
 FROM ?= 0
 
 .PHONY: help demo dev test contract fuzz check format docs generate sim mutants chaos chaos-many chaos-mutants \
-	containers bench bench-smoke bench-overload bench-peers bench-parts dist lock pin-images clean
+	containers bench bench-smoke bench-overload bench-secure bench-peers bench-parts dist lock pin-images clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ bench-smoke: $(READY) programs ## Compare rota with a bare journal and link, to 
 
 bench-overload: $(READY) programs ## Three nodes beside four busy loops for five minutes: no takeover, no missed fire
 	$(BIN)/python -m bench.overload --minutes 5
+
+bench-secure: $(READY) programs ## Nodes with keys and TLS between them beside open ones: the cost of both
+	$(BIN)/python -m bench.secure
 
 bench-peers: ROUNDS := 3
 bench-peers: $(READY) programs ## Other schedulers beside rota in one run: make bench-peers PEERS="celery dramatiq"

@@ -10,13 +10,22 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from bench.processes import descendants
-from rota.client.dev.local_cluster import COPIES_MAX, LocalCluster
+from rota.client.certificates.certificate_files import (
+    AUTHORITY,
+    certificate_file,
+    key_file,
+    write_new,
+)
+from rota.client.certificates.issuing import Authority, issue_node, make_authority
+from rota.client.dev.local_cluster import CLUSTER, COPIES_MAX, LocalCluster
 from rota.client.dev.local_node import LocalNode
+from rota.core.model.ids import NodeId
 
 LOG_LEVEL = "warning"
 
@@ -27,24 +36,38 @@ class Fleet:
     Args:
         folder: The folder for all files of the cluster.
         size: The number of nodes.
+        is_secure: Whether requests need a token, and links between nodes have TLS.
 
     Attributes:
         nodes: The nodes by name.
     """
 
-    def __init__(self, folder: Path, size: int) -> None:
+    def __init__(self, folder: Path, size: int, *, is_secure: bool = False) -> None:
         self.size = size
         self.folder = folder
+        self._is_secure = is_secure
         self._undo = ExitStack()
         self._cluster: LocalCluster | None = None
         if size == 1:
             log_path = folder / "n1.log"
             self.nodes = {
-                "n1": LocalNode(folder / "n1", log_level=LOG_LEVEL, log_path=log_path, is_open=True)
+                "n1": LocalNode(
+                    folder / "n1",
+                    log_level=LOG_LEVEL,
+                    log_path=log_path,
+                    token_file=folder / "token",
+                    is_open=not is_secure,
+                )
             }
         else:
             self._cluster = LocalCluster(
-                folder, size, port=0, slots=None, log_level=LOG_LEVEL, is_open=True
+                folder,
+                size,
+                port=0,
+                slots=None,
+                log_level=LOG_LEVEL,
+                is_open=not is_secure,
+                flags_of=self._tls_flags if is_secure else lambda _: (),
             )
             self.nodes = self._cluster.nodes
 
@@ -56,6 +79,8 @@ class Fleet:
         os.environ["ROTA_TESTING_EXECUTORS"] = "1"
         self._undo.callback(os.environ.pop, "ROTA_TESTING_EXECUTORS", None)
         self.folder.mkdir(parents=True)
+        if self._is_secure and self._cluster is not None:
+            self._make_certificates()
         self._undo.enter_context(self._cluster or self.nodes["n1"])
         return self
 
@@ -70,6 +95,32 @@ class Fleet:
         except subprocess.TimeoutExpired as late:
             # The measurements are valid, but the reason should be found.
             print(f"a node did not stop within {late.timeout:g} s, and was killed", file=sys.stderr)
+
+    @property
+    def token(self) -> str | None:
+        """The token of the nodes, after the start; None if they need none."""
+        token = self.nodes["n1"].token
+        return token.text if token else None
+
+    @property
+    def _certificates(self) -> Path:
+        return self.folder / "certificates"
+
+    def _make_certificates(self) -> None:
+        made_at = datetime.now(UTC)
+        self._certificates.mkdir()
+        authority = make_authority(CLUSTER, made_at)
+        write_new(self._certificates, AUTHORITY, authority)
+        for name in self.nodes:
+            issued = issue_node(Authority.load(authority), NodeId(name), ["127.0.0.1"], made_at)
+            write_new(self._certificates, name, issued)
+
+    def _tls_flags(self, name: str) -> tuple[str, ...]:
+        return (
+            *("--peer-cert", str(certificate_file(self._certificates, name))),
+            *("--peer-key", str(key_file(self._certificates, name))),
+            *("--peer-ca", str(certificate_file(self._certificates, AUTHORITY))),
+        )
 
     @property
     def urls(self) -> list[str]:

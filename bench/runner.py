@@ -62,10 +62,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     durability: str
 
 
-async def run(scenario: Scenario, size: int, sizes: Sizes, folder: Path) -> Row:
-    """Run a scenario on *size* nodes that write to *folder*, and stop them."""
+async def run(
+    scenario: Scenario, size: int, sizes: Sizes, folder: Path, *, is_secure: bool = False
+) -> Row:
+    """Run a scenario on *size* nodes that write to *folder*, and stop them.
+
+    With *is_secure*, requests have a token, and links between nodes TLS.
+    """
     before, began = busy(), time.perf_counter()
-    fleet = Fleet(folder, size)
+    fleet = Fleet(folder, size, is_secure=is_secure)
     with fleet:
         outcome = await _run_on(scenario, fleet, sizes)
         memory = memory_mib(fleet)
@@ -89,9 +94,10 @@ async def run(scenario: Scenario, size: int, sizes: Sizes, folder: Path) -> Row:
 
 async def _run_on(scenario: Scenario, fleet: Fleet, sizes: Sizes) -> Outcome:
     connector = aiohttp.TCPConnector(limit=0)  # An open loop must not wait for a connection.
+    headers = {"Authorization": f"Bearer {fleet.token}"} if fleet.token else {}
     async with (
-        aiohttp.ClientSession(connector=connector) as session,
-        AsyncClient(fleet.urls, timeout_s=REQUEST_S) as client,
+        aiohttp.ClientSession(connector=connector, headers=headers) as session,
+        AsyncClient(fleet.urls, timeout_s=REQUEST_S, token=fleet.token) as client,
     ):
         api = Api(session, fleet.urls)
         await settled(client)

@@ -22,6 +22,7 @@ SESSION_TTL = "15s"
 """The time to live of sessions under `rota dev`: three times that of `rotad`. One busy machine
 delays the renewals of all nodes and etcd, and the end of a process is detected independently."""
 COPIES_MAX = 3
+CLUSTER = "dev"
 
 
 class LocalCluster:
@@ -38,6 +39,7 @@ class LocalCluster:
         log_level: The log level of each node.
         is_open: Whether the nodes accept all requests, without a token. Otherwise the file
             ``token`` in *folder* has their token.
+        flags_of: Returns further flags of `rotad` for a node, by its name.
 
     Raises:
         EtcdNotInstalled: etcd is not installed on this machine.
@@ -54,6 +56,7 @@ class LocalCluster:
         log_level: str,
         session_ttl: str | None = None,
         is_open: bool = False,
+        flags_of: Callable[[str], tuple[str, ...]] = lambda _: (),
     ) -> None:
         self.folder = folder
         self.etcd = LocalEtcd(folder)
@@ -76,11 +79,11 @@ class LocalCluster:
                 token_file=folder / "token",
                 is_open=is_open,
                 flags=(
-                    "--node-id", name, "--cluster", "dev", "--etcd", self.etcd.url,
+                    "--node-id", name, "--cluster", CLUSTER, "--etcd", self.etcd.url,
                     "--etcd-user", USER,
                     "--etcd-password-file", str(self.etcd.password_file),
                     "--peer-listen", f"127.0.0.1:{peer_port}",
-                    "--replicas", str(min(size, COPIES_MAX)), *session_flags,
+                    "--replicas", str(min(size, COPIES_MAX)), *session_flags, *flags_of(name),
                 ),
             )  # fmt: skip
 
