@@ -143,6 +143,9 @@ class ExecutionView(View, frozen=True):
             there is no limit.
         triggered_by: The caller whose request created it, without the address; null if there was no
             request, or it is not known.
+        parameters: Its parameters, which replace those of its tasks; null if it has none, if the
+            caller lacks the verb ``logs`` in its namespace, and in responses to all requests but
+            that for a single execution.
         broken: Why the record cannot be shown; empty for a valid record.
     """
 
@@ -166,6 +169,7 @@ class ExecutionView(View, frozen=True):
     rerun_of: str | None = None
     expires_at: InstantText | None = None
     triggered_by: AuthorView | None = None
+    parameters: Json = None
     broken: str = ""
 
 

@@ -26,8 +26,8 @@ from rota.client.cli.inputs.options import (
 from rota.core.timing.instants import Instant
 from rota.wire.documents import AttemptView, DuplicateView, ExecutionView, Json, TaskView
 
-RESULT_MAX = 400
-"""The most characters of a result that are shown; they take a few lines."""
+VALUE_MAX = 400
+"""The most characters of parameters or a result that are shown; they take a few lines."""
 TITLES = ("TASK", "STATUS", "ATTEMPT", "OUTCOME", "STARTED", "TOOK", "CPU", "MEMORY", "REASON")
 STATUSES = ("queued", "running", "success", "failed", "cancelled")
 
@@ -161,6 +161,7 @@ def print_execution(execution: ExecutionView) -> None:
             ("reason", execution.reason),
             ("stand-in", execution.stand_in or ""),
             ("rerun of", execution.rerun_of or ""),
+            ("parameters", _shortened(execution.parameters)),
             ("expires", _expiry(execution, at)),
             *(("duplicate", _duplicate(each)) for each in execution.possible_duplicates or ()),
         ]
@@ -226,11 +227,14 @@ def _print_details(title: str, attempt: AttemptView) -> None:
         out(f"{title}:\n{attempt.error.traceback.rstrip()}")
 
 
-def _shortened(result: Json) -> str:
-    text = msgspec.json.encode(result).decode()
-    if len(text) <= RESULT_MAX:
+def _shortened(value: Json) -> str:
+    """Return *value* as JSON, shortened; empty for null."""
+    if value is None:
+        return ""
+    text = msgspec.json.encode(value).decode()
+    if len(text) <= VALUE_MAX:
         return text
-    return f"{text[:RESULT_MAX]} ... ({size(len(text))}; all of it with -o json)"
+    return f"{text[:VALUE_MAX]} ... ({size(len(text))}; all of it with -o json)"
 
 
 def _state(attempt: AttemptView) -> str:

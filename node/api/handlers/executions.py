@@ -155,11 +155,18 @@ def created_execution(made: Reply) -> web.Response:
     return document(view, status=201, headers=headers)
 
 
-async def _complete_view(request: RequestContext, execution_id: ExecutionId) -> ExecutionView:
+async def _complete_view(
+    request: RequestContext, execution_id: ExecutionId, *, has_parameters: bool = False
+) -> ExecutionView:
     """Return the complete document of an execution, with the runs of stand-ins under its id.
 
     An execution that only a stand-in ran is shown as the stand-in recorded it. The ledger has the
     reason why the shard of the execution did not run it.
+
+    Args:
+        request: The request.
+        execution_id: The execution.
+        has_parameters: Whether to include its parameters, for a caller with the verb ``logs``.
 
     Raises:
         Refused: The execution does not exist, or one of its records cannot be read.
@@ -176,7 +183,18 @@ async def _complete_view(request: RequestContext, execution_id: ExecutionId) -> 
         _authorize(request, first.execution)
         execution = replace(first.execution, stand_in=first.node_id)
         tasks = in_place(first.tasks)
-    return execution_view(execution, _with_places(request, execution, tasks), duplicates)
+    view = execution_view(execution, _with_places(request, execution, tasks), duplicates)
+    return _with_parameters(request, execution, view) if has_parameters else view
+
+
+def _with_parameters(
+    request: RequestContext, execution: Execution, view: ExecutionView
+) -> ExecutionView:
+    """Return *view* with the execution's parameters, which may be as confidential as its output."""
+    if not execution.parameters or not request.may(Verb.LOGS, namespace_of(execution.job_name)):
+        return view
+    # They were checked to be JSON when they were recorded.
+    return replace(view, parameters=msgspec.Raw(execution.parameters.encode()))
 
 
 def _with_places(
@@ -205,9 +223,9 @@ def _with_places(
     problems=("execution_not_found", *READING),
 )
 async def get_execution(request: RequestContext) -> web.Response:
-    """Show an execution with its tasks."""
+    """Show an execution with its tasks and, if the caller has the verb ``logs``, its parameters."""
     execution_id = execution_id_of(request)
-    return document(await _complete_view(request, execution_id))
+    return document(await _complete_view(request, execution_id, has_parameters=True))
 
 
 @operations.declare(

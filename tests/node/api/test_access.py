@@ -527,6 +527,26 @@ async def test_an_own_role_has_its_verbs_at_once(access: Access) -> None:
 # -- forwarded requests ----------------------------------------------------------------------------
 
 
+async def test_the_parameters_of_an_execution_need_the_verb_of_its_output(access: Access) -> None:
+    await access.call(access.admin, "PUT", f"{API}/roles/reader", {"verbs": ["read"]})
+    seeing = await access.key("ann", "viewer", "team-a")
+    reading = await access.key("bob", "reader", "team-a")
+    body = {**JOB, "parameters": {"day": 1}}
+    await access.call(access.admin, "POST", f"{API}/jobs", body)
+    path = f"{API}/jobs/team-a%2Fnightly/trigger"
+    _, made = await access.call(access.admin, "POST", path, {"parameters": {"day": 2}})
+    path = f"{API}/executions/{made['executionId']}"
+
+    _, ended = await access.call(seeing, "GET", f"{path}/wait")
+    _, shown = await access.call(seeing, "GET", path)
+    _, hidden = await access.call(reading, "GET", path)
+    _, listed = await access.call(seeing, "GET", f"{API}/executions")
+
+    assert shown["parameters"] == {"day": 2}
+    assert (hidden["status"], hidden["parameters"]) == ("success", None)
+    assert [each["parameters"] for each in (ended, *listed["items"])] == [None, None]
+
+
 async def test_a_pretended_forward_is_refused(access: Access) -> None:
     token = await access.key("ci", "viewer", "team-a")
 

@@ -94,6 +94,20 @@ def test_a_result_is_shown_and_a_long_one_cut(capsys: pytest.CaptureFixture[str]
     assert long.endswith("xxx ... (98KiB; all of it with -o json)")
 
 
+def test_parameters_are_shown_and_long_ones_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = execution_of(ended_attempt())
+
+    print_execution(msgspec.structs.replace(plain, parameters={"day": "2027-01-04"}))
+    short = capsys.readouterr().out
+    print_execution(msgspec.structs.replace(plain, parameters="x" * 100_000))
+    long = capsys.readouterr().out
+    print_execution(plain)
+
+    assert re.search(r'^parameters +{"day":"2027-01-04"}$', short, re.MULTILINE)
+    assert re.search(r"^parameters .*xxx \.\.\. \(98KiB; all of it with", long, re.MULTILINE)
+    assert "parameters" not in capsys.readouterr().out
+
+
 def test_the_lateness_is_not_shown_before_the_first_attempt_has_ended(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
