@@ -270,9 +270,15 @@ class AsyncClient:
         call = requests.resume_job(job, namespace, key=idempotency_key, dry_run=dry_run)
         return await self._ask(call)
 
-    async def job(self, job: str, *, namespace: str | None = None) -> JobView:
-        """Return a job."""
-        return await self._ask(requests.job(job, namespace))
+    async def job(
+        self, job: str, *, namespace: str | None = None, version: int | None = None
+    ) -> JobView:
+        """Return a job: its present version, or the definition of another *version*.
+
+        Raises:
+            NotFound: The job does not exist, or that version of it is not stored.
+        """
+        return await self._ask(requests.job(job, namespace, version))
 
     def jobs(
         self,

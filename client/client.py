@@ -266,9 +266,13 @@ class Client:
         call = requests.resume_job(job, namespace, key=idempotency_key, dry_run=dry_run)
         return self._ask(call)
 
-    def job(self, job: str, *, namespace: str | None = None) -> JobView:
-        """Return a job."""
-        return self._ask(requests.job(job, namespace))
+    def job(self, job: str, *, namespace: str | None = None, version: int | None = None) -> JobView:
+        """Return a job: its present version, or the definition of another *version*.
+
+        Raises:
+            NotFound: The job does not exist, or that version of it is not stored.
+        """
+        return self._ask(requests.job(job, namespace, version))
 
     def jobs(
         self,

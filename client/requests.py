@@ -216,9 +216,9 @@ def resume_job(
     )
 
 
-def job(named: str, namespace: str | None) -> Call[JobView]:
-    """Return the call that reads a job."""
-    query: Query = {"namespace": namespace}
+def job(named: str, namespace: str | None, version: int | None = None) -> Call[JobView]:
+    """Return the call that reads a job, or one of its versions."""
+    query: Query = {"namespace": namespace, "version": version}
     slot = _slot(named, namespace)
     return Call("GET", _job_path(named), _as(JobView), query=query, slot=slot)
 

@@ -156,6 +156,13 @@ class History:
         assert isinstance(record, JobSpec)
         return record
 
+    def versions(self, shard: ShardId, job_id: JobId) -> list[int]:
+        """Return the numbers of the replaced definitions of a job that are kept; at most 20 are."""
+        start = _key(shard, Table.PAST_VERSION, f"{job_id}/")
+        end = _key(shard, Table.PAST_VERSION, f"{job_id}0")
+        rows = self._store.scan(Family.HIST, start, end)
+        return sorted(int(key[len(start) :]) for key, _ in rows)
+
     def executions_of(
         self, shard: ShardId, job_id: JobId, before: ExecutionId | None
     ) -> Iterator[Execution | UnreadableExecution]:

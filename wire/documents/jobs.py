@@ -265,7 +265,7 @@ class JobView(View, frozen=True):
             dependencies or for earlier executions; ``manual`` if it has neither schedules nor
             dependencies; ``finished`` if its schedules have no further fire times and it has no
             dependencies; otherwise ``scheduled``. The document of a one-off job that has ended has
-            the status of its execution.
+            the status of its execution, and that of a replaced version is ``replaced``.
         type: The job type that it was defined with; null for none.
         version: The version of its definition, from 1.
         description: Its description.
@@ -277,7 +277,7 @@ class JobView(View, frozen=True):
         overlap: Its overlap policy.
         labels: Its labels.
         created_at: When it was created.
-        updated_at: When it got this version.
+        updated_at: When it got its present version.
         next_fire_at: The earliest next fire time of its schedules.
         execution_id: Its latest unfinished execution; of a one-off job, its execution.
         started_at: When that execution started.

@@ -122,15 +122,23 @@ def list_jobs(
     "show",
     cls=WatchCommand,
     epilog=examples(
-        "rota jobs show report", "rota jobs show billing/report -o yaml", "rota jobs show report -w"
+        "rota jobs show report",
+        "rota jobs show billing/report -o yaml",
+        "rota jobs show report --version 1",
+        "rota jobs show report -w",
     ),
 )
 @job_argument
+@click.option(
+    "--version", type=click.IntRange(1), help="A version that was replaced, if it is still stored."
+)
 @namespace_option
 @watch_option
 @format_option
 @url_option
-def show_job(job: str, *, namespace: str | None, watch_s: float | None, form: str) -> None:
+def show_job(
+    job: str, *, version: int | None, namespace: str | None, watch_s: float | None, form: str
+) -> None:
     """Show a job: schedules and tasks."""
 
     def draw(found: Sequence[JobView]) -> None:
@@ -142,7 +150,7 @@ def show_job(job: str, *, namespace: str | None, watch_s: float | None, form: st
 
     with connect() as client:
         live_table.show(
-            lambda: [client.job(job, namespace=namespace)],
+            lambda: [client.job(job, namespace=namespace, version=version)],
             draw,
             look=JOB,
             form=form,
@@ -207,12 +215,18 @@ def _print_job(job: JobView) -> None:
             ("hooks", _hooks_text(job)),
             ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
             ("execution" if job.ended_at else "running", job.execution_id or ""),
-            ("version", f"{job.version}, of {absolute(job.updated_at)} UTC"),
+            ("version", _version_text(job)),
         ]
     )
     out("")
     titles = ("TASK", "NEEDS", "RETRIES", "TIMEOUT", "SANDBOX", "LIMITS", "COMMAND")
     print_table(titles, [_task_row(task) for task in job.tasks], optional=("SANDBOX", "LIMITS"))
+
+
+def _version_text(job: JobView) -> str:
+    if job.status == "replaced":
+        return str(job.version)  # The date is that of the present version.
+    return f"{job.version}, of {absolute(job.updated_at)} UTC"
 
 
 def _deadlines_text(job: JobView) -> str:

@@ -23,6 +23,7 @@ from rota.node.api.handlers.executions import created_execution
 from rota.node.api.handlers.hook_warnings import hook_warnings
 from rota.node.api.handlers.idempotency import idempotency_under, write_once
 from rota.node.api.handlers.job_references import resolve
+from rota.node.api.handlers.job_versions import replaced_version
 from rota.node.api.handlers.last_executions import (
     ended_one_off,
     last_execution,
@@ -48,6 +49,7 @@ from rota.node.api.requests.parameters import (
     choice,
     instant,
     text,
+    whole_number,
     whole_number_or,
 )
 from rota.node.api.requests.permissions import on_object
@@ -86,6 +88,7 @@ NEXT_MAX = 1_000
 NAMESPACE = text(
     "namespace", "The namespace of a job that is given by its name alone; `default` if omitted."
 )
+VERSION = whole_number("version", "The version to show; the present one if omitted.", most=1 << 53)
 COUNT = whole_number_or(10, "count", "The number of fire times.", most=NEXT_MAX)
 AFTER = instant("after", "Only fire times after this instant; now if omitted.")
 ORDER = choice(
@@ -137,12 +140,16 @@ async def create_job(request: RequestContext) -> web.Response:
     Success(200, "The job.", JobView, headers=(ETAG,)),
     permission=on_object(Verb.READ),
     target=shard_of_job,
-    query=(NAMESPACE,),
-    problems=("job_not_found", *READING),
+    query=(NAMESPACE, VERSION),
+    problems=("job_not_found", "version_not_found", *READING),
 )
 async def get_job(request: RequestContext) -> web.Response:
-    """Show a job."""
+    """Show a job, or a replaced version of it."""
     shard, job = find_job(request, request.http.match_info["job"])
+    version = VERSION.of(request)
+    if version not in (None, job.version):
+        shown = await replaced_version(request, shard, job, version)
+        return document(shown, headers={"ETag": f'"{version}"'})
     view = _job_view(job.id, request.state(shard))
     last = last_execution(request, job.id)
     shown = replace(view, last_execution=last)

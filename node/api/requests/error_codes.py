@@ -33,6 +33,7 @@ CODES = {
         403, "`Host` is not an address, not `localhost` and not in `allowed_hosts`"
     ),
     "job_not_found": Code(404, "the job does not exist"),
+    "version_not_found": Code(404, "the job has no such version, or it is no longer stored"),
     "type_not_found": Code(404, "the job type does not exist"),
     "key_not_found": Code(404, "the key does not exist"),
     "role_not_found": Code(404, "the role does not exist"),
