@@ -31,6 +31,8 @@ class RequestFailed(RotaError):
         method: The HTTP method of the request, such as ``POST``; empty if the error occurred before
             there was a request, for example with a body that JSON cannot express.
         path: The path of the request, percent-encoded, without the query; empty if *method* is.
+        file: The file of the definition that the node refused; empty if it came from no file, or
+            if the caller did not set it.
     """
 
     def __init__(self, problem: ProblemView) -> None:
@@ -39,6 +41,7 @@ class RequestFailed(RotaError):
         self.code = problem.code
         self.method = ""
         self.path = ""
+        self.file = ""
 
     def name_request(self, method: str, path: str) -> None:
         """Set the request that failed."""

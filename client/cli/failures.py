@@ -165,8 +165,9 @@ def _message(error: RotaError) -> list[str]:
     match error:
         case RequestFailed(errors=[_, *_]):
             title = error.problem.title.lower()
+            where = f" in {error.file}" if error.file else ""
             fields = [f"  {each.pointer or '/'}: {each.detail}" for each in error.errors]
-            return [f"error: {title}", *fields]
+            return [f"error: {title}{where}", *fields]
         case RequestFailed() | Refused():
             return [f"error: {error.detail}"]
         case _:

@@ -170,11 +170,13 @@ class Given(NamedTuple):
         kind: The kind of the document.
         name: The name of the document.
         definition: The definition.
+        place: The file, and the number of the document in it.
     """
 
     kind: str
     name: str
     definition: dict[str, Any]  # Any: JSON, which the node checks.
+    place: str
 
 
 def _read(files: Iterable[str]) -> Iterable[Given]:
@@ -217,7 +219,7 @@ def _given(fields: dict[str, Any], place: str) -> Given:
     name, definition = fields.get("name"), fields.get("definition")
     if not isinstance(name, str) or not isinstance(definition, dict):
         raise InvalidFile(f"{place}: the document needs a name (text) and a definition (an object)")
-    return Given(kind, name, cast("dict[str, Any]", definition))
+    return Given(kind, name, cast("dict[str, Any]", definition), place)
 
 
 def _apply(client: "Client", given: Given, *, is_dry: bool) -> AppliedDocument:
@@ -229,7 +231,8 @@ def _apply(client: "Client", given: Given, *, is_dry: bool) -> AppliedDocument:
         before = 0
     try:
         after = client.put_document(given.kind, given.name, given.definition, dry_run=is_dry)
-    except RequestFailed:
+    except RequestFailed as error:
+        error.file = given.place
         say(f"{KINDS[given.kind]} {given.name!r} is refused:")
         raise
     change = "unchanged" if after.version == before else "replaced" if before else "created"

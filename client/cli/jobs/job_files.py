@@ -3,7 +3,8 @@
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -29,9 +30,22 @@ from rota.wire.documents import HOOK_FIELDS, ITEMS_MAX, CreatedItem, JobView, Pr
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
+    from rota.client.errors import RequestFailed
 
 Fields = dict[str, Any]
 """A job's document: Any, because the node validates it."""
+
+
+class FileFields(Fields):
+    """A job's document that comes from a file.
+
+    Attributes:
+        file: The file, as the user named it.
+    """
+
+    file = ""
+
+
 REFUSALS_MAX = 20
 """The most refused jobs that are printed; further ones are only counted."""
 EX_DIFFERENT = 8
@@ -242,7 +256,8 @@ def create_job(
         definitions = [_in(namespace, with_whole_paths(fields_of(name, command, given), Path()))]
     with connect() as client:
         if len(definitions) == 1:
-            job = client.create_job(definitions[0], dry_run=is_dry)
+            with naming_file(definitions[0]):
+                job = client.create_job(definitions[0], dry_run=is_dry)
             show_many([job], JOB, form)
             say_warnings([job])
             items: list[CreatedItem] = []
@@ -271,7 +286,9 @@ def diff_jobs(files: tuple[str, ...], namespace: str | None) -> int:
     is_different = False
     with connect() as client:
         for definition in definitions_in(files, namespace):
-            before, after = job_before(client, definition), client.put_job(definition, dry_run=True)
+            before = job_before(client, definition)
+            with naming_file(definition):
+                after = client.put_job(definition, dry_run=True)
             lines = _difference(before, after)
             is_different = is_different or bool(lines)
             for line in lines:
@@ -299,8 +316,27 @@ def definitions_in(files: Iterable[str], namespace: str | None) -> list[Fields]:
                     f"{file} has a document of the kind {each['kind']!r}, not a job; apply it with "
                     f"rota apply -f {file}"
                 )
-            definitions.append(with_whole_paths(each, folder))
-    return _dependencies_first([_in(namespace, each) for each in definitions])
+            definition = FileFields(_in(namespace, with_whole_paths(each, folder)))
+            definition.file = "standard input" if file == "-" else file
+            definitions.append(definition)
+    return _dependencies_first(definitions)
+
+
+@contextmanager
+def naming_file(definition: Fields) -> Generator[None]:
+    """Add the file of *definition* to an error of the body of the context."""
+    from rota.client.errors import RequestFailed
+
+    try:
+        yield
+    except RequestFailed as error:
+        error.file = file_of(definition)
+        raise
+
+
+def file_of(definition: Fields) -> str:
+    """Return the file that *definition* comes from; empty for none."""
+    return definition.file if isinstance(definition, FileFields) else ""
 
 
 def _dependencies_first(definitions: list[Fields]) -> list[Fields]:
@@ -460,20 +496,22 @@ def _tell_refused(definitions: Sequence[Fields], items: Sequence[CreatedItem]) -
     from rota.client.cli.failures import report
 
     refused = [
-        (definition.get("name"), item.error)
+        (definition, item.error)
         for definition, item in zip(definitions, items, strict=False)
         if item.error is not None
     ]
     statuses: list[int] = []
-    for name, problem in refused[:REFUSALS_MAX]:
-        say(f"job {name!r} is refused:")
-        statuses.append(report(_failure(problem)))
+    for definition, problem in refused[:REFUSALS_MAX]:
+        say(f"job {definition.get('name')!r} is refused:")
+        failure = _failure(problem)
+        failure.file = file_of(definition)
+        statuses.append(report(failure))
     if len(refused) > REFUSALS_MAX:
         say(f"and {len(refused) - REFUSALS_MAX} more are refused")
     return statuses[0] if statuses else 0
 
 
-def _failure(problem: ProblemView) -> Exception:
+def _failure(problem: ProblemView) -> "RequestFailed":
     """Return the error of one job of a batch as if it were sent alone."""
     from rota.client.transport.call import Response, failure_of
 

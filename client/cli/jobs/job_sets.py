@@ -23,6 +23,7 @@ from rota.client.cli.jobs.job_files import (
     files_option,
     full_name_of,
     job_before,
+    naming_file,
     pair_of,
     say_if_dry,
     say_warnings,
@@ -187,7 +188,8 @@ def _as_deleted(job: JobView) -> AppliedView:
 
 def _apply(client: "Client", definition: Fields, *, is_dry: bool) -> AppliedView:
     before = job_before(client, definition)
-    after = client.put_job(definition, dry_run=is_dry)
+    with naming_file(definition):
+        after = client.put_job(definition, dry_run=is_dry)
     if before is None:
         change = "created"
     else:

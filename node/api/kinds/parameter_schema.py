@@ -18,7 +18,7 @@ import msgspec
 
 from rota.core.errors import Problem
 from rota.core.quoting import shortened
-from rota.node.api.requests.json_decoding import escaped
+from rota.node.api.requests.decoding_errors import escaped
 from rota.wire.documents import Json
 
 PROBLEMS_MAX = 20

@@ -14,7 +14,7 @@ import msgspec
 
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.model.job import TASKS_MAX
-from rota.node.api.requests.json_decoding import decode
+from rota.node.api.requests.json_decoding import PROBLEMS_MAX, decode, invalid_body
 from rota.wire.documents import JobBody, Json, TaskBody
 
 T = TypeVar("T")
@@ -70,10 +70,25 @@ def _is_list(raw: msgspec.Raw) -> bool:
 
 
 def _each(items: list[bytes], kind: type[T]) -> Generator[None, None, list[T]]:
+    """Return the items of the list of tasks as a *kind* each.
+
+    Raises:
+        Refused: As for `decode`, with the errors of several items.
+    """
     found: list[T] = []
+    problems: list[Problem] = []
     for number, item in enumerate(items):
-        found.append(decode(item, kind, f"/{_TASKS}/{number}"))
+        try:
+            found.append(decode(item, kind, f"/{_TASKS}/{number}"))
+        except Refused as refusal:
+            if not refusal.problems:
+                raise
+            problems += refusal.problems
+            if len(problems) > PROBLEMS_MAX:
+                break
         yield
+    if problems:
+        raise invalid_body(problems)
     return found
 
 

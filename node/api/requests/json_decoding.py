@@ -1,44 +1,28 @@
-"""Decoding of JSON as documents of the API; errors name the field by a JSON pointer."""
+"""Decoding of JSON as documents of the API; errors name the fields by JSON pointers.
 
-import re
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import Any, TypeVar
+The decoder ends at the first error. A body that is refused is therefore examined field by field, so
+that all its errors are reported together, up to `PROBLEMS_MAX` and for bodies up to
+`EXAMINED_BYTES_MAX`: the cost of a refusal does not grow with the body.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import inspect
 
-from rota.core.errors import Kind, Problem, Refused, invalid
-from rota.core.quoting import QUOTED_MAX, in_quotes, shortened
+from rota.core.errors import Kind, Problem, Refused, invalid, invalid_fields
+from rota.node.api.requests.decoding_errors import missing_field, problem_in, unknown_field
 
 T = TypeVar("T")
 
-_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
-_MISSING_FIELD = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
-_NOT_ALLOWED = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
-_WRONG_TYPE = re.compile(r"Expected `(?P<wanted>[a-z |]+)`, got `(?P<given>[a-z]+)`")
-_BOUND = re.compile(r"Expected `(?:int|float)` (?P<sign>>=|<=|>|<) (?P<limit>\S+)")
-_LENGTH = re.compile(r"Expected `(?P<kind>[a-z]+)` of length (?P<sign>>=|<=) (?P<limit>\d+)")
-_SIGNS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
-_PARTS = {"str": "characters", "array": "items", "object": "fields"}
-"""The parts that the length of a value counts, by its type in msgspec."""
-_NAMES = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
-"""The types of JSON in words, by their names in msgspec."""
-LISTED_MAX = 12
-"""An error about an unknown field lists the valid fields if there are at most so many."""
-SHOWN_BYTES_MAX = 64 << 10
-"""The length of a body up to which an error about a limit shows the value: the body is decoded once
-more for that."""
-_AT_PATH = re.compile(r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$")
-_STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+|\.\.\.)\]")
+PROBLEMS_MAX = 20
+"""The most errors of one body in a response, as of a valid body with an invalid job."""
+EXAMINED_BYTES_MAX = 64 << 10
+"""The length of a body up to which all its errors are found; of a longer one, the first is."""
 
 
 def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
@@ -51,12 +35,12 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
 
     Raises:
         Refused: Code ``malformed_json``: *content* is not JSON; code ``invalid_body``: *content* is
-            not a *kind*; the error has a pointer to the field.
+            not a *kind*; the errors have pointers to the fields.
     """
     try:
         return _decoder(kind).decode(content)
     except msgspec.ValidationError as error:
-        raise _refusal(str(error), kind, place, content) from error
+        raise invalid_body(_problems(content, kind, place, str(error))) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         detail = f"the request body is not valid JSON in UTF-8: {error}; correct it"
         raise Refused(Kind.INVALID, "malformed_json", detail) from error
@@ -64,6 +48,14 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
         raise invalid(
             "invalid_body", "the request body is nested too deeply; use fewer levels"
         ) from error
+
+
+def invalid_body(problems: Sequence[Problem]) -> Refused:
+    """Return the refusal of a body with *problems*, of which it lists the first `PROBLEMS_MAX`."""
+    listed = [*problems[:PROBLEMS_MAX]]
+    if len(problems) > PROBLEMS_MAX:
+        listed.append(Problem("", "only the first errors are listed; there may be more"))
+    return invalid_fields("invalid_body", listed)
 
 
 _decoders: dict[object, "msgspec.json.Decoder[Any]"] = {}  # Any: each decodes its own kind.
@@ -77,149 +69,79 @@ def _decoder(kind: type[T]) -> "msgspec.json.Decoder[T]":
     return decoder
 
 
-def escaped(name: str) -> str:
-    """Return *name* as a part of a JSON pointer, in which two characters are special (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _refusal(text: str, kind: object, place: str, content: bytes | msgspec.Raw) -> Refused:
-    """Return the refusal for the error message *text* of the decoder of *kind*."""
-    at = _AT_PATH.search(text)
-    path = at["path"] if at else ""
-    pointer, detail = place + _pointer(path), _AT_PATH.sub("", text)
-    info = _type_at(inspect.type_info(kind), path)
-    if unknown := _UNKNOWN_FIELD.match(detail):
-        name = unknown["name"][: QUOTED_MAX + 1]
-        detail = f"unknown field {in_quotes(name)}{_did_you_mean(name, info)}"
-        pointer = f"{pointer}/{escaped(name)}"
-    elif wrong := _WRONG_TYPE.fullmatch(detail):
-        detail = _wrong_type(wrong["wanted"].split(" | "), wrong["given"])
-    elif missing := _MISSING_FIELD.match(detail):
-        pointer, detail = f"{pointer}/{missing['name']}", "the required field is missing; add it"
-    elif (refused := _NOT_ALLOWED.match(detail)) and (words := _words(info)):
-        detail = f"{shortened(refused['value'])} is not one of {', '.join(words)}"
-    elif at is not None and at["key"]:
-        detail = _wrong_name(detail)
-    else:
-        detail = _outside_limit(detail, _shown_value(content, path))
-    problem = Problem(pointer, detail)
-    return invalid("invalid_body", str(problem) if pointer else detail, problem)
-
-
-def _wrong_type(wanted: list[str], given: str) -> str:
-    """Return the detail about a value of type *given* where one of the types *wanted* is valid."""
-    # Null is the same as omitting the field.
-    words = [_NAMES.get(each, each) for each in wanted if each != "null" or len(wanted) == 1]
-    quote = "; put it in quotes" if "str" in wanted and given in ("int", "float", "bool") else ""
-    return f"needs {' or '.join(words)}, not {_NAMES.get(given, given)}{quote}"
-
-
-def _wrong_name(text: str) -> str:
-    """Return the detail about a field name for which msgspec has the message *text*."""
-    length = _LENGTH.fullmatch(text)
-    if length is None:
-        return "the name of one of the fields is not valid; correct it"
-    return f"the name of a field must have {_bound(length)} characters; shorten it"
-
-
-def _outside_limit(text: str, value: str) -> str:
-    """Return the detail about a value for which msgspec has the message *text*.
+def _problems(content: bytes | msgspec.Raw, kind: object, place: str, text: str) -> list[Problem]:
+    """Return the errors of *content*, which is not a *kind*: all of them, or the first.
 
     Args:
-        text: The message.
-        value: The value as JSON, shortened; empty if it is unknown.
+        content: The JSON.
+        kind: A struct, or another type of msgspec.
+        place: The JSON pointer of *content* in the body.
+        text: The message of msgspec about the first error.
     """
-    shown = f"{value} " if value else "the value "
-    if bound := _BOUND.fullmatch(text):
-        return f"{shown}is out of range; give a number that is {_bound(bound)}"
-    if length := _LENGTH.fullmatch(text):
-        parts = _PARTS.get(length["kind"], "items")
-        return f"{shown}must have {_bound(length)} {parts}; change it"
-    if "out of range" in text:
-        return f"{shown}is too large a number; give a smaller one"
-    return f"{shown}is not valid here; see docs/reference/api.md"
+    found: list[Problem] = []
+    if len(bytes(content)) <= EXAMINED_BYTES_MAX:
+        found = list(islice(_problems_of_parts(content, kind, place), PROBLEMS_MAX + 1))
+    return found or [problem_in(content, kind, place, text)]
 
 
-def _bound(limit: re.Match[str]) -> str:
-    return f"{_SIGNS[limit['sign']]} {limit['limit']}"
+def _problems_of_parts(content: bytes | msgspec.Raw, kind: object, place: str) -> Iterator[Problem]:
+    """Yield the errors of the fields of an object, or of the objects of a list.
+
+    Other values have no parts; malformed JSON has none either, nor has a list of simple values.
+    """
+    for each in _alternatives(kind):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if isinstance(each, type) and issubclass(each, msgspec.Struct):
+                fields = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+                yield from _problems_of_fields(fields, each, place)
+            elif get_origin(each) is list and _has_objects(get_args(each)[0]):
+                items = msgspec.json.decode(content, type=list[msgspec.Raw])
+                decoder = msgspec.json.Decoder(get_args(each)[0])
+                for number, item in enumerate(items):
+                    yield from _problems_of(item, decoder, f"{place}/{number}")
 
 
-def _shown_value(content: bytes | msgspec.Raw, path: str) -> str:
-    """Return the JSON at *path* in *content*, shortened; empty if it cannot be found."""
-    if len(bytes(content)) > SHOWN_BYTES_MAX or "..." in path:
-        return ""
+def _problems_of_fields(
+    given: Mapping[str, msgspec.Raw], kind: type[msgspec.Struct], place: str
+) -> Iterator[Problem]:
+    """Yield the errors of the fields of an object, then the fields that are missing."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for name, content in given.items():
+        if name in fields:
+            decoder = msgspec.json.Decoder(fields[name].type)
+            yield from _problems_of(content, decoder, f"{place}/{name}")
+        elif kind.__struct_config__.forbid_unknown_fields:
+            yield unknown_field(name, inspect.type_info(kind), place)
+    for name, field in fields.items():
+        if field.required and name not in given:
+            yield missing_field(name, place)
+
+
+def _problems_of(
+    content: msgspec.Raw,
+    decoder: "msgspec.json.Decoder[Any]",  # Any: each decodes its own kind.
+    place: str,
+) -> Iterator[Problem]:
+    """Yield the errors of a part of a body: of its own parts, else its first one."""
     try:
-        value: Any = msgspec.json.decode(content)  # Any: the JSON of a client.
-        for step in _STEP.finditer(path):
-            value = value[int(step["place"])] if step["place"] else value[step["name"]]
-        return shortened(msgspec.json.encode(value).decode())
-    except (msgspec.DecodeError, LookupError, TypeError, RecursionError, OverflowError):
-        # The first decoding ended before a later error, such as a missing bracket. Integers of more
-        # than 64 bits can be decoded, and cannot be encoded.
-        return ""
+        decoder.decode(content)
+    except msgspec.ValidationError as error:
+        parts = _problems_of_parts(content, decoder.type, place)
+        first = next(parts, None)
+        yield first or problem_in(content, decoder.type, place, str(error))
+        yield from parts
 
 
-def _pointer(path: str) -> str:
-    """Return the JSON pointer of a path in msgspec's notation, such as ``.tasks[0].name``.
-
-    For a member of an object with free names msgspec writes ``[...]``; the pointer then names the
-    object.
-    """
-    steps = (step["name"] or step["place"] for step in _STEP.finditer(path))
-    return "".join(f"/{step}" for step in steps if step != "...")
+def _has_objects(kind: object) -> bool:
+    alternatives = _alternatives(kind)
+    return any(isinstance(each, type) and issubclass(each, msgspec.Struct) for each in alternatives)
 
 
-def _type_at(info: inspect.Type | None, path: str) -> inspect.Type | None:
-    """Return the type at *path* in a document of type *info*; None if it is unknown."""
-    for step in _STEP.finditer(path):
-        info = _member(_alternatives(info), step["name"])
-    return info
-
-
-def _member(alternatives: Sequence[inspect.Type], name: str | None) -> inspect.Type | None:
-    """Return the type of the field *name* of an object, or of the items of a container."""
-    for info in alternatives:
-        match info:
-            case inspect.StructType() if name is not None:
-                found = [each.type for each in info.fields if each.encode_name == name]
-                return found[0] if found else None
-            case inspect.ListType() if name is None:
-                return info.item_type
-            case inspect.DictType() if name is None:
-                return info.value_type
-            case _:
-                pass
-    return None
-
-
-def _alternatives(info: inspect.Type | None) -> Sequence[inspect.Type]:
-    if info is None:
-        return ()
-    return info.types if isinstance(info, inspect.UnionType) else (info,)
-
-
-def _words(info: inspect.Type | None) -> list[str]:
-    """Return the words that a value of type *info* may be; empty for other types."""
-    # Any: a literal may be a number, but the literals of the API are words.
-    words: list[Any] = []
-    for each in _alternatives(info):
-        if isinstance(each, inspect.LiteralType):
-            words += each.values
-    return [str(word) for word in words]
-
-
-def _did_you_mean(name: str, info: inspect.Type | None) -> str:
-    """Return a hint for the unknown field *name* of an object of type *info*.
-
-    The hint is the field with a similar spelling, else the list of all fields if they are few.
-    """
-    fields = [
-        field.encode_name
-        for each in _alternatives(info)
-        if isinstance(each, inspect.StructType)
-        for field in each.fields
-    ]
-    close = get_close_matches(name, fields, n=1)
-    if close:
-        return f"; did you mean {in_quotes(close[0])}?"
-    return f"; the fields are {', '.join(fields)}" if 0 < len(fields) <= LISTED_MAX else ""
+def _alternatives(kind: object) -> list[object]:
+    """Return the types that a value of type *kind* may have, without their limits."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _alternatives(arguments[0])
+    if origin in (Union, UnionType):
+        return [each for argument in arguments for each in _alternatives(argument)]
+    return [kind]

@@ -114,6 +114,23 @@ def test_each_invalid_field_is_reported_on_its_own_line(rota: Rota) -> None:
     assert {field.split(":")[0].strip() for field in fields} == {"/schedules/0", "/retries"}
 
 
+@pytest.mark.parametrize("command", ["create", "apply", "diff"])
+def test_all_invalid_fields_of_a_file_are_reported_with_its_name(
+    rota: Rota, tmp_path: Path, command: str
+) -> None:
+    file = tmp_path / "types.yaml"
+    file.write_text("{name: types, comand: x, retries: three, tasks: [{name: 1}, {nmae: a}]}")
+
+    refused = rota("jobs", command, "-f", str(file))
+
+    assert (refused.status, refused.out) == (9, "")
+    heading, *fields = refused.err.splitlines()
+    assert heading == f"error: invalid input in {file}"
+    assert [field.split(":")[0].strip() for field in fields] == [
+        *("/comand", "/retries", "/tasks/0/name", "/tasks/1/nmae", "/tasks/1/name")
+    ]
+
+
 def test_jobs_are_created_from_files(rota: Rota, tmp_path: Path) -> None:
     file = tmp_path / "jobs.yaml"
     file.write_text("name: from-file-1\ncommand: 'true'\n---\nname: from-file-2\ncommand: 'true'\n")
@@ -162,7 +179,8 @@ def test_of_several_jobs_the_refused_one_is_named_and_the_others_are_created(
     created = rota("jobs", "create", "-f", str(file), "-o", "name")
 
     assert created.status == 9
-    assert created.err.startswith("job 'one-bad' is refused:\nerror: invalid input\n  /tasks: ")
+    refused = f"job 'one-bad' is refused:\nerror: invalid input in {file}\n  /tasks: "
+    assert created.err.startswith(refused)
     assert created.out == "default/one-good\ndefault/two-good\n"
 
 

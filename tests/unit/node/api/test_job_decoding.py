@@ -9,7 +9,7 @@ from rota.core.errors import Refused
 from rota.core.model.job import TASKS_MAX
 from rota.node.api.requests import job_decoding
 from rota.node.api.requests.job_decoding import AT_ONCE_BYTES, decoded_job, decoded_object
-from rota.node.api.requests.json_decoding import decode
+from rota.node.api.requests.json_decoding import PROBLEMS_MAX, decode
 from rota.node.system.pacing import finished
 from rota.wire.documents import JobBody, Json
 
@@ -87,6 +87,20 @@ def test_a_mistake_in_a_long_job_is_pointed_at_as_in_a_short_one(
 
     assert [each.pointer for each in found.value.problems] == [pointer]
     assert (found.value.code, str(found.value)) == (whole.value.code, str(whole.value))
+
+
+def test_the_mistakes_of_all_tasks_of_a_long_job_are_listed_up_to_a_limit() -> None:
+    few = [{"name": 1}, {"name": "a"}, {"name": "b", "comand": "x"}]
+
+    with pytest.raises(Refused) as found:
+        finished(decoded_job(job_of(few)))
+    with pytest.raises(Refused) as many:
+        finished(decoded_job(job_of([{"name": 1}] * 2 * PROBLEMS_MAX)))
+
+    pointers = [each.pointer for each in found.value.problems]
+    assert pointers == ["/tasks/0/name", "/tasks/2/comand"]
+    assert len(many.value.problems) == PROBLEMS_MAX + 1
+    assert many.value.problems[-1].pointer == ""
 
 
 @pytest.mark.parametrize(
