@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 ANY = "*"
 """Admits every host and address."""
 
+_LOCALHOST = "localhost"
 Address = IPv4Address | IPv6Address
 
 
@@ -33,7 +34,9 @@ class PermittedHosts:
         if self._is_named(host):
             return ""
         if self.names:
-            return f"{host} is not in webhook_hosts of this node"
+            return f"{host} is not in webhook_hosts of this node; add it on all nodes"
+        if host == _LOCALHOST or host.endswith(f".{_LOCALHOST}"):
+            return _here(host)  # RFC 6761: these names are those of loopback.
         return self._fault_of_address(address) if address else ""
 
     def fault_of_addresses(self, host: str, found: Iterable[str]) -> str:
@@ -54,8 +57,12 @@ class PermittedHosts:
     def _fault_of_address(self, address: Address) -> str:
         plain = getattr(address, "ipv4_mapped", None) or address
         if plain.is_loopback or plain.is_link_local or plain.is_unspecified or plain.is_multicast:
-            return f"{plain} is an address of this machine or link; add it to webhook_hosts"
+            return _here(plain)
         return ""
+
+
+def _here(host: object) -> str:
+    return f"{host} is an address of this machine or link; add it to webhook_hosts of all nodes"
 
 
 def _address_in(host: str) -> Address | None:

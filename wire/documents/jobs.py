@@ -301,8 +301,9 @@ class JobView(View, frozen=True):
         broken: Which part of the record cannot be read, and why; the job can still be replaced and
             deleted. Empty for a valid record.
         warnings: Parts of the job that cannot work at present: a label that no living node has, a
-            ``cwd`` or a program that does not exist on the node that saved the job, or a job of a
-            hook that does not exist. Only responses to requests that make changes have warnings.
+            ``cwd`` or a program that does not exist on the node that saved the job, a job of a hook
+            that does not exist, or a webhook to a host that the node does not permit. Only
+            responses to requests that make changes have warnings.
     """
 
     job_id: str

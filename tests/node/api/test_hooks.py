@@ -213,6 +213,15 @@ def test_a_hook_with_a_job_that_does_not_exist_gets_a_warning(node: Rotad) -> No
     assert second["warnings"] == []
 
 
+def test_a_webhook_to_a_host_that_is_not_permitted_gets_a_warning(node: Rotad) -> None:
+    saved = node.create(
+        name="here", command="true", onLate=[{"webhook": "http://127.0.0.1/a"}], lateAfter="1h"
+    )
+
+    (warning,) = saved["warnings"]
+    assert warning.startswith("onLate: the webhook is not sent: 127.0.0.1 is an address of this")
+
+
 def test_hooks_are_given_by_flags_shown_and_refused_where_they_are_wrong(
     node: Rotad, rota: Rota
 ) -> None:
