@@ -77,6 +77,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         key: The key with which the node's present process proves its identity to other nodes
             (`rota.node.links.identity_proof`); empty for a single node. Never logged or shown.
         peer_tls: ``require`` or ``accept`` if the peer port serves TLS; empty if it does not.
+        auth: The setting ``auth`` of the node; empty for a node of an earlier version.
     """
 
     node_id: NodeId
@@ -90,6 +91,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     key: bytes = b""
     peer_tls: str = ""
+    auth: str = ""
 
     def __repr__(self) -> str:
         fields = (name for name in self.__struct_fields__ if name != "key")

@@ -452,6 +452,7 @@ def alone(
             weight=config.weight,
             labels=dict(config.labels),
             version=rota.__version__,
+            auth=config.auth,
         ),
         store=store,
         shard_count=identity.shard_count,

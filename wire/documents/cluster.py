@@ -38,6 +38,7 @@ class NodeView(View, frozen=True):
             its connection to etcd; null if the node did not respond or was not asked.
         primaries: The number of shards of which it is the primary.
         backups: The number of its other copies that count.
+        auth: Its mode of access control: ``keys``, ``observe`` or ``open``; empty if it is unknown.
     """
 
     node_id: str
@@ -54,6 +55,7 @@ class NodeView(View, frozen=True):
     primaries: int
     backups: int
     troubles: list[str] | None = None
+    auth: str = ""
 
 
 class ReplicaView(View, frozen=True):

@@ -209,5 +209,6 @@ def _print_status(status: StatusView) -> None:
                 else "",
             ),
             *(("trouble", each) for each in status.troubles),
+            *(("warning", each) for each in status.warnings),
         ]
     )

@@ -1,6 +1,7 @@
 """Views of a cluster: nodes, shards and moves as tables, and a summary of its state."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 import msgspec
 
@@ -9,6 +10,11 @@ from rota.client.cli.human import counted
 from rota.wire.documents import ClusterView, MoveView, NodeView, ReplicaView, ShardView
 
 UNKNOWN = "?"
+OPEN_MODES = {
+    "open": "every request has all rights",
+    "observe": "refusals are only logged, and every request has all rights",
+}
+"""The modes of access control in which nothing is refused, with their effect."""
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -35,6 +41,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         kept: The number of copies that stay on draining nodes, because no other node can take them
             and too few would remain.
         troubles: The problems that nodes report, each with the names of these nodes.
+        warnings: Modes of access control that let everyone in, or that differ between nodes; they
+            do not count for *is_whole*, as they are wanted during a change of the mode.
     """
 
     cluster: str
@@ -55,6 +63,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     removals: int
     kept: int
     troubles: list[str]
+    warnings: list[str]
 
 
 def status_of(view: ClusterView) -> StatusView:
@@ -86,6 +95,7 @@ def status_of(view: ClusterView) -> StatusView:
         removals=moves["removal"],
         kept=sum(_kept(view, node) for node in view.nodes if node.state == "draining"),
         troubles=troubles,
+        warnings=_warnings(view.nodes),
     )
 
 
@@ -96,6 +106,21 @@ def _troubles(view: ClusterView) -> list[str]:
         for trouble in node.troubles or ():
             nodes.setdefault(trouble, []).append(node.node_id)
     return [f"{', '.join(names)}: {trouble}" for trouble, names in nodes.items()]
+
+
+def _warnings(nodes: Iterable[NodeView]) -> list[str]:
+    """Return the warnings about the modes of access control of the nodes that are alive."""
+    by_mode: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.auth and node.state != "gone":
+            by_mode.setdefault(node.auth, []).append(node.node_id)
+    named = {mode: f"{', '.join(by_mode[mode])}: auth = {mode}" for mode in sorted(by_mode)}
+    warnings = [f"{named[mode]}: {OPEN_MODES[mode]}" for mode in named if mode in OPEN_MODES]
+    if len(named) > 1:
+        warnings.append(
+            f"the nodes have different modes ({'; '.join(named.values())}); give all the same"
+        )
+    return warnings
 
 
 def _kept(view: ClusterView, node: NodeView) -> int:
@@ -177,6 +202,7 @@ MEMBER: Look[NodeView] = Look(
         Column("WEIGHT", lambda node, _: f"{node.weight:g}", is_wide=True),
         Column("LABELS", lambda node, _: _labels(node), is_wide=True),
         Column("VERSION", lambda node, _: node.version, is_wide=True),
+        Column("AUTH", lambda node, _: node.auth, is_wide=True),
         Column("SESSION", lambda node, _: node.session or "", is_wide=True),
     ),
 )

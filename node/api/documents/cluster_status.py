@@ -164,6 +164,7 @@ def _node(context: NodeContext, member: Member, counts: Counter[tuple[str, str]]
         primaries=counts[node_id, PRIMARY],
         backups=counts[node_id, BACKUP],
         troubles=_troubles(context) if is_own else None,
+        auth=member.auth,
     )
 
 

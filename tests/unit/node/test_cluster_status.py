@@ -123,6 +123,28 @@ WELL = shard("a", "b", "c", target="a b c")
 MOVE = MoveView(shard=7, change="copy", source=None, target="c", is_running=True)
 
 
+def with_modes(**modes: str) -> list[NodeView]:
+    """Return a node of each name with the mode of access control."""
+    return [msgspec.structs.replace(node(name), auth=mode) for name, mode in modes.items()]
+
+
+def test_nodes_that_refuse_nothing_or_have_other_modes_are_warned_of() -> None:
+    mixed = status_of(view([WELL], with_modes(a="keys", b="open", c="observe", d="open")))
+
+    observing, open_ones, different = mixed.warnings
+    assert observing.startswith("c: auth = observe: refusals are only logged")
+    assert open_ones == "b, d: auth = open: every request has all rights"
+    assert "(a: auth = keys; c: auth = observe; b, d: auth = open)" in different
+    assert mixed.is_whole
+
+
+def test_nodes_that_require_keys_or_are_gone_are_not_warned_of() -> None:
+    gone = msgspec.structs.replace(node("c", "gone"), auth="open")
+    earlier = node("d")
+
+    assert status_of(view([WELL], [*with_modes(a="keys", b="keys"), gone, earlier])).warnings == []
+
+
 def troubled(name: str, *troubles: str) -> NodeView:
     """Return a node that has these troubles."""
     return msgspec.structs.replace(node(name), troubles=list(troubles))
