@@ -39,7 +39,6 @@ HEADERS = [
     *("Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x", "Upgrade: tcp"),
     *('If-Match: "1"', "If-Match: x", "If-None-Match: *", "Idempotency-Key: k", "Range: bytes=0-"),
     *(
-        "Rota-Forwarded: n",
         "Rota-Shards: zz",
         "Rota-Shards: -1",
         "Rota-Items: x",

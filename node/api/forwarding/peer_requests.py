@@ -14,7 +14,7 @@ from rota.core.model.ids import NodeId, ShardId
 from rota.core.quoting import in_quotes
 from rota.node.access.forwarded_principal import PRINCIPAL
 from rota.node.api.requests.authors import client_address
-from rota.node.api.requests.node_headers import CLIENT_ADDRESS, FORWARDED, OF_SHARDS
+from rota.node.api.requests.node_headers import CLIENT_ADDRESS, OF_SHARDS
 from rota.node.api.requests.problems import problem, refusal_of
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.peers.peer_apis import PeerRequest, Unreached
@@ -229,11 +229,10 @@ def forwarded_headers(request: RequestContext, **more: str) -> CIMultiDict[str]:
 def peer_headers(request: RequestContext) -> dict[str, str]:
     """Return the headers of this node's own request on behalf of *request*.
 
-    With these headers, the other node does not forward the request, and it makes the request for
-    the same caller.
+    With these headers, the other node makes the request for the same caller. It does not forward
+    the request, because its peer port proves that a node has sent it.
     """
     return {
-        FORWARDED: request.node.config.node_id,
         PRINCIPAL: request.node.access.forwarded_form(request.principal),
         "X-Request-Id": request.id,
         CLIENT_ADDRESS: client_address(request),

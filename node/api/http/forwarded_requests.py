@@ -11,11 +11,11 @@ from multidict import istr
 
 from rota.core.errors import Kind, Refused
 from rota.node.api.http.connection import Connection, Gate
-from rota.node.api.requests.node_headers import FORWARDED, OF_NODES
+from rota.node.api.requests.node_headers import OF_NODES
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import read_content
 from rota.node.peers.forward_port import ForwardPort
-from rota.node.peers.peer_apis import RequestHead
+from rota.node.peers.peer_apis import PEER, RequestHead
 
 _OF_NODES = tuple(map(istr, OF_NODES))
 
@@ -86,10 +86,10 @@ async def identify_sender(request: RequestContext) -> None:
     proven = others.proven(head, http.transport)
     if proven is None:
         connection.refuse(http)
-        raise NotANode(FORWARDED)
+        raise NotANode(PEER)
     connection.admit(http)
     # The proof covers the SHA-256 of the body, so that a body is not read for just anyone.
     if sha256(await read_content(request)).hexdigest() != proven.digest:
         connection.refuse(http)
-        raise NotANode(FORWARDED)
+        raise NotANode(PEER)
     request.sender = proven.sender

@@ -3,8 +3,6 @@
 from rota.node.access.forwarded_principal import PRINCIPAL
 from rota.node.peers.peer_apis import PEER
 
-FORWARDED = "Rota-Forwarded"
-"""The header of a request that another node has sent; its value is the id of that node."""
 OF_SHARDS = "Rota-Shards"
 """The header of a request for some shards only: a hexadecimal number with a bit for each shard, the
 lowest bit for shard 0."""
@@ -19,5 +17,5 @@ kept, this is an earlier execution."""
 CLIENT_ADDRESS = "Rota-Client-Address"
 """The header of a forwarded request with the address of the client that the first node saw."""
 
-OF_NODES = (FORWARDED, OF_SHARDS, OF_ITEMS, KEPT, KEPT_FROM, CLIENT_ADDRESS, PRINCIPAL, PEER)
+OF_NODES = (OF_SHARDS, OF_ITEMS, KEPT, KEPT_FROM, CLIENT_ADDRESS, PRINCIPAL, PEER)
 """All of these headers; only requests to the peer port may have them."""

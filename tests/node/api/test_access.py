@@ -551,12 +551,10 @@ async def test_a_pretended_forward_is_refused(access: Access) -> None:
     token = await access.key("ci", "viewer", "team-a")
 
     for headers in (
-        {"Rota-Forwarded": "n2"},
-        {
-            "Rota-Forwarded": "n2",
-            "Rota-Principal": '{"name":"admin","subjects":["principal:admin"]}',
-        },
-        {"Rota-Forwarded": "n2", "Rota-Kept": "1"},
+        {"Rota-Peer": "n2"},
+        {"Rota-Principal": '{"name":"admin","subjects":["principal:admin"]}'},
+        {"Rota-Client-Address": "192.0.2.1"},
+        {"Rota-Kept": "1"},
     ):
         status, problem = await access.call(token, "GET", f"{API}/jobs", headers=headers)
         assert (status, problem["code"]) == (403, "not_a_node")

@@ -65,7 +65,7 @@ REFUSED = {
         ),
         403,
     ),
-    "pretended forward": (bare_request(TRIGGER, HERE, EVIL, "Rota-Forwarded: n1"), 403),
+    "pretended forward": (bare_request(TRIGGER, HERE, EVIL, "Rota-Peer: n1"), 403),
     "name in the target": (
         bare_request("POST http://evil.example/api/v1/jobs/victim/trigger HTTP/1.1", HERE),
         403,

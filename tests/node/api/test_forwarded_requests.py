@@ -53,7 +53,7 @@ def forwarded(
         body: The body.
         more: Further headers; underscores in their names stand for hyphens.
     """
-    headers = {"Rota-Forwarded": SENDER.node_id, "Rota-Principal": principal}
+    headers = {"Rota-Principal": principal}
     headers |= {name.replace("_", "-"): value for name, value in more.items()}
     head = RequestHead(method, target, headers)
     return {**headers, PEER: SENDERS.prove(record_of(RECEIVER), head, body)}
@@ -154,7 +154,7 @@ async def test_a_node_that_the_other_does_not_know_yet_counts_as_not_reached(
     ours = credentials_of("n2", process=2)
     async with PeerApis.open(Everyone(), ForwardProofs(ours)) as others:
         others.set_members({RECEIVER.node_id: record_of(RECEIVER, access.client.peer_address)})
-        request = PeerRequest(method="GET", target=LISTS, headers={"Rota-Forwarded": "n2"})
+        request = PeerRequest(method="GET", target=LISTS, headers={"Rota-Principal": ANN})
         with pytest.raises(Unreached, match="does not know") as unreached:
             async with others.ask(RECEIVER.node_id, request):
                 pass

@@ -14,9 +14,7 @@ from support.forwarding_nodes import credentials_of, record_of
 
 SENDER, RECEIVER, THIRD = (credentials_of(name) for name in ("n1", "n2", "n3"))
 BODY = b'{"command":"true"}'
-HEAD = RequestHead(
-    "POST", "/api/v1/jobs?dryRun=true", {"Rota-Forwarded": "n1", "Rota-Principal": "{}"}
-)
+HEAD = RequestHead("POST", "/api/v1/jobs?dryRun=true", {"Rota-Items": "1", "Rota-Principal": "{}"})
 
 
 def node(ours: PeerCredentials, *others: PeerCredentials) -> ForwardProofs:
@@ -80,9 +78,9 @@ def test_a_proof_that_is_too_old_to_know_its_use_is_refused(
         replace(HEAD, method="PUT"),
         replace(HEAD, target="/api/v1/jobs"),
         replace(HEAD, headers={**HEAD.headers, "Rota-Principal": '{"name":"admin"}'}),
-        replace(HEAD, headers={"Rota-Forwarded": "n1"}),
+        replace(HEAD, headers={"Rota-Items": "1"}),
         replace(HEAD, headers={**HEAD.headers, "rota-kept": "1"}),
-        replace(HEAD, headers={"Rota-Forwarded": "n1Rota-Principal", "": "{}"}),
+        replace(HEAD, headers={"Rota-Items": "1Rota-Principal", "": "{}"}),
     ],
     ids=["method", "target", "principal", "less", "more", "joined"],
 )
