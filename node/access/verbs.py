@@ -13,7 +13,7 @@ class Verb(Enum):
     READ = "read"
     """Read jobs, executions, the ledger and events."""
     LOGS = "logs"
-    """Read output, results and parameters."""
+    """Read what attempts wrote: output, results and exceptions."""
     RUN = "run"
     """Trigger, cancel, rerun, pause and resume."""
     WRITE = "write"

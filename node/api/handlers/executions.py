@@ -26,6 +26,7 @@ from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Cancel
 from rota.core.vocabulary.decision import Reply, Triggered
 from rota.node.access.verbs import EVERY, Verb
+from rota.node.api.documents.omitted_output import without_output
 from rota.node.api.documents.record_views import execution_view
 from rota.node.api.forwarding.peer_requests import (
     ask_peer,
@@ -184,14 +185,23 @@ async def _complete_view(
         execution = replace(first.execution, stand_in=first.node_id)
         tasks = in_place(first.tasks)
     view = execution_view(execution, _with_places(request, execution, tasks), duplicates)
-    return _with_parameters(request, execution, view) if has_parameters else view
+    return _permitted(request, execution, view, has_parameters=has_parameters)
 
 
-def _with_parameters(
-    request: RequestContext, execution: Execution, view: ExecutionView
+def _permitted(
+    request: RequestContext,
+    execution: Execution,
+    view: ExecutionView,
+    *,
+    has_parameters: bool = False,
 ) -> ExecutionView:
-    """Return *view* with the execution's parameters, which may be as confidential as its output."""
-    if not execution.parameters or not request.may(Verb.LOGS, namespace_of(execution.job_name)):
+    """Return *view* as the caller may read it.
+
+    Without the verb ``logs`` the view has no output; parameters may be as confidential as output.
+    """
+    if not request.may(Verb.LOGS, namespace_of(execution.job_name)):
+        return without_output(view)
+    if not has_parameters or not execution.parameters:
         return view
     # They were checked to be JSON when they were recorded.
     return replace(view, parameters=msgspec.Raw(execution.parameters.encode()))
@@ -223,7 +233,11 @@ def _with_places(
     problems=("execution_not_found", *READING),
 )
 async def get_execution(request: RequestContext) -> web.Response:
-    """Show an execution with its tasks and, if the caller has the verb ``logs``, its parameters."""
+    """Show an execution with its tasks.
+
+    Parameters, and output, results and exceptions of attempts, are left out for a caller without
+    the verb ``logs``.
+    """
     execution_id = execution_id_of(request)
     return document(await _complete_view(request, execution_id, has_parameters=True))
 
@@ -283,7 +297,8 @@ async def cancel_execution(request: RequestContext) -> web.Response:
             if refusal.kind is not Kind.NOT_FOUND:
                 raise
     execution, tasks = found or await load_execution(request, execution_id)
-    return document(execution_view(execution, tasks), status=202)
+    view = _permitted(request, execution, execution_view(execution, tasks))
+    return document(view, status=202)
 
 
 @operations.declare(

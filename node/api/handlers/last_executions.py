@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from rota.core.model.execution import ExecutionStatus
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.timing.instants import LATEST_INSTANT, Instant
+from rota.node.access.verbs import Verb
 from rota.node.api.documents.recent_outcomes import RECENT, End, Entry, recent_view
 from rota.node.api.documents.record_views import last_execution_view, result_of
 from rota.node.api.requests.request_context import RequestContext
@@ -56,7 +57,8 @@ def ended_one_off(request: RequestContext, view: JobView, last: LastExecutionVie
         started_at=last.started_at,
         ended_at=last.finished_at,
     )
-    if last.status != ExecutionStatus.SUCCESS.value:
+    is_success = last.status == ExecutionStatus.SUCCESS.value
+    if not is_success or not request.may(Verb.LOGS, view.namespace):
         return shown
     execution_id = ExecutionId(last.execution_id)
     shard = request.node.shards.of_id(execution_id)

@@ -769,3 +769,60 @@ def _key(kind: str, name: str) -> DocumentKey:
 def _not_ready(self: object, *, exclude_cluster: bool = False) -> str:
     del self, exclude_cluster
     return "/secret/disk is full"
+
+
+# -- output ----------------------------------------------------------------------------------------
+
+
+WRITES = {"command": "echo pri''vate; printf '\"pri%s\"' vate > $ROTA_RESULT"}
+"""Work whose output and result have a word that its definition has not."""
+
+
+async def ended_of(access: Access, path: str, body: Json) -> str:
+    """Return the path of the execution that a request creates, once it has ended."""
+    _, started = await access.call(access.admin, "POST", path, body)
+    of_execution = f"{API}/executions/{started['executionId']}"
+    _, ended = await access.call(access.admin, "GET", f"{of_execution}/wait?timeout=30s")
+    assert ended["status"] == "success", ended
+    return of_execution
+
+
+async def watcher_of(access: Access) -> str:
+    """Return the token of a principal that may read and run, and has no verb for output."""
+    await access.call(access.admin, "PUT", f"{API}/roles/watcher", {"verbs": ["read", "run"]})
+    return await access.key("watcher", "watcher", "team-a")
+
+
+async def test_what_an_attempt_wrote_is_shown_only_with_the_verb_of_output(access: Access) -> None:
+    watcher, viewer = await watcher_of(access), await access.key("viewer", "viewer", "team-a")
+    await access.call(access.admin, "PUT", f"{API}/jobs/team-a/writes", WRITES)
+    path = await ended_of(access, f"{API}/jobs/team-a%2Fwrites/trigger", {})
+
+    for method, way in (("GET", path), ("GET", f"{path}/wait"), ("POST", f"{path}/cancel")):
+        _, shown = await access.call(watcher, method, way)
+        assert shown["tasks"]["main"]["attempts"][0]["outcome"] == "success", way
+        assert "private" not in str(shown), way
+    _, shown = await access.call(viewer, "GET", path)
+    attempt = shown["tasks"]["main"]["attempts"][0]
+    assert (attempt["outputTail"], attempt["result"]) == ("private\n", "private")
+
+
+async def test_the_result_of_a_one_off_job_is_shown_only_with_the_verb_of_output(
+    access: Access,
+) -> None:
+    watcher, viewer = await watcher_of(access), await access.key("viewer", "viewer", "team-a")
+    status, problem = await access.call(
+        access.admin, "PUT", f"{API}/types/writes", {"template": WRITES}
+    )
+    assert status == 201, problem
+    body = {"type": "writes", "namespace": "team-a"}
+    _, made = await access.call(access.admin, "POST", f"{API}/jobs", body)
+    path = f"{API}/jobs/{made['jobId']}"
+    async with asyncio.timeout(30):
+        while (await access.call(viewer, "GET", path))[1].get("result") != "private":  # noqa: ASYNC110 - the node is asked
+            await asyncio.sleep(0.02)
+
+    _, shown = await access.call(watcher, "GET", path)
+
+    assert shown["status"] == "success"
+    assert shown.get("result") is None
