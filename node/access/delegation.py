@@ -39,6 +39,14 @@ def why_not_delegable(
     return None
 
 
+def name_taken(principal: Principal) -> Refused:
+    """Return the refusal of a binding whose name another one has, which *principal* may not read.
+
+    Nothing of the other one is stated.
+    """
+    return _refusal(principal, "another binding has its name; choose another name")
+
+
 def _refusal(principal: Principal, reason: str) -> Refused:
     return Refused(
         Kind.FORBIDDEN,

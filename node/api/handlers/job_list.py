@@ -46,6 +46,8 @@ node."""
 SLICE = 100
 """The number of jobs that are examined without a pause; each takes 60 us with its latest finished
 execution."""
+_AFTER_NAMES = chr(ord("/") + 1)
+"""After a namespace, this sorts after all of its full names, and before those of the next one."""
 WITHIN = text("namespace", "Only jobs in this namespace.")
 WORD = text("q", "Only jobs whose `namespace/name` contains this text.")
 STATUS = choice("status", "Only jobs with this status.", JOB_STATUSES)
@@ -123,6 +125,7 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
     prefix = f"{namespace}/" if namespace is not None else ""
     items: list[JobView] = []
     examined, position, pace = 0, max(CURSOR.of(request), prefix), Pace()
+    visible: str | None = None
     await pace.next_slice()
     while True:
         # States are read after each pause: they, or the primaries of shards, may have changed.
@@ -131,11 +134,14 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
         for name, state in islice(_names(states, position), SLICE):
             if not name.startswith(prefix):
                 break
+            is_end = False
+            if not request.may_see(within := namespace_of(name)):
+                # Its jobs are passed over together, so that no cursor has the name of one.
+                position = f"{within}{_AFTER_NAMES}"
+                break
             if len(items) >= limit or examined >= EXAMINED_MAX:
-                return JobList(items=items, next_cursor=position)
-            is_end, position, examined = False, name, examined + 1
-            if not request.may_see(namespace_of(name)):
-                continue
+                return JobList(items=items, next_cursor=visible)
+            position, visible, examined = name, name, examined + 1
             job = state.jobs[state.names[name]]
             if not wanted.matches(state, job):
                 continue

@@ -290,11 +290,13 @@ async def saved_document(request: RequestContext, saved: Reply, written: Written
     client does not overwrite that change unnoticed.
 
     Raises:
-        Refused: The job has been deleted since the first response.
+        Refused: The job has been deleted since the first response, or the caller has lost the
+            operation's verb in its namespace.
     """
     assert isinstance(saved, JobSaved), saved
     state = written.state(request.node.shards.of_id(saved.job_id))
     view = _job_view(saved.job_id, state)
+    request.authorize(view.namespace, missing=not_found("job", saved.job_id))
     version = saved.version or view.version
     headers = {"ETag": f'"{version}"'}
     if saved.is_new:

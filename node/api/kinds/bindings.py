@@ -15,7 +15,7 @@ from rota.core.model.ids import NAME_FORM, NAME_RULE, is_name
 from rota.core.model.shared_document import Definition
 from rota.core.quoting import in_quotes
 from rota.node.access.access_table import BINDINGS as KIND
-from rota.node.access.delegation import why_not_delegable
+from rota.node.access.delegation import name_taken, why_not_delegable
 from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.kinds.document_kind import DocumentKind, ObjectRules
 from rota.node.api.requests.permissions import on_each, on_object
@@ -90,8 +90,8 @@ class BindingRules(ObjectRules[BindingBody]):
         missing: Refused,
     ) -> None:
         """Check that the caller may delegate the binding as it is and as it will be."""
-        if after is None and not _may_read(request, before):
-            request.authorize_unless(missing)
+        if not _may_read(request, before) and (before is not None or after is None):
+            request.authorize_unless(missing if after is None else name_taken(request.principal))
             return
         old = () if before is None else (_binding(before),)
         new = () if after is None else (after,)

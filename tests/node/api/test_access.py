@@ -474,6 +474,7 @@ async def test_an_administrator_of_a_namespace_neither_replaces_nor_deletes_othe
     higher = await access.call(ann, "DELETE", f"{API}/bindings/c")
 
     assert replaced[0] == 403
+    assert "team-b" not in str(replaced[1])  # Not even the namespace of a hidden binding is shown.
     assert (hidden[0], hidden[1]["code"]) == (404, "binding_not_found")
     assert (higher[0], higher[1]["code"]) == (403, "forbidden")
     _, kept = await access.call(access.admin, "GET", f"{API}/bindings")
@@ -826,3 +827,26 @@ async def test_the_result_of_a_one_off_job_is_shown_only_with_the_verb_of_output
 
     assert shown["status"] == "success"
     assert shown.get("result") is None
+
+
+# -- repeated requests -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "end", "body"), [("POST", "/pause", {}), ("PATCH", "", {"description": "d"})]
+)
+async def test_a_repeated_request_shows_nothing_to_a_caller_that_has_lost_its_role(
+    access: Access, method: str, end: str, body: Json
+) -> None:
+    ann = await access.key("ann", "editor", "team-a")
+    await access.call(access.admin, "POST", f"{API}/jobs", JOB)
+    sent = (method, f"{API}/jobs/team-a%2Fnightly{end}", body, {"Idempotency-Key": "k"})
+    first = await access.call(ann, *sent)
+    again = await access.call(ann, *sent)
+    moved = bound("editor", "team-b", subject="principal:ann")
+    await access.call(access.admin, "PUT", f"{API}/bindings/key-ann", moved)
+
+    status, problem = await access.call(ann, *sent)
+
+    assert (first[0], again[0]) == (200, 200)
+    assert (status, problem["code"]) == (404, "job_not_found")

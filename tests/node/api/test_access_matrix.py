@@ -10,6 +10,7 @@ import pytest
 
 from rota.node.access.verbs import EVERY, ROLES, Verb
 from rota.node.api.app import OPERATIONS
+from rota.node.api.handlers import job_list
 from rota.node.api.requests.operations import Operation
 from rota.node.api.requests.permissions import Scope
 from support.access_client import API, Access, Json, access_to
@@ -244,6 +245,29 @@ async def test_a_list_has_the_objects_of_the_callers_namespaces_alone(world: Wor
         assert OWN in str(items), name
         assert FOREIGN not in str(items), name
         assert none["items"] == [], name
+
+
+async def test_a_cursor_has_the_name_of_no_job_of_another_namespace(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_list, "EXAMINED_MAX", 2)
+    for name in ("a", "b", "c", "d"):
+        for namespace in (FOREIGN, "a-foreign", OWN):
+            job = {"name": name, "namespace": namespace, "command": "true"}
+            await world.admin("POST", "/jobs", job)
+
+    for query in (f"namespace={FOREIGN}", "", "limit=1", "q=job"):
+        cursor, seen = "", list[str]()
+        while True:
+            path = f"{API}/jobs?{query}{cursor}"
+            _, page = await world.access.call(world.tokens["viewer"], "GET", path)
+            seen += [each["name"] for each in page["items"]]
+            if not page["nextCursor"]:
+                break
+            assert page["nextCursor"].startswith(f"{OWN}/"), query
+            cursor = f"&cursor={page['nextCursor']}"
+        wanted = {"": "abcd job", "limit=1": "abcd job", "q=job": " job"}.get(query, "")
+        assert seen == [*wanted.partition(" ")[0], *wanted.split(" ")[1:]], query
 
 
 async def have_skipped(world: World) -> bool:
