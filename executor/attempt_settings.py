@@ -14,6 +14,7 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
         container_memory: The memory limit, in bytes, of a container whose task has none; 0 for no
             limit.
         container_pids: The limit of processes in a container whose task has none; 0 for no limit.
+        private_files: Paths of the node's files with keys and passwords, which no bind shows.
         url: The address of the node's API for tasks; empty if it is not known.
         reloads_code: Whether Python workers reload code that has changed on disk.
     """
@@ -23,6 +24,7 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
     container_memory: int = 2048 * MIB
     container_pids: int = 1024
     reloads_code: bool = True
+    private_files: tuple[str, ...] = ()
     url: str = ""
 
 

@@ -101,7 +101,7 @@ class ContainerExecutor:
             node_id=node_id,
             store_id=store_id,
             settings=settings,
-            kept=kept_from_binds(directory, environ, store_id),
+            kept=kept_from_binds(directory, environ, store_id, settings.private_files),
             secret_files=SecretFiles(store_id, "container"),
             begin=self._begun.put_nowait,
             report=self._report,

@@ -26,21 +26,34 @@ class ProtectedPaths(NamedTuple):
         directory: The node's data directory, with links resolved.
         sockets: The sockets of container engines, with links resolved; they need not exist.
         secrets: The folder with the files of secrets.
+        files: The node's files with keys and passwords; links are resolved at each check, because
+            the files may be replaced while the node runs.
     """
 
     directory: str
     sockets: tuple[str, ...]
     secrets: str
+    files: tuple[str, ...] = ()
 
 
-def kept_from_binds(directory: Path, environ: Mapping[str, str], store_id: str) -> ProtectedPaths:
-    """Return the protected paths of a node with this data directory and this environment."""
+def kept_from_binds(
+    directory: Path, environ: Mapping[str, str], store_id: str, files: tuple[str, ...] = ()
+) -> ProtectedPaths:
+    """Return the protected paths of a node.
+
+    Args:
+        directory: The data directory.
+        environ: The environment, which may name the socket of an engine.
+        store_id: The id of the data directory.
+        files: The files with keys and passwords.
+    """
     host = environ.get("DOCKER_HOST", "")
     named = (host.removeprefix(_LOCAL),) if host.startswith(_LOCAL) else ()
     return ProtectedPaths(
         os.path.realpath(directory),
         tuple(map(os.path.realpath, (*_SOCKETS, *named))),
         os.path.realpath(folder_of(store_id)),
+        files,
     )
 
 
@@ -60,6 +73,8 @@ def _resolved(bind: Bind, kept: ProtectedPaths) -> Bind:
         why = f"{bind.source!r} is never bound: it shows the node's data directory"
     elif _touches(source, kept.secrets):
         why = f"{bind.source!r} is never bound: it shows the secrets of other tasks"
+    elif any(_touches(source, os.path.realpath(each)) for each in kept.files):
+        why = f"{bind.source!r} is never bound: it shows a key or a password of the node"
     elif _is_socket_of(source, kept.sockets):
         why = (
             f"{bind.source!r} is never bound: it leads to a container engine, which has the rights "

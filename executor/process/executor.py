@@ -126,7 +126,7 @@ class ProcessExecutor:
             self._environment,
             Limiter(store_id),
             Bubblewrap(self._environment.environment["PATH"], rooms(directory, *hidden)),
-            kept_from_binds(directory, environ, store_id),
+            kept_from_binds(directory, environ, store_id, settings.private_files),
         )
         self._spawner = BatchingThread("spawner")
         self._confining = BatchingThread("confiner")

@@ -365,6 +365,7 @@ def _attempt_settings(config: NodeConfig, umask: int) -> AttemptSettings:
         container_memory=config.container_memory_mb * MIB,
         container_pids=config.container_pids,
         reloads_code=config.reload_code,
+        private_files=tuple(str(each.absolute()) for each in config.private_files),
         url=url_for_tasks(config),
     )
 

@@ -302,6 +302,13 @@ class NodeConfig:
         return TlsFiles(self.peer_cert, self.peer_key, self.peer_ca)
 
     @property
+    def private_files(self) -> tuple[Path, ...]:
+        """The files with keys and passwords, which no task may have by a bind."""
+        keys = (self.keyring, self.tls_key, self.peer_key, self.etcd_key, self.webhook_key_file)
+        tokens = (self.bootstrap_key_file, self.etcd_password_file)
+        return tuple(each for each in (*keys, *tokens) if each is not None)
+
+    @property
     def ends_attempts(self) -> bool:
         """Whether attempts end when the node stops.
 

@@ -30,7 +30,11 @@ def kept(tmp_path: Path) -> ProtectedPaths:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "link-to-run").symlink_to(tmp_path / "run")
     environ = {"DOCKER_HOST": f"unix://{tmp_path}/link-to-run/engine/any-name"}
-    return kept_from_binds(tmp_path / "link" / "data", environ, "s1")
+    (tmp_path / "etc" / "rota").mkdir(parents=True)
+    (tmp_path / "etc" / "key-of-now").write_text("private")
+    (tmp_path / "etc" / "rota" / "keyring").symlink_to(tmp_path / "etc" / "key-of-now")
+    files = (f"{tmp_path}/etc/rota/keyring",)
+    return kept_from_binds(tmp_path / "link" / "data", environ, "s1", files)
 
 
 def mounts_of(bind: Bind, kept: ProtectedPaths) -> list[Json]:
@@ -81,6 +85,14 @@ def test_no_container_gets_an_engine_or_what_it_lies_in(
 
     with pytest.raises(UnusableOrderError, match="it leads to a container engine"):
         mounts_of(bind, kept)
+
+
+@pytest.mark.parametrize("path", ["etc/rota/keyring", "etc/key-of-now", "etc"])
+def test_no_container_gets_a_key_of_the_node_or_what_it_lies_in(
+    tmp_path: Path, kept: ProtectedPaths, path: str
+) -> None:
+    with pytest.raises(UnusableOrderError, match="it shows a key or a password of the node"):
+        mounts_of(Bind(f"{tmp_path}/{path}", "/bound"), kept)
 
 
 @pytest.mark.parametrize("source", ["/", "//", "/proc", "/proc/1", "/sys/fs/cgroup", "/usr/.."])

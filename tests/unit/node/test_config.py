@@ -1,12 +1,14 @@
 """The table of settings, its checks, and the names and origins of the API."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from rota.core.errors import Refused
 from rota.node.main import command
+from rota.node.system import config_values
 from rota.node.system.config import SETTINGS, NodeConfig, Setting, load_config
 
 each_setting = pytest.mark.parametrize(
@@ -127,3 +129,15 @@ def test_a_node_is_reached_under_its_listening_and_advertised_names() -> None:
     config = load_config(None, {}, flags)
 
     assert set(config.own_names) == {"node", "rota-0.nodes", "rota"}
+
+
+def test_each_file_with_a_key_or_a_password_is_private() -> None:
+    named = [
+        each
+        for each, setting in SETTINGS.items()
+        if setting.values is config_values.FILE and ("key" in each or "password" in each)
+    ]
+    files: dict[str, Any] = {each: Path(f"/etc/rota/{each}") for each in named}  # Any: other types
+
+    assert len(named) == 7
+    assert set(NodeConfig(**files).private_files) == set(files.values())
