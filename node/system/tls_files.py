@@ -138,7 +138,8 @@ def api_context(*, may_have_certificates: bool) -> ssl.SSLContext:
 
 
 def _forbid_tickets(context: ssl.SSLContext) -> None:
-    # A resumed session would not be checked against the certificates of now.
+    # A resumed session would not be checked against the certificates of now. With TLS 1.2, OpenSSL
+    # also resumes by ids, which `ssl` cannot forbid: the API checks the end with each request.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
 

@@ -1,6 +1,7 @@
 """The API with TLS: certificates of the node and of clients, limits, and renewal."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -161,6 +162,36 @@ async def test_a_certificate_that_has_expired_since_the_handshake_is_none(
         clock.shift = Duration(400 * DAY)
         async with session.get(node.url + WHOAMI, ssl=tls) as after:
             assert after.status == 401
+
+
+async def test_a_certificate_that_has_expired_is_none_in_a_resumed_session_of_tls_1_2(
+    tmp_path: Path, authority: PeerAuthority
+) -> None:
+    """OpenSSL resumes such a session by its id, without the certificate and its check."""
+    clock, alice = ShiftedClock(), authority.client("alice")
+    async with secured(tmp_path, authority, clock=clock) as node:
+        tls = node.trusting(alice)
+        tls.maximum_version = ssl.TLSVersion.TLSv1_2
+        first, session = await asyncio.to_thread(status_of, tls, node.port, None)
+        clock.shift = Duration(400 * DAY)
+
+        status, _ = await asyncio.to_thread(status_of, tls, node.port, session)
+
+    assert (first, status) == (b"200", b"401")
+
+
+def status_of(
+    tls: ssl.SSLContext, port: int, session: ssl.SSLSession | None
+) -> tuple[bytes, ssl.SSLSession | None]:
+    """Return the status of a request and the session, which resumes *session* if there is one."""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=20) as plain,
+        tls.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secure,
+    ):
+        assert secure.session_reused is (session is not None)
+        head = f"GET {WHOAMI} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        secure.sendall(head.encode())
+        return secure.recv(64).split()[1], secure.session
 
 
 @pytest.mark.parametrize("has_clients", [True, False])
