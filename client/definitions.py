@@ -17,6 +17,10 @@ import yaml
 
 from rota.core.errors import RotaError
 
+REPEATED_MAX = 1_000_000
+"""The most values of a file that references to anchors repeat: a few lines of references to
+references can stand for more values than a machine has memory for."""
+
 Definition = dict[str, Any]
 """The document of a job as written. The values are Any, because the node validates them."""
 
@@ -146,6 +150,14 @@ def _has_container(task: Definition, job: Definition) -> bool:
 
 
 def _documents(text: str, source: str) -> list[Any]:
+    try:
+        return _parsed(text, source)
+    except RecursionError:
+        detail = f"{source}: the values are nested too deeply; use fewer levels"
+        raise InvalidFile(detail) from None
+
+
+def _parsed(text: str, source: str) -> list[Any]:
     if text.lstrip()[:1] in ("{", "["):
         # YAML forbids tabs, with which JSON may be indented, and its errors are less detailed.
         try:
@@ -179,6 +191,38 @@ def _explained(error: yaml.YAMLError, text: str, source: str) -> str:
 class _Loader(yaml.SafeLoader):
     """Reads YAML 1.1 syntax with the plain values of YAML 1.2."""
 
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._sizes: dict[yaml.Node, int] = {}
+        self._repeated = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Return the next node; the nodes that references repeat are counted.
+
+        Raises:
+            yaml.constructor.ConstructorError: There are too many, or a node has its own reference.
+        """
+        is_reference = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        if node is None:
+            return None
+        if not is_reference:
+            self._sizes[node] = 1 + sum(map(self._size_of, _children_of(node)))
+            return node
+        self._repeated += self._sizes.get(node, REPEATED_MAX + 1)
+        if self._repeated > REPEATED_MAX:
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                f"references to this anchor repeat it in itself, or more than {REPEATED_MAX:,} "
+                "values in all; write the values in their place",
+                node.start_mark,
+            )
+        return node
+
+    def _size_of(self, node: yaml.Node) -> int:
+        return self._sizes[node]
+
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Hashable, Any]:  # Any: as in the parent class
@@ -201,6 +245,15 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+def _children_of(node: yaml.Node) -> list[yaml.Node]:
+    """Return the nodes directly in *node*: items, or keys and values."""
+    if isinstance(node, yaml.SequenceNode):
+        return list(node.value)
+    if isinstance(node, yaml.MappingNode):
+        return [each for pair in node.value for each in pair]
+    return []
 
 
 _PLAIN_VALUES = {

@@ -104,6 +104,31 @@ def test_a_relative_cwd_in_a_file_is_made_absolute(
         assert shown["definition"]["cwd"] == str(tmp_path / "here")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\n".join(
+            ["name: bomb", "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+            + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+        ), "references to this anchor repeat"),
+        ("name: self\nparameters: &a {b: *a}", "references to this anchor repeat"),
+        ("name: deep\nparameters: " + "[" * 20_000, "nested too deeply"),
+        ('{"name": "deep", "parameters": ' + "[" * 200_000, "nested too deeply"),
+    ],
+)  # fmt: skip
+def test_a_file_that_stands_for_more_than_it_has_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidFile, match=said):
+        parse_definitions(text, "jobs.yaml")
+
+
+def test_references_to_anchors_are_followed() -> None:
+    text = "name: one\nenv: &env {A: b}\ntasks: [{name: x, env: *env}, {name: y, env: *env}]"
+
+    [job] = parse_definitions(text, "jobs.yaml")
+
+    assert [each["env"] for each in job["tasks"]] == [{"A": "b"}, {"A": "b"}]
+
+
 def test_a_missing_file_exits_with_9(rota: Rota) -> None:
     ran = rota("jobs", "create", "-f", "/nowhere/job.yaml")
 
