@@ -7,13 +7,21 @@ checked when the request is sent, because the owner of a name may change them at
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 ANY = "*"
 """Admits every host and address."""
 
-_LOCALHOST = "localhost"
 Address = IPv4Address | IPv6Address
+
+_LOCALHOST = "localhost"
+_HERE = "an address of this machine or link"
+_TRANSLATED = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))
+"""Networks whose addresses end with one of IPv4, to which a gateway may send (RFC 6052, 4291)."""
+_METADATA = frozenset(
+    map(ip_address, ("fd00:ec2::254", "100.100.100.200", "192.0.0.192", "168.63.129.16"))
+)
+"""Services of clouds for their machines that are on no link-local address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,7 @@ class PermittedHosts:
         if self.names:
             return f"{host} is not in webhook_hosts of this node; add it on all nodes"
         if host == _LOCALHOST or host.endswith(f".{_LOCALHOST}"):
-            return _here(host)  # RFC 6761: these names are those of loopback.
+            return _blocked(host, _HERE)  # RFC 6761: these names are those of loopback.
         return self._fault_of_address(address) if address else ""
 
     def fault_of_addresses(self, host: str, found: Iterable[str]) -> str:
@@ -55,14 +63,25 @@ class PermittedHosts:
         )
 
     def _fault_of_address(self, address: Address) -> str:
-        plain = getattr(address, "ipv4_mapped", None) or address
+        plain = _plain(address)
+        if plain in _METADATA:
+            return _blocked(plain, "the service of a cloud for its machines")
         if plain.is_loopback or plain.is_link_local or plain.is_unspecified or plain.is_multicast:
-            return _here(plain)
+            return _blocked(plain, _HERE)
         return ""
 
 
-def _here(host: object) -> str:
-    return f"{host} is an address of this machine or link; add it to webhook_hosts of all nodes"
+def _blocked(host: object, what: str) -> str:
+    return f"{host} is {what}; add it to webhook_hosts of all nodes"
+
+
+def _plain(address: Address) -> Address:
+    """Return the address of IPv4 that one of IPv6 stands for; any other as it is."""
+    if isinstance(address, IPv4Address) or address.is_loopback or address.is_unspecified:
+        return address
+    if any(address in each for each in _TRANSLATED):
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour or address
 
 
 def _address_in(host: str) -> Address | None:

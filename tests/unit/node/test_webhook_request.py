@@ -124,7 +124,11 @@ OWN = (
     "fe80::1",
     "224.0.0.1",
 )
-MAPPED = ("::ffff:127.0.0.1", "::ffff:169.254.169.254")
+MAPPED = (
+    *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1"),
+    *("64:ff9b::169.254.169.254", "64:ff9b::7f00:1", "2002:7f00:1::", "2002:a9fe:a9fe::1"),
+)
+CLOUDS = ("fd00:ec2::254", "100.100.100.200", "::ffff:168.63.129.16")
 
 
 @pytest.mark.parametrize("address", [*OWN, *MAPPED])
@@ -136,7 +140,17 @@ def test_addresses_of_the_machine_and_its_links_are_not_permitted(address: str) 
     assert "is an address of this machine or link" in found
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "10.1.2.3", "2001:db8::1"])
+@pytest.mark.parametrize("address", CLOUDS)
+def test_services_of_clouds_for_their_machines_are_not_permitted(address: str) -> None:
+    hosts = PermittedHosts()
+
+    assert "is the service of a cloud" in hosts.fault_of(address)
+    assert "is the service of a cloud" in hosts.fault_of_addresses("evil.example", [address])
+
+
+@pytest.mark.parametrize(
+    "address", ["192.0.2.1", "10.1.2.3", "2001:db8::1", "64:ff9b::192.0.2.1", "2002:c000:201::1"]
+)
 def test_other_addresses_are_permitted(address: str) -> None:
     assert PermittedHosts().fault_of(address) == ""
     assert PermittedHosts().fault_of_addresses("hooks.example", [address]) == ""
