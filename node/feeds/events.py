@@ -14,6 +14,7 @@ commas.
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ PATIENCE = Duration(5 * SECOND)
 """The time for which a reader may be further behind, since one commit may publish thousands of
 events."""
 READERS_MAX = 1_000
+READERS_PER_PRINCIPAL_MAX = READERS_MAX // 4
+"""The most readers of one principal, so that none can shut out all others."""
 BATCH_MAX = 256
 """The most events that a reader gets at once, about 80 KB, before the next reader gets events."""
 KEEP_ALIVE_S = 15.0
@@ -164,6 +167,7 @@ class Events:
         self._kept: list[Event | None] = [None] * KEPT
         self._encoded: list[EncodedEvent | None] = [None] * KEPT
         self._readers: set[Reader] = set()
+        self._principals: Counter[str] = Counter()
         self._news = asyncio.Event()
 
     @property
@@ -188,30 +192,53 @@ class Events:
             self._news.set()
 
     @contextmanager
-    def reader(self, wanted: Filter, after: Seen | None = None) -> Generator["Reader"]:
+    def reader(
+        self, wanted: Filter, after: Seen | None = None, *, principal: str = ""
+    ) -> Generator["Reader"]:
         """Yield a reader of the events from now on, or of those after the position *after*.
 
+        Args:
+            wanted: The filter.
+            after: The position.
+            principal: The name of the caller; empty for one that is not authenticated.
+
         Raises:
-            Refused: There are too many readers, or the node stops.
+            Refused: There are too many readers, or too many of the principal; or the node stops.
         """
         if self.is_closed:
             raise Refused(
                 Kind.UNAVAILABLE, "stopping", "this node is stopping; try again", retry_after_s=1
             )
-        if len(self._readers) >= READERS_MAX:
-            raise Refused(
-                Kind.UNAVAILABLE,
-                "too_many_readers",
-                f"{len(self._readers)} requests follow events, which is this node's limit; "
-                "end streams that are not needed, or try again later",
-                retry_after_s=5,
-            )
+        self._check_count(principal)
         reader = Reader(self, wanted, after)
         self._readers.add(reader)
+        self._principals[principal] += 1
         try:
             yield reader
         finally:
             self._readers.discard(reader)
+            self._principals[principal] -= 1
+            if not self._principals[principal]:
+                del self._principals[principal]
+
+    def _check_count(self, principal: str) -> None:
+        """Check that there may be one more reader.
+
+        Raises:
+            Refused: There are too many readers, or too many of the principal.
+        """
+        count, of, limit = len(self._readers), "this node", READERS_MAX
+        if principal and self._principals[principal] >= READERS_PER_PRINCIPAL_MAX:
+            count, of = self._principals[principal], f"{principal!r} at this node"
+            limit = READERS_PER_PRINCIPAL_MAX
+        if count >= limit:
+            raise Refused(
+                Kind.UNAVAILABLE,
+                "too_many_readers",
+                f"{count} requests follow events, which is the limit of {of}; "
+                "end streams that are not needed, or try again later",
+                retry_after_s=5,
+            )
 
     def close(self) -> None:
         """End each reader when it has got all events published until now."""

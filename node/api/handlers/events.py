@@ -17,6 +17,7 @@ from rota.core.model.ledger import FireOutcome
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import format_instant
 from rota.core.vocabulary.effects import JobEvent, TaskEvent
+from rota.node.access.access_control import AuthMode
 from rota.node.access.open_streams import AccessEnded
 from rota.node.access.verbs import Verb
 from rota.node.api.forwarding.merged_events import CLOSED, merged_batches
@@ -145,7 +146,9 @@ async def follow_events(request: RequestContext) -> web.StreamResponse:
     if request.http.method == "HEAD":
         return web.Response(content_type=framing.media_type)
     context = request.node
-    with context.events.reader(wanted, after) as reader:
+    # An open node gives all requests one principal, which has no key and no limit of its own.
+    principal = "" if context.access.mode is AuthMode.OPEN else request.principal.name
+    with context.events.reader(wanted, after, principal=principal) as reader:
         if context.others is None or request.is_forwarded:
             return await _stream(request, reader.batches(), framing)
         # The primary of a shard publishes its events, so every shard needs a connected primary.

@@ -552,6 +552,24 @@ async def test_the_number_of_readers_is_limited(
     assert opened["type"] == "stream.opened"
 
 
+async def test_a_principal_with_too_many_readers_is_refused_and_others_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rota.node.feeds.events.READERS_PER_PRINCIPAL_MAX", 1)
+    events = Events("0000abcd", SystemClock())
+
+    with events.reader(Filter(), principal="ann"), events.reader(Filter(), principal="bob"):
+        with (
+            pytest.raises(Refused, match="1 requests follow events, which is the limit of 'ann'"),
+            events.reader(Filter(), principal="ann"),
+        ):
+            pass
+        with events.reader(Filter()), events.reader(Filter()):
+            assert events.reader_count == 4
+    with events.reader(Filter(), principal="ann"):
+        assert events.reader_count == 1
+
+
 async def test_a_client_that_disconnects_is_removed(wiring: NodeWiring, client: Client) -> None:
     async with slow_connection(client.url) as connection:
         await until(lambda: wiring.context.events.reader_count == 1)
