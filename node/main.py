@@ -5,6 +5,8 @@ The exit status is
 0   stopped by a signal         70  a bug in rota
 64  invalid settings            74  the data directory or its disk failed
 69  the address is in use       75  the data directory is in use by another process
+
+``rotad auth-reset`` creates a key of an administrator and ends; 69 is an etcd without an answer.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ import logging
 import os
 import resource
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,10 +24,17 @@ import uvloop
 import rota
 from rota.core.errors import Refused, RotaError
 from rota.node.cluster.joining import WrongCluster
-from rota.node.coordination.coordinator_errors import CoordinatorRefused
+from rota.node.coordination.coordinator_errors import (
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+    OutcomeUnknown,
+)
+from rota.node.runtime.auth_reset import reset_access
 from rota.node.runtime.node import Node
 from rota.node.system.advertised_address import NoOwnAddress
+from rota.node.system.clock import SystemClock
 from rota.node.system.config import SETTINGS, NodeConfig, Setting, load_config
+from rota.node.system.entropy import SystemEntropy
 from rota.node.system.logs import begin_logging
 from rota.node.system.systemd import Supervisor
 from rota.storage.store import StoreLocked
@@ -36,6 +46,9 @@ EX_UNAVAILABLE = 69
 EX_SOFTWARE = 70
 EX_IOERR = 74
 EX_TEMPFAIL = 75
+
+AUTH_RESET = "auth-reset"
+"""The first argument of the other command of the program."""
 
 
 def _option(setting: Setting) -> click.Option:
@@ -68,15 +81,67 @@ def command(umask: int, /, config: Path | None, **flags: object) -> int:
 
     Every setting may also be in the file that --config names (data_dir = "...") and in the
     environment (ROTA_DATA_DIR=...). A flag overrides the environment, which overrides the file.
+
+    `rotad auth-reset` with the same options creates a key of an administrator when none is left.
     """
+    settings = _settings(config, flags)
+    return EX_USAGE if settings is None else run(settings, umask)
+
+
+@click.command(
+    AUTH_RESET,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    params=[CONFIG, *map(_option, SETTINGS.values())],
+)
+def auth_reset(*, config: Path | None, **flags: object) -> int:
+    """Create a key with the role cluster-admin, when no key of an administrator is left.
+
+    Run this command on the machine of a node, as the user of the node or root, with the settings of
+    the node: it writes to etcd itself. A node without etcd has to be stopped first. The token is
+    printed on the standard output, and only now.
+    """
+    settings = _settings(config, flags)
+    return EX_USAGE if settings is None else reset(settings)
+
+
+def _settings(config: Path | None, flags: dict[str, object]) -> NodeConfig | None:
+    """Return the settings; None if they are invalid, which is printed."""
     given = {name: value for name, value in flags.items() if value not in (None, (), False)}
     file = config or (Path(named) if (named := os.environ.get("ROTA_CONFIG")) else None)
     try:
-        settings = load_config(file, os.environ, given)
+        return load_config(file, os.environ, given)
     except Refused as refusal:
         click.echo(f"rotad: {refusal.detail}", err=True)
-        return EX_USAGE
-    return run(settings, umask)
+        return None
+
+
+def reset(config: NodeConfig) -> int:
+    """Create a key of an administrator, and print its token; return the exit status."""
+    try:
+        made = uvloop.run(reset_access(config, SystemClock(), SystemEntropy()))
+    except RotaError as error:
+        click.echo(f"rotad {AUTH_RESET}: no new key: {error}", err=True)
+        return _status_of(error)
+    click.echo(made.token.text)
+    click.echo(
+        f"created the key {made.name} with the role cluster-admin. Create the keys of the "
+        f"administrators with it, and end it with one of those: `rota key revoke {made.name}` and "
+        f"`rota ungrant {made.name} cluster-admin`",
+        err=True,
+    )
+    return 0
+
+
+def _status_of(error: RotaError) -> int:
+    match error:
+        case StoreLocked():
+            return EX_TEMPFAIL
+        case WrongCluster() | CoordinatorRefused():
+            return EX_USAGE
+        case CoordinatorUnavailable() | OutcomeUnknown():
+            return EX_UNAVAILABLE
+        case _:
+            return EX_IOERR
 
 
 def run(config: NodeConfig, umask: int) -> int:
@@ -131,8 +196,13 @@ def main(argv: Sequence[str] | None = None, *, umask: int = 0o022) -> int:
         argv: The arguments.
         umask: The umask of tasks.
     """
+    given = sys.argv[1:] if argv is None else list(argv)
+    chosen: click.Command = command
+    name = "rotad"
+    if given[:1] == [AUTH_RESET]:
+        chosen, name, given = auth_reset, f"{name} {AUTH_RESET}", given[1:]
     try:
-        return int(command.main(argv, prog_name="rotad", standalone_mode=False, obj=umask) or 0)
+        return int(chosen.main(given, prog_name=name, standalone_mode=False, obj=umask) or 0)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:

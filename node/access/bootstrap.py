@@ -41,8 +41,8 @@ class AlreadyInitialized(Refused):
             Kind.CONFLICT,
             "already_initialized",
             "this cluster already has, or had, a key; more keys are created with one of an "
-            "administrator: `rota key create`. If none is left, start a node with auth = observe "
-            "on a closed network, create a key, and start it with auth = keys again",
+            "administrator: `rota key create`. If none is left, run `rotad auth-reset` with the "
+            "settings of a node, on its machine",
         )
 
 

@@ -40,10 +40,7 @@ from rota.node.coordination.coordinator_errors import (
     SessionTaken,
 )
 from rota.node.coordination.coordinator_rules import predecessor
-from rota.node.coordination.credentials import Credentials
 from rota.node.coordination.embedded import EmbeddedCoordinator
-from rota.node.coordination.etcd import EtcdCoordinator
-from rota.node.coordination.etcd_gateway import GatewayOptions
 from rota.node.links.forward_proof import ForwardProofs
 from rota.node.links.identity_proof import KEY_BYTES, PeerCredentials, draw_bytes
 from rota.node.links.link_pool import Links
@@ -52,6 +49,7 @@ from rota.node.peers.network import NoNetwork
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.peers.peer_tls import PeerTls
 from rota.node.runtime.certificate_metrics import measure_certificates
+from rota.node.runtime.coordinators import COORDINATION_FILE, etcd_coordinator
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.readiness import ServingPhase
@@ -74,7 +72,6 @@ from rota.storage.store import Store
 
 log = logging.getLogger(__name__)
 
-COORDINATION_FILE = "COORDINATION"
 ETCD_PAUSE_S = 1.0
 """The pause between two tries to join the cluster."""
 
@@ -170,22 +167,7 @@ class Node:
         if not (config.etcd_user or config.etcd_cert):
             remedy = "set etcd_user and etcd_password_file; see docs/how-to/run-a-cluster.md"
             log.warning("etcd used without credentials", extra={"remedy": remedy})
-        coordinator = EtcdCoordinator(
-            # Nodes begin at different endpoints, so that one member does not get all requests.
-            GatewayOptions(
-                endpoints=config.etcd,
-                first=self.entropy.draw() % len(config.etcd),
-                credentials=Credentials(
-                    user=config.etcd_user,
-                    password_file=config.etcd_password_file,
-                    ca_file=config.etcd_ca,
-                    certificate_file=config.etcd_cert,
-                    key_file=config.etcd_key,
-                ),
-            ),
-            cluster=config.cluster,
-            entropy=self.entropy,
-        )
+        coordinator = etcd_coordinator(config, self.entropy)
         stack.push_async_callback(coordinator.close)
         cluster = await self._join(coordinator, known, claim)
         if cluster is None:
