@@ -128,6 +128,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
         image: The image to be run; only for ``container``, where *argv* or *shell* replace the
             command of the image.
         secrets: The secrets that become variables and files of the attempt; None for none.
+        has_identity: Whether the attempt gets a token of its own for the API.
     """
 
     executor: str = "process"
@@ -144,3 +145,9 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
     call: Call | None = None
     image: Image | None = None
     secrets: SecretNames | None = None
+    has_identity: bool = False
+
+    @property
+    def has_secret_values(self) -> bool:
+        """Whether the attempt gets values that are in memory only, and masked in its output."""
+        return self.secrets is not None or self.has_identity

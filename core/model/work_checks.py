@@ -27,7 +27,7 @@ ENGINE_SOCKETS = frozenset({"docker.sock", "podman.sock", "containerd.sock", "cr
 LIMITED = frozenset({"process", "python", "container"})
 """The executors that can limit the resources of an attempt."""
 WITH_SECRETS = frozenset({"process", "python", "container"})
-"""The executors that pass secrets to their attempts, and mask them in output."""
+"""The executors that pass secrets, and tokens, to their attempts, and mask them in output."""
 WITH_SECRET_VARIABLES = frozenset({"process", "python"})
 """Those that pass secrets as variables; an engine writes variables of a container to its disk."""
 SECRETS_MAX = 64
@@ -50,6 +50,7 @@ def problems_of_work(work: Work, pointer: str) -> list[Problem]:
         *_problems_of_limits(work.limits, work.executor, f"{pointer}/limits"),
         *(_problems_of_image(work.image, f"{pointer}/container") if work.image else ()),
         *(_problems_of_secrets(work, work.secrets, f"{pointer}/secrets") if work.secrets else ()),
+        *(_problems_of_identity(work, f"{pointer}/identity") if work.has_identity else ()),
     ]
 
 
@@ -125,6 +126,12 @@ def _problems_of_secrets(work: Work, secrets: SecretNames, pointer: str) -> Iter
             detail = f"{in_quotes(name)} cannot be the name of the file: {NAME_RULE}"
             yield Problem(f"{pointer}/files", detail)
         yield from _problems_of_secret(secret, f"{pointer}/files")
+
+
+def _problems_of_identity(work: Work, pointer: str) -> Iterator[Problem]:
+    if work.executor not in WITH_SECRETS:
+        executor = in_quotes(work.executor)
+        yield Problem(pointer, f"a task of the type {executor} cannot have an identity; remove it")
 
 
 def _problems_of_secret(name: str, pointer: str) -> Iterator[Problem]:

@@ -212,7 +212,7 @@ class ContainerAttempt:
         if found is None:
             return self._never_ran("its container does not exist any more", Outcome.LOST)
         self._id = found
-        if self.order.work.secrets is not None:
+        if self.order.work.has_secret_values:
             await self._repeat_until_answered(self._remove_now)
             return self._never_ran("the secrets to mask ended with its warden", Outcome.LOST)
         container = await self._repeat_until_answered(self._inspect)
@@ -253,11 +253,11 @@ class ContainerAttempt:
         Raises:
             UnusableOrderError: The files cannot be made.
         """
-        if not self._secrets.files:
+        if not self._secrets.in_files:
             return
         files, key = self._environment.secret_files, self.order.key
         try:
-            self._secret_folder = files.make(key, self._secrets.files, is_shared=True)
+            self._secret_folder = files.make(key, self._secrets.in_files, is_shared=True)
         except OSError as error:
             detail = f"cannot make the files of its secrets: {error.strerror}"
             raise UnusableOrderError(detail) from error
@@ -280,6 +280,7 @@ class ContainerAttempt:
             store_id=self._environment.store_id,
             folder=None if self.folder is None else self.folder.path,
             secrets=self._secret_folder,
+            values=self._secrets,
             kept=self._environment.kept,
             settings=self._environment.settings,
             has_log_driver=LOG_DRIVER in await self._engine.log_drivers(),

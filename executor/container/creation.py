@@ -11,8 +11,8 @@ from rota.core.model.work import Bind, Image, ResourceLimits, Work
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, resolved
 from rota.executor.launch.secret_files import INSIDE
-from rota.executor.launch.spawn import environment_of, variables_of_secrets
-from rota.executor.secret_values import NO_SECRETS
+from rota.executor.launch.spawn import environment_of, variables_of_files
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 
 Json: TypeAlias = "str | int | float | bool | Mapping[str, Json] | list[Json] | None"
 
@@ -45,6 +45,7 @@ def creation(
     store_id: str,
     folder: Path | None,
     secrets: Path | None,
+    values: SecretValues = NO_SECRETS,
     kept: ProtectedPaths,
     settings: AttemptSettings,
     has_log_driver: bool,
@@ -60,6 +61,7 @@ def creation(
         store_id: The id of the data directory that the container belongs to.
         folder: The folder bound at `FOLDER`; None for a tmpfs that is removed with the container.
         secrets: The folder with the files of secrets, bound at `INSIDE`; None for none.
+        values: The secrets in these files; the body has no value.
         kept: Paths that are never bound.
         settings: The node's settings, with the limits that apply if the order has none.
         has_log_driver: True if the engine has `LOG_DRIVER`.
@@ -70,7 +72,7 @@ def creation(
     work = order.work
     image = _image_of(work)
     environment = environment_of(order, {"ROTA_NODE_ID": node_id}, FOLDER)
-    environment |= variables_of_secrets(NO_SECRETS, INSIDE if secrets else "")
+    environment |= variables_of_files(values, INSIDE) if secrets else {}
     return {
         "Image": image.name,
         **_program_of(work),

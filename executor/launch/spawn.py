@@ -26,9 +26,12 @@ from rota.executor.kernel.process_trees import Namespace
 from rota.executor.launch.private_folders import Folders, remove
 from rota.executor.launch.secret_files import VARIABLE, SecretFiles
 from rota.executor.launch.task_channel import TaskChannel, files_of
-from rota.executor.secret_values import SecretValues
+from rota.executor.secret_values import AUTHORITY_FILE, TOKEN_FILE, SecretValues
 
 _FROM_NODE = ("PATH", "HOME", "LANG", "TMPDIR")
+TOKEN_VARIABLE = "ROTA_TOKEN_FILE"
+"""The variable with the path of the attempt's own token; clients read it."""
+AUTHORITY_VARIABLE = "ROTA_CA"
 _DEFAULTS = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -137,7 +140,16 @@ def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[s
 def variables_of_secrets(secrets: SecretValues, folder: str) -> dict[str, str]:
     """Return the variables of *secrets*, whose files are in *folder*; empty for no files."""
     variables = {name: os.fsdecode(value) for name, value in secrets.env.items()}
-    return {**variables, **({VARIABLE: folder} if folder else {})}
+    return {**variables, **(variables_of_files(secrets, folder) if folder else {})}
+
+
+def variables_of_files(secrets: SecretValues, folder: str) -> dict[str, str]:
+    """Return the variables with the paths of the files of *secrets* in *folder*."""
+    return {
+        **({VARIABLE: folder} if secrets.files else {}),
+        **({TOKEN_VARIABLE: f"{folder}/{TOKEN_FILE}"} if secrets.token else {}),
+        **({AUTHORITY_VARIABLE: f"{folder}/{AUTHORITY_FILE}"} if secrets.authority else {}),
+    }
 
 
 def variables_of(order: Order) -> dict[str, str]:
@@ -198,11 +210,11 @@ def secret_folder(order: Order, around: LaunchEnvironment, secrets: SecretValues
     Raises:
         NotStartedError: The files cannot be made.
     """
-    if not secrets.files:
+    if not secrets.in_files:
         yield ""
         return
     try:
-        folder = around.secret_files.make(order.key, secrets.files)
+        folder = around.secret_files.make(order.key, secrets.in_files)
     except OSError as error:
         raise NotStartedError(f"cannot make the files of its secrets: {error.strerror}") from error
     try:

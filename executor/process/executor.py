@@ -222,7 +222,7 @@ class ProcessExecutor:
     def done(self, running: ProcessAttempt, ending: Ending) -> None:
         """Forget the attempt and report its end."""
         del self._attempts[running.order.key]
-        if running.order.work.secrets is not None:
+        if running.order.work.has_secret_values:
             self._environment.secret_files.remove(running.order.key)
         self._ended(running.order.key, ending)
         self._rest_if_idle()

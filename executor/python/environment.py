@@ -21,8 +21,9 @@ class Environment(NamedTuple):
         cwd: The working directory of calls; empty for a private folder.
         variables: The variables that tasks add to the node's minimal environment.
         limits: The resource limits of a worker.
-        secrets_of: The namespace of calls with secrets; empty for calls without. A worker's memory
-            may keep a secret, so it serves no calls of others afterwards.
+        secrets_of: The namespace of calls with secrets, or the job of calls with a token; empty for
+            other calls. A worker's memory may keep a secret, so it serves no calls of others
+            afterwards.
     """
 
     interpreter: str
@@ -42,8 +43,15 @@ def environment(order: Order, call: Call) -> Environment:
         cwd=work.cwd,
         variables=tuple(each for each in work.env if not each[0].startswith(_OF_ONE_CALL)),
         limits=work.limits,
-        secrets_of=namespace_of(order.job) if work.secrets is not None else "",
+        secrets_of=_secrets_of(order),
     )
+
+
+def _secrets_of(order: Order) -> str:
+    """Return the owner of the secrets of a worker: the job for tokens, else the namespace."""
+    if order.work.has_identity:
+        return order.job
+    return namespace_of(order.job) if order.work.secrets is not None else ""
 
 
 def variables_of_worker(environment: Environment, base: Mapping[str, str]) -> dict[str, str]:

@@ -299,8 +299,8 @@ class _Attempt:
             OSError: The files cannot be made.
         """
         folder, secrets = "", self._secrets
-        if secrets.files:
-            folder = str(self._executor.secret_files.make(self.order.key, secrets.files))
+        if secrets.in_files:
+            folder = str(self._executor.secret_files.make(self.order.key, secrets.in_files))
         return {**variables_of_call(self.order), **variables_of_secrets(secrets, folder)}
 
     def end_soon(self, outcome: Outcome, reason: str) -> None:
@@ -438,7 +438,7 @@ class _Attempt:
             if self._worker is not None:
                 self._worker.pause_output()
             return  # `_resume` continues.
-        if self._secrets.files:
+        if self._secrets.in_files:
             self._executor.secret_files.remove(self.order.key)
         self._finished_at = self._executor.now()
         self._started_at = self._started_at or self._finished_at

@@ -4,13 +4,14 @@ import logging
 from enum import Enum
 
 from rota.node.access.access_table import AccessTable
-from rota.node.access.authenticator import Authenticator
+from rota.node.access.authenticator import Authenticator, LoginFailed
 from rota.node.access.forwarded_principal import form_of, principal_in
 from rota.node.access.oidc.signing_keys import SigningKeys
 from rota.node.access.oidc.web_tokens import WebTokens
 from rota.node.access.open_streams import OpenStreams
 from rota.node.access.principal import Principal
 from rota.node.access.request_rates import RequestRates
+from rota.node.access.task_tokens import AttemptFacts, TaskTokens
 from rota.node.access.verbs import EVERY, Verb
 from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.system.clock import Clock
@@ -64,6 +65,8 @@ class AccessControl:
         clock: The clocks of the node.
         metrics: The metrics of the node.
         rate: The most requests a second of one principal; 0 for no limit.
+        facts: The facts about attempts with which tokens of tasks are verified; None if no such
+            token is accepted.
 
     Attributes:
         mode: The same as the argument.
@@ -82,6 +85,7 @@ class AccessControl:
         metrics: Metrics,
         *,
         rate: int,
+        facts: AttemptFacts | None = None,
     ) -> None:
         self.mode = mode
         self._rates = RequestRates(rate) if rate else None
@@ -95,6 +99,7 @@ class AccessControl:
             is_current=lambda: documents.is_current,
             is_trusted=lambda: documents.is_trusted,
             web_tokens=WebTokens(self.table, self.signing_keys, clock),
+            task_tokens=None if facts is None else TaskTokens(self.table, clock, facts),
         )
         self.streams = OpenStreams(self._is_alive)
         self.observed = ObservedRefusals(metrics, clock) if mode is AuthMode.OBSERVE else None
@@ -132,6 +137,11 @@ class AccessControl:
         The caller of this method has proved that the request is from a node of the cluster.
 
         Raises:
+            LoginFailed: The principal is a task whose attempt has ended.
             Refused: The header is malformed.
         """
-        return await principal_in(text, self.table)
+        principal = await principal_in(text, self.table)
+        # The sender may be a node that cannot know the attempt.
+        if principal.attempt is not None and not self.authenticator.is_valid(principal.attempt):
+            raise LoginFailed
+        return principal

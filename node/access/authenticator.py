@@ -13,9 +13,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from rota.core.errors import Kind, Refused
 from rota.core.timing.instants import Instant
 from rota.node.access.access_table import AccessTable, Credential
+from rota.node.access.attempt_identity import PREFIX as OF_TASK
+from rota.node.access.attempt_identity import AttemptIdentity
 from rota.node.access.failed_logins import FailedLogins
 from rota.node.access.oidc.web_tokens import TokenInvalid, WebTokens, is_web_token
 from rota.node.access.principal import Principal
+from rota.node.access.task_tokens import MembersUnknown, TaskTokenInvalid, TaskTokens
 from rota.node.system.clock import Clock
 from rota.node.system.sampled_log import SampledLog
 from rota.wire.tokens import parse
@@ -85,6 +88,7 @@ class Authenticator:
         is_current: Returns True if the node has read the documents since its start.
         is_trusted: Returns True if the documents on this node are recent enough to be used.
         web_tokens: The tokens of issuers; None if none is accepted.
+        task_tokens: The tokens of tasks; None if none is accepted.
     """
 
     def __init__(
@@ -95,12 +99,14 @@ class Authenticator:
         is_current: Callable[[], bool] = lambda: True,
         is_trusted: Callable[[], bool] = lambda: True,
         web_tokens: WebTokens | None = None,
+        task_tokens: TaskTokens | None = None,
     ) -> None:
         self._table = table
         self._clock = clock
         self._is_current = is_current
         self._is_trusted = is_trusted
         self._web_tokens = web_tokens
+        self._task_tokens = task_tokens
         self._failures = FailedLogins()
         self.log = SampledLog(log, "login failed", now=clock.elapsed, level=logging.INFO)
 
@@ -130,6 +136,9 @@ class Authenticator:
                 raise LoginFailed
             name = f"cert:{common_name}"
             return self._table.principal(name, "", (name,))
+        task = self._of_task_token(authorization, remote)
+        if task is not None:
+            return task
         web_token = self._of_web_token(authorization, remote)
         if web_token is not None:
             return web_token
@@ -143,6 +152,8 @@ class Authenticator:
 
         A stream that began for the principal may continue as long as this is so.
         """
+        if principal.attempt is not None and not self.is_valid(principal.attempt):
+            return False
         if principal.expires_at is not None:
             is_known = self._table.has_issuer(principal.issuer)
             if not is_known or self._clock.now() >= principal.expires_at:
@@ -151,6 +162,10 @@ class Authenticator:
             not principal.key_id or self.credential_of(principal) is not None
         ) and self._table.grants_of(principal.subjects) == principal.grants.granted
 
+    def is_valid(self, identity: AttemptIdentity) -> bool:
+        """Return True unless this node has proof that the token of a task has ended."""
+        return self._task_tokens is not None and self._task_tokens.is_valid(identity)
+
     def credential_of(self, principal: Principal) -> Credential | None:
         """Return the token of *principal* if it has not ended; None without one."""
         now = self._clock.now()
@@ -158,6 +173,26 @@ class Authenticator:
             if found.principal == principal.name and not found.is_expired(now):
                 return found
         return None
+
+    def _of_task_token(self, authorization: str, remote: str) -> Principal | None:
+        """Return the principal that a token of a task proves; None for another credential.
+
+        Raises:
+            LoginFailed: The token is invalid.
+            TooManyLogins: The token is invalid, like too many before it.
+            NotReadYet: This node has not read the members of the cluster yet.
+        """
+        text = authorization[len(SCHEME) :].strip()
+        if self._task_tokens is None or not text.startswith(OF_TASK):
+            return None
+        if authorization[: len(SCHEME)].lower() != SCHEME:
+            raise self._failed(remote, reason="form")
+        try:
+            return self._task_tokens.principal(text)
+        except TaskTokenInvalid as invalid:
+            raise self._failed(remote, reason=f"token of a task: {invalid}") from invalid
+        except MembersUnknown as unknown:
+            raise NotReadYet from unknown
 
     def _of_web_token(self, authorization: str, remote: str) -> Principal | None:
         """Return the principal that a token of an issuer proves; None for another credential.

@@ -6,12 +6,14 @@ changes of them than the sender had, it waits for them for a short time.
 
 import asyncio
 import json
+from dataclasses import replace
 
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused
 from rota.node.access.access_table import AccessTable
+from rota.node.access.attempt_identity import AttemptIdentity
 from rota.node.access.principal import ANONYMOUS, Principal
 
 PRINCIPAL = "Rota-Principal"
@@ -26,6 +28,7 @@ class _Form(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     key_id: str = ""
     subjects: tuple[str, ...] = ()
     revision: int = 0
+    attempt: AttemptIdentity | None = None
 
 
 def form_of(principal: Principal, revision: int) -> str:
@@ -35,6 +38,7 @@ def form_of(principal: Principal, revision: int) -> str:
         key_id=principal.key_id,
         subjects=principal.subjects,
         revision=revision,
+        attempt=principal.attempt,
     )
     return json.dumps(msgspec.to_builtins(form), separators=(",", ":"))
 
@@ -56,7 +60,8 @@ async def principal_in(form: str, table: AccessTable) -> Principal:
     if not found.subjects:
         return ANONYMOUS
     await _wait_documents(table, found.revision)
-    return table.principal(found.name, found.key_id, found.subjects)
+    principal = table.principal(found.name, found.key_id, found.subjects)
+    return principal if found.attempt is None else replace(principal, attempt=found.attempt)
 
 
 async def _wait_documents(table: AccessTable, revision: int) -> None:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 
 from rota.core.errors import Kind, Refused
+from rota.core.model.ids import ExecutionId
 from rota.core.timing.instants import Instant
+from rota.node.access.attempt_identity import AttemptIdentity
 from rota.node.access.grants import Grant, Grants
 from rota.node.access.verbs import EVERY, Verb
 
@@ -19,6 +21,7 @@ class Principal:
         subjects: The subjects of bindings that mean this caller, such as ``principal:ci``.
         issuer: The issuer of the token, if it is none of rota; empty otherwise.
         expires_at: When such a token ends; None for a token of rota, whose key has its end.
+        attempt: The attempt that is the caller; None for a caller that is no task.
     """
 
     name: str
@@ -27,10 +30,15 @@ class Principal:
     subjects: tuple[str, ...] = field(default=())
     issuer: str = ""
     expires_at: Instant | None = None
+    attempt: AttemptIdentity | None = None
 
     def may(self, verb: Verb, namespace: str) -> bool:
         """Return True if the caller has *verb* in *namespace*; `EVERY` is the whole cluster."""
         return self.grants.may(verb, namespace)
+
+    def is_part_of(self, execution_id: ExecutionId) -> bool:
+        """Return True if the caller is a task of this execution, which it may read in any case."""
+        return self.attempt is not None and self.attempt.execution_id == execution_id
 
 
 def forbidden(name: str, verb: Verb, namespace: str) -> Refused:

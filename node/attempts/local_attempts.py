@@ -38,7 +38,8 @@ from rota.node.system.clock import Clock
 log = logging.getLogger(__name__)
 
 SecretsOf = Callable[[Order], SecretValues]
-"""Returns the values of an order's secrets; raises `SecretUnavailable` if this node lacks them."""
+"""Returns the values of an order's secrets, and its token; raises `SecretUnavailable` if this node
+lacks them."""
 
 FENCED = "killed, because this node was cut off from the primary of the attempt's shard"
 
@@ -153,12 +154,12 @@ class LocalAttempts:
             self._launch(order, executor)
 
     def _launch(self, order: Order, executor: Executor) -> None:
-        """Launch an attempt with the values of its secrets.
+        """Launch an attempt with the values of its secrets, and its token.
 
         Without them it counts as lost, which is not one of the user's retries: another node may
         have the key or the secret, and this node may have it later.
         """
-        if order.work.secrets is None:
+        if not order.work.has_secret_values:
             executor.launch(order)
             return
         try:

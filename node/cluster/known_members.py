@@ -67,11 +67,11 @@ class KnownMembers:
 
 
 def _moves_copies(before: Member | None, after: Member | None) -> bool:
-    """Return True if two records of a node differ in more than the key of its process.
+    """Return True if two records of a node differ in more than its keys.
 
-    After a restart of a node, its records differ in that key only: all copies stay where they are,
-    and no view has to be read.
+    After a restart of a node, its records differ in those only: all copies stay where they are, and
+    no view has to be read.
     """
     if before is None or after is None:
         return before is not after
-    return msgspec.structs.replace(before, key=after.key) != after
+    return msgspec.structs.replace(before, key=after.key, task_key=after.task_key) != after

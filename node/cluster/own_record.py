@@ -60,6 +60,9 @@ class OwnRecord:
         """
         if found is None or found.state == AWAY or found.key != self._member.key:
             self.is_registered = False
+        elif found.task_key != self._member.task_key:
+            # A node of an earlier version changed the record, and did not know this key.
+            self.is_registered = False
 
     def check_session(self, session: Session, found: Session | None) -> None:
         """Record *session* as missing if a view does not have it.
@@ -108,7 +111,10 @@ class OwnRecord:
     def _back(self, known: Member) -> Member:
         """Return the record of this process with the state of *known*, unless that is away (R29).
 
-        A running node is active again instead of away.
+        A running node is active again instead of away. The key of the tokens of tasks is kept, so
+        that tokens of tasks from before a restart of this node stay valid.
         """
         state = ACTIVE if known.state == AWAY else known.state
+        if known.task_key:
+            self._member = msgspec.structs.replace(self._member, task_key=known.task_key)
         return msgspec.structs.replace(self._member, state=state)

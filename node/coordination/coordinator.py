@@ -60,6 +60,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 ACTIVE, DRAINING, AWAY = "active", "draining", "away"
 
 
+_SECRET = frozenset({"key", "task_key"})
+"""The fields of a member that no text has."""
+
+
 class Member(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a node, with its own statements and its state; it outlives the node's sessions.
 
@@ -78,6 +82,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
             (`rota.node.links.identity_proof`); empty for a single node. Never logged or shown.
         peer_tls: ``require`` or ``accept`` if the peer port serves TLS; empty if it does not.
         auth: The setting ``auth`` of the node; empty for a node of an earlier version.
+        task_key: The key of the tokens of tasks that run on this node
+            (`rota.node.access.attempt_identity`); it outlives the process, as the tasks do. Empty
+            for a node of an earlier version. Never logged or shown.
     """
 
     node_id: NodeId
@@ -92,9 +99,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     key: bytes = b""
     peer_tls: str = ""
     auth: str = ""
+    task_key: bytes = b""
 
     def __repr__(self) -> str:
-        fields = (name for name in self.__struct_fields__ if name != "key")
+        fields = (name for name in self.__struct_fields__ if name not in _SECRET)
         return f"Member({', '.join(f'{name}={getattr(self, name)!r}' for name in fields)})"
 
 

@@ -436,6 +436,7 @@ def alone(
             labels=dict(config.labels),
             version=rota.__version__,
             auth=config.auth,
+            task_key=draw_bytes(SystemEntropy(), KEY_BYTES),
         ),
         store=store,
         shard_count=identity.shard_count,

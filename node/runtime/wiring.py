@@ -25,6 +25,7 @@ from rota.node.runtime.fallback_wiring import (
 )
 from rota.node.runtime.foundation import NodeFoundation, lay_foundation
 from rota.node.runtime.housekeeping import Housekeeping
+from rota.node.runtime.identity_wiring import attempt_facts, with_identity
 from rota.node.runtime.message_router import MessageRouter
 from rota.node.runtime.readiness import ServingPhase
 from rota.node.runtime.secret_wiring import wire_secrets
@@ -114,7 +115,7 @@ def wire(
         cluster.membership,
         namespaces,
         route_outcome=route_outcome_of(fallback_shards),
-        secrets_of=secrets.store.values_of,
+        secrets_of=with_identity(base, cluster.membership, secrets.store.values_of),
     )
     stand_ins = wire_stand_ins(base, shards, fallback_shards, attempts)
     timers = wire_timers(base, shards, stand_ins)
@@ -122,7 +123,8 @@ def wire(
         stand_ins=stand_ins,
         effects=wire_fallback_effects(base, fallback_shards, stand_ins, attempts, timers),
     )
-    access = wire_access(base, cluster.documents)
+    facts = attempt_facts(base, cluster.membership, attempts.local, shards)
+    access = wire_access(base, cluster.documents, facts)
     feeds = wire_feeds(base)
     key_file = config.webhook_key_file
     webhooks = WebhookSender(

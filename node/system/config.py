@@ -142,6 +142,10 @@ class NodeConfig:
         "Certificate of the API, in PEM, with those between it and its authority.",
         unset="the API without TLS")
     tls_key: Path | None = TLS.setting(None, kinds.FILE, "Key of `tls_cert`, in PEM.")
+    # A file, because a certificate does not name its authority's.
+    tls_ca: Path | None = TLS.setting(None, kinds.FILE,
+        "Certificate of the authority that signed `tls_cert`, in PEM, for tasks with `identity`.",
+        unset="the system's authorities")
     tls_client_ca: Path | None = TLS.setting(None, kinds.FILE,
         "Certificate of the authority of clients' certificates, in PEM.",
         unset="clients have no certificates")
@@ -503,6 +507,7 @@ def _has_all_api_files(config: NodeConfig) -> Iterable[Problem]:
         ("tls_cert", config.tls_cert, "tls_key", config.tls_key),
         ("tls_key", config.tls_key, "tls_cert", config.tls_cert),
         ("tls_client_ca", config.tls_client_ca, "tls_cert and tls_key", config.api_files),
+        ("tls_ca", config.tls_ca, "tls_cert and tls_key", config.api_files),
     )
     for name, value, other, other_value in needed:
         if value and not other_value:

@@ -8,7 +8,8 @@ class AuthorView(View, frozen=True):
 
     Attributes:
         principal: The name of the principal.
-        key: The id of the key that proved the identity; null without one.
+        key: The id of the key that proved the identity, or of the execution if the caller is one of
+            its tasks; null without one.
         request_id: The id of the request, as in the node's log.
         address: The network address of the client; null for a unix socket, and in executions.
     """

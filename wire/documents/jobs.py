@@ -120,6 +120,8 @@ class JobBody(Body, frozen=True):
         late_after: That time, up to 365 days; needed with *on_late*.
         env: Environment variables of every task.
         secrets: Secrets of its namespace as variables and files of every task; null for none.
+        identity: Whether every task gets a token for this API, as the subject
+            ``job:NAMESPACE/NAME``.
         cwd: The absolute working directory of every task; empty for a new directory for each
             attempt.
         stdin: The standard input of every task.
@@ -159,6 +161,7 @@ class JobBody(Body, frozen=True):
     late_after: Timespan = 0
     env: Environment = {}
     secrets: SecretsBody | None = None
+    identity: bool = False
     cwd: PathText = ""
     stdin: InputText = ""
     labels: Labels = {}

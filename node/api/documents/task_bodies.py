@@ -61,6 +61,7 @@ def work_of(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> Work:
         call=call,
         image=image,
         secrets=_secrets(job.secrets or SecretsBody(), task.secrets or SecretsBody()),
+        has_identity=given(task.identity, job.identity),
     )
 
 

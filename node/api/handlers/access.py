@@ -83,6 +83,8 @@ async def whoami(request: RequestContext) -> web.Response:
     if access.mode is AuthMode.OPEN:
         bindings = [HeldRoleView(role="cluster-admin", namespaces=[EVERY])]
     expires_at = found.expires_at if found else None
+    if caller.attempt is not None:
+        expires_at = caller.attempt.expires_at
     return document(
         WhoamiView(
             principal=caller.name,

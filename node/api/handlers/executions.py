@@ -132,7 +132,7 @@ def _authorize(request: RequestContext, execution: Execution) -> None:
         Refused: The caller lacks the verb.
     """
     missing = not_found("execution", execution.id)
-    request.authorize(namespace_of(execution.job_name), missing=missing)
+    request.authorize_execution(execution.id, namespace_of(execution.job_name), missing=missing)
 
 
 @contextmanager
@@ -371,7 +371,8 @@ async def _ended(
     ended: dict[str, ExecutionView] = {}
     for each, execution in zip(ids, found, strict=True):
         shown = execution or _past_or_unreadable(request.node, each)
-        request.authorize(_namespace_of(shown), missing=not_found("execution", each))
+        missing = not_found("execution", each)
+        request.authorize_execution(each, _namespace_of(shown), missing=missing)
         ended[each] = execution_view(shown)
     return ended
 

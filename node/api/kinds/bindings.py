@@ -11,7 +11,7 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Problem, Refused
-from rota.core.model.ids import NAME_FORM, NAME_RULE, is_name
+from rota.core.model.ids import NAME_FORM, NAME_RULE, is_full_name, is_name
 from rota.core.model.shared_document import Definition
 from rota.core.quoting import in_quotes
 from rota.node.access.access_table import BINDINGS as KIND
@@ -33,8 +33,8 @@ def problems_of(name: str, body: BindingBody) -> list[Problem]:
     if not is_subject(body.subject):
         detail = (
             f"{in_quotes(body.subject)} is not a subject; write principal:NAME, "
-            "cert:COMMON-NAME for a client certificate, or sub:ISSUER/SUBJECT or "
-            "group:ISSUER/GROUP for tokens of an issuer"
+            "cert:COMMON-NAME for a client certificate, job:NAMESPACE/NAME for tasks of a job with "
+            "identity, or sub:ISSUER/SUBJECT or group:ISSUER/GROUP for tokens of an issuer"
         )
         problems.append(Problem("/subject", detail))
     if not is_name(body.role):
@@ -51,6 +51,8 @@ def is_subject(text: str) -> bool:
     if kind in ("sub", "group"):
         issuer, _, value = named.partition("/")
         return is_name(issuer) and 0 < len(value) <= COMMON_NAME_MAX and value.isprintable()
+    if kind == "job":
+        return is_full_name(named)
     return kind == "principal" and is_name(named)
 
 

@@ -6,6 +6,7 @@ from rota.core.model.author import (
     PRINCIPAL_LENGTH_MAX,
     Author,
 )
+from rota.node.access.principal import Principal
 from rota.node.api.requests.node_headers import CLIENT_ADDRESS
 from rota.node.api.requests.request_context import RequestContext
 
@@ -14,10 +15,15 @@ def author_of(request: RequestContext) -> Author:
     """Return the caller of *request*, as changes record it."""
     return Author(
         principal=request.principal.name[:PRINCIPAL_LENGTH_MAX],
-        key=request.principal.key_id[:KEY_LENGTH_MAX],
+        key=_key_of(request.principal)[:KEY_LENGTH_MAX],
         request=request.id,
         address=client_address(request),
     )
+
+
+def _key_of(principal: Principal) -> str:
+    """Return the id of the caller's token; for a task, the id of its execution."""
+    return principal.attempt.execution_id if principal.attempt else principal.key_id
 
 
 def client_address(request: RequestContext) -> str:

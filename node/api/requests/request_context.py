@@ -6,7 +6,7 @@ from time import perf_counter
 from aiohttp import web
 
 from rota.core.errors import Refused
-from rota.core.model.ids import NodeId
+from rota.core.model.ids import ExecutionId, NodeId
 from rota.core.state.shard_state import State
 from rota.node.access.access_control import ObservedRefusals
 from rota.node.access.principal import ANONYMOUS, Principal, forbidden
@@ -151,9 +151,34 @@ class RequestContext:
         Raises:
             Refused: The caller lacks the verb.
         """
+        self._authorize(namespace, missing, is_readable=self.principal.may(Verb.READ, namespace))
+
+    def authorize_execution(
+        self, execution_id: ExecutionId, namespace: str, *, missing: Refused
+    ) -> None:
+        """Check that the caller has the operation's verb for an execution.
+
+        A task may read the execution of which it is a part, without any grant.
+
+        Args:
+            execution_id: The execution.
+            namespace: The namespace of its job; `EVERY` if it is unknown.
+            missing: The refusal for an execution that does not exist.
+
+        Raises:
+            Refused: The caller lacks the verb.
+        """
+        is_own = self.principal.is_part_of(execution_id)
+        if is_own and self._verb is Verb.READ:
+            self._is_authorized = True
+            return
+        is_readable = is_own or self.principal.may(Verb.READ, namespace)
+        self._authorize(namespace, missing, is_readable=is_readable)
+
+    def _authorize(self, namespace: str, missing: Refused | None, *, is_readable: bool) -> None:
         if not self.principal.may(self._verb, namespace):
             refusal = forbidden(self.principal.name, self._verb, namespace)
-            if missing is not None and not self.principal.may(Verb.READ, namespace):
+            if missing is not None and not is_readable:
                 refusal = missing
             self._refuse(refusal, self._verb, namespace)
         self._is_authorized = True

@@ -14,6 +14,7 @@ from rota.node.api.handlers import job_list
 from rota.node.api.requests.operations import Operation
 from rota.node.api.requests.permissions import Scope
 from support.access_client import API, Access, Json, access_to
+from support.in_process import until
 from support.key_rings import key_ring_file
 
 OWN, FOREIGN = "team-a", "team-b"
@@ -179,8 +180,31 @@ def got(status: int) -> str:
 async def test_each_operation_is_allowed_to_the_roles_with_its_verb_alone(
     world: World, caller: str
 ) -> None:
-    wrong: list[str] = []
+    assert await wrong_answers(world, caller) == []
 
+
+@pytest.mark.parametrize("role", ["no role", "operator", "editor", "cluster-admin"])
+async def test_the_token_of_a_task_allows_what_the_bindings_of_its_job_allow(
+    world: World, tmp_path: Path, role: str
+) -> None:
+    if CALLERS[role]:
+        body = {"subject": f"job:{OWN}/actor", "role": role, "namespaces": [CALLERS[role]]}
+        await world.admin("PUT", "/bindings/actor", body)
+    shown = tmp_path / "shown"
+    command = f'cat "$ROTA_TOKEN_FILE" >{shown}.new; mv {shown}.new {shown}; exec sleep 600'
+    job = {"name": "actor", "namespace": OWN, "command": command, "identity": True}
+    await world.admin("POST", "/jobs", job)
+    await world.admin("POST", f"/jobs/{OWN}%2Factor/trigger", {})
+    await until(shown.exists)
+
+    world.tokens[role] = shown.read_text()
+
+    assert await wrong_answers(world, role) == []
+
+
+async def wrong_answers(world: World, caller: str) -> list[str]:
+    """Make every request as *caller*, and return the answers that its role does not explain."""
+    wrong: list[str] = []
     for operation in OPERATIONS:
         for namespace in (OWN, FOREIGN):
             for path in world.paths(operation, namespace):
@@ -192,8 +216,7 @@ async def test_each_operation_is_allowed_to_the_roles_with_its_verb_alone(
                 is_absent = status == 404 and operation.permission.scope is Scope.CLUSTER
                 if (ALLOWED if is_absent else got(status)) != wanted:
                     wrong.append(f"{operation.method} {path}: {status}, not {wanted}: {answer}")
-
-    assert wrong == []
+    return wrong
 
 
 async def test_no_operation_answers_without_a_key_but_the_public_ones(world: World) -> None:

@@ -11,11 +11,17 @@ import pytest
 
 from contract.peers.networks import End
 from rota.core.model.ids import NodeId
+from rota.node.access.forwarded_principal import form_of
+from rota.node.access.grants import Grants
+from rota.node.access.principal import Principal
 from rota.node.links.forward_proof import ForwardProofs
 from rota.node.peers.forward_port import OPENING_PATH
 from rota.node.peers.peer_apis import PEER, PeerApis, PeerRequest, RequestHead, Unreached
+from rota.node.runtime.identity_wiring import identity_of
+from rota.node.system.clock import SystemClock
 from support.access_client import API, Access, Json, access_to
 from support.forwarding_nodes import Everyone, credentials_of, record_of
+from support.in_process import until
 from support.strange_servers import Strange, hang_up, refusing, serving
 
 RECEIVER, SENDER = credentials_of("n"), credentials_of("n2")
@@ -107,6 +113,32 @@ async def test_a_proven_request_without_a_principal_has_no_verbs(access: Access)
 
     assert listed["items"] == []
     assert keys == 401
+
+
+@pytest.mark.parametrize("runner", ["n", "n2"])
+async def test_a_task_is_forwarded_with_its_attempt_and_refused_when_that_has_ended(
+    access: Access, tmp_path: Path, runner: str
+) -> None:
+    go = tmp_path / "go"
+    job = {"name": "actor", "command": f"until [ -e {go} ]; do sleep 0.02; done", "identity": True}
+    await access.call(access.admin, "POST", LISTS, job)
+    _, made = await access.call(access.admin, "POST", f"{LISTS}/actor/trigger", {})
+    orders = access.wiring.attempts.local.orders
+    await until(lambda: bool(orders))
+    [order] = orders.values()
+    identity = identity_of(order, NodeId(runner), now=SystemClock().now())
+    task = Principal(
+        name=identity.subject, grants=Grants(()), subjects=(identity.subject,), attempt=identity
+    )
+    target = f"{API}/executions/{made['executionId']}"
+
+    async def read() -> int:
+        return (await sent(access, "GET", target, forwarded("GET", target, form_of(task, 0))))[0]
+
+    assert await read() == 200
+    go.touch()
+    await until(lambda: not orders)
+    assert await read() == 401
 
 
 async def test_a_forged_request_is_refused(access: Access) -> None:

@@ -1,5 +1,6 @@
 """Requests for containers, without an engine."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,31 +13,57 @@ from rota.core.timing.instants import Instant
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.container.creation import creation
 from rota.executor.launch.binds import ProtectedPaths
+from rota.executor.secret_values import NO_SECRETS, SecretValues
 
 Json = Any  # Any: the JSON of a request, checked by each test.
 MIB = 1 << 20
+UNLIMITED = ResourceLimits()
 TERMS = AttemptSettings(container_memory=64 * MIB, container_pids=20)
 
 
 def host_config(limits: ResourceLimits, settings: AttemptSettings) -> dict[str, Json]:
     """Return the part of the request about the host."""
+    return msgspec.convert(request(limits, settings)["HostConfig"], dict[str, Json])
+
+
+def request(
+    limits: ResourceLimits = UNLIMITED,
+    settings: AttemptSettings = TERMS,
+    secrets: Path | None = None,
+    values: SecretValues = NO_SECRETS,
+) -> dict[str, Json]:
+    """Return the request that creates a container."""
     order = Order(
         key=AttemptKey(ExecutionId("3f2a9c0011223344-0660c1a4f8fe40-0000"), "main", 1),
         token=Token(Epoch(1), Index(1)),
         work=Work(executor="container", image=Image(name="busybox"), limits=limits),
         fire_at=Instant(0),
     )
-    body = creation(
+    return creation(
         order,
         node_id=NodeId("n"),
         store_id="s",
         folder=None,
-        secrets=None,
+        secrets=secrets,
+        values=values,
         kept=ProtectedPaths("/data", (), "/dev/shm/rota-secrets-s"),
         settings=settings,
         has_log_driver=True,
     )
-    return msgspec.convert(body["HostConfig"], dict[str, Json])
+
+
+def test_a_container_gets_the_paths_of_its_token_and_no_value() -> None:
+    folder = Path("/dev/shm/rota-secrets-s/one")
+    values = SecretValues(files={"db": b"VALUE-1"}, token=b"VALUE-2", authority=b"VALUE-3")
+
+    body = request(secrets=folder, values=values)
+    without_files = request(secrets=folder, values=SecretValues(token=b"VALUE-2"))
+
+    assert "ROTA_SECRETS=/run/rota-secrets" in body["Env"]
+    assert "ROTA_TOKEN_FILE=/run/rota-secrets/.rota-token" in body["Env"]
+    assert "ROTA_CA=/run/rota-secrets/.rota-ca" in body["Env"]
+    assert "VALUE" not in str(body)
+    assert not [each for each in without_files["Env"] if "ROTA_SECRETS" in each or "CA=" in each]
 
 
 @pytest.mark.parametrize(

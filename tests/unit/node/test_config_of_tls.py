@@ -120,6 +120,7 @@ def test_a_certificate_does_not_open_a_node_without_keys(
         ({"tls_cert": "/c"}, "tls_cert: has no effect without tls_key"),
         ({"tls_key": "/k"}, "tls_key: has no effect without tls_cert"),
         ({"tls_client_ca": "/a"}, "tls_client_ca: has no effect without tls_cert and tls_key"),
+        ({"tls_ca": "/a"}, "tls_ca: has no effect without tls_cert and tls_key"),
         ({"tls_cert": "/c", "tls_key": "/k"}, "tls_cert: /c cannot be read: No such file"),
     ],
 )
