@@ -16,6 +16,7 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
         container_pids: The limit of processes in a container whose task has none; 0 for no limit.
         private_files: Paths of the node's files with keys and passwords, which no bind shows.
         url: The address of the node's API for tasks; empty if it is not known.
+        users: The users as which programs may run, besides that of the node.
         reloads_code: Whether Python workers reload code that has changed on disk.
     """
 
@@ -26,6 +27,7 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
     reloads_code: bool = True
     private_files: tuple[str, ...] = ()
     url: str = ""
+    users: tuple[str, ...] = ()
 
 
 USUAL = AttemptSettings()

@@ -129,6 +129,9 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
             command of the image.
         secrets: The secrets that become variables and files of the attempt; None for none.
         has_identity: Whether the attempt gets a token of its own for the API.
+        user: The user of the machine as which the program runs; only for the executor ``user``. It
+            has a name of its own, so that a node of an earlier version, which does not read this
+            field, cannot run the program as its own user.
     """
 
     executor: str = "process"
@@ -146,6 +149,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
     image: Image | None = None
     secrets: SecretNames | None = None
     has_identity: bool = False
+    user: str = ""
 
     @property
     def has_secret_values(self) -> bool:

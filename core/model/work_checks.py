@@ -4,6 +4,7 @@ Whether the machine of an attempt can run the work is checked by its executor.
 """
 
 import posixpath
+import re
 from collections.abc import Iterator
 
 from rota.core.errors import Problem, out_of_range
@@ -24,12 +25,17 @@ NEVER_BOUND = ("/proc/", "/sys/")
 """Folders that are never bound, and neither is anything in them, nor the root folder."""
 ENGINE_SOCKETS = frozenset({"docker.sock", "podman.sock", "containerd.sock", "crio.sock"})
 """Names of sockets of container engines."""
-LIMITED = frozenset({"process", "python", "container"})
+PROGRAMS = frozenset({"process", "user"})
+"""The executors of programs of the machine."""
+LIMITED = frozenset({"process", "user", "python", "container"})
 """The executors that can limit the resources of an attempt."""
 WITH_SECRETS = frozenset({"process", "python", "container"})
-"""The executors that pass secrets, and tokens, to their attempts, and mask them in output."""
-WITH_SECRET_VARIABLES = frozenset({"process", "python"})
-"""Those that pass secrets as variables; an engine writes variables of a container to its disk."""
+"""The executors that pass secrets as files, and tokens, and mask them in output."""
+WITH_SECRET_VARIABLES = frozenset({"process", "user", "python"})
+"""The executors that pass secrets as variables; an engine writes variables of a container to its
+disk."""
+USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}", re.ASCII)
+"""Names of users as useradd(8) accepts them."""
 SECRETS_MAX = 64
 """The largest number of variables and files of one task that are secrets."""
 CPU_MIN = 0.01
@@ -46,6 +52,7 @@ def problems_of_work(work: Work, pointer: str) -> list[Problem]:
     return [
         *_problems_of_program(work, pointer),
         *_problems_of_surroundings(work, pointer),
+        *_problems_of_user(work, f"{pointer}/user"),
         *_problems_of_sandbox(work.sandbox, work.executor, f"{pointer}/sandbox"),
         *_problems_of_limits(work.limits, work.executor, f"{pointer}/limits"),
         *(_problems_of_image(work.image, f"{pointer}/container") if work.image else ()),
@@ -55,7 +62,7 @@ def problems_of_work(work: Work, pointer: str) -> list[Problem]:
 
 
 def _problems_of_program(work: Work, pointer: str) -> Iterator[Problem]:
-    if work.executor == "process" and bool(work.argv) == bool(work.shell):
+    if work.executor in PROGRAMS and bool(work.argv) == bool(work.shell):
         yield Problem(
             f"{pointer}/command",
             "the task needs a command (one line or a list of words), a python function, a "
@@ -101,9 +108,12 @@ def _problems_of_variable(name: str, value: str, pointer: str) -> Iterator[Probl
 
 def _problems_of_secrets(work: Work, secrets: SecretNames, pointer: str) -> Iterator[Problem]:
     executor = work.executor
-    if executor not in WITH_SECRETS:
+    if executor not in WITH_SECRETS | WITH_SECRET_VARIABLES:
         detail = f"a task of the type {in_quotes(executor)} cannot have secrets; remove them"
         yield Problem(pointer, detail)
+    elif secrets.files and executor not in WITH_SECRETS:
+        detail = "files of secrets are for the node's user; name them in env, or remove the user"
+        yield Problem(f"{pointer}/files", detail)
     elif secrets.env and executor not in WITH_SECRET_VARIABLES:
         detail = (
             "a container engine writes variables to its disk, so secrets of a container can only "
@@ -126,6 +136,18 @@ def _problems_of_secrets(work: Work, secrets: SecretNames, pointer: str) -> Iter
             detail = f"{in_quotes(name)} cannot be the name of the file: {NAME_RULE}"
             yield Problem(f"{pointer}/files", detail)
         yield from _problems_of_secret(secret, f"{pointer}/files")
+
+
+def _problems_of_user(work: Work, pointer: str) -> Iterator[Problem]:
+    if bool(work.user) != (work.executor == "user"):
+        detail = "only a command can run as another user of the machine; remove the user"
+        yield Problem(pointer, detail)
+    elif work.user and not USER.fullmatch(work.user):
+        yield Problem(
+            pointer,
+            f"{in_quotes(work.user)} is not the name of a user: up to 32 lower-case letters, "
+            "digits, '_' and '-', not a number",
+        )
 
 
 def _problems_of_identity(work: Work, pointer: str) -> Iterator[Problem]:

@@ -41,14 +41,17 @@ from rota.executor.launch.spawn import (
     StartedProcess,
     abandon,
     argv_of,
+    base_of,
     environment_of,
     explained,
     launch,
     secret_folder,
     starting,
+    user_of,
     variables_of_secrets,
 )
 from rota.executor.launch.task_channel import TaskChannel
+from rota.executor.launch.task_users import TaskUser
 from rota.executor.secret_values import SecretValues
 
 _INFO_S = 20.0  # Bubblewrap reports within milliseconds; the machine may be busy.
@@ -90,9 +93,12 @@ class Confiner:
         argv, around = argv_of(order.work), self._environment
         with secret_folder(order, around, secrets) as place:
             if order.work.sandbox.profile == "none":
-                with starting(order, argv, around) as channel:
+                user = user_of(order.work, around)
+                with starting(order, argv, around, user) as channel:
                     variables = variables_of_secrets(secrets, place)
-                    return self._start_limited(order, argv, channel, variables)
+                    return self._start_limited(order, argv, channel, variables, user)
+            if order.work.user:
+                raise NotStartedError("a program in a sandbox cannot run as another user")
             with explained(order, argv, around):
                 variables = variables_of_secrets(secrets, place and INSIDE)
                 return self._start_sandboxed(order, argv, variables, place)
@@ -108,13 +114,16 @@ class Confiner:
         argv: tuple[str, ...],
         channel: TaskChannel,
         variables: Mapping[str, str],
+        user: TaskUser | None,
     ) -> StartedProcess:
         work, folder = order.work, str(channel.folder)
-        environment = environment_of(order, self._environment.environment, folder)
+        environment = environment_of(order, base_of(self._environment, user), folder)
         environment |= variables
         cwd = work.cwd or folder
-        _look_up(argv[0], cwd, environment)
-        plan = LaunchPlan(argv, environment, cwd, work.stdin, self._environment.settings.umask)
+        if user is None:
+            _look_up(argv[0], cwd, environment)
+        umask = self._environment.settings.umask
+        plan = LaunchPlan(argv, environment, cwd, work.stdin, umask, user=user)
         leader, limited = self._launch(plan, order, work.limits)
         return StartedProcess(leader, channel, limited=limited)
 

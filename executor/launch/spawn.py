@@ -26,6 +26,7 @@ from rota.executor.kernel.process_trees import Namespace
 from rota.executor.launch.private_folders import Folders, remove
 from rota.executor.launch.secret_files import VARIABLE, SecretFiles
 from rota.executor.launch.task_channel import TaskChannel, files_of
+from rota.executor.launch.task_users import TaskUser, TaskUsers, UserRefused
 from rota.executor.secret_values import AUTHORITY_FILE, TOKEN_FILE, SecretValues
 
 _FROM_NODE = ("PATH", "HOME", "LANG", "TMPDIR")
@@ -43,12 +44,14 @@ class LaunchEnvironment(NamedTuple):
         folders: The private folders of attempts.
         settings: The node's settings for attempts.
         secret_files: The files of secrets.
+        users: The users as which programs may run, besides that of the node.
     """
 
     environment: dict[str, str]
     folders: Folders
     settings: AttemptSettings
     secret_files: SecretFiles
+    users: TaskUsers
 
 
 class LaunchPlan(NamedTuple):
@@ -61,6 +64,7 @@ class LaunchPlan(NamedTuple):
         stdin: The text on standard input.
         umask: The umask of the program; that of this process denies other users all access.
         inherited: Descriptors that stay open, besides 0 to 2.
+        user: The user of the program; None for that of this process.
     """
 
     argv: tuple[str, ...]
@@ -69,6 +73,7 @@ class LaunchPlan(NamedTuple):
     stdin: str
     umask: int
     inherited: tuple[int, ...] = ()
+    user: TaskUser | None = None
 
 
 class Launched(NamedTuple):
@@ -170,20 +175,46 @@ def start(order: Order, around: LaunchEnvironment, secrets: SecretValues) -> Sta
     Raises:
         NotStartedError: The process cannot be started; its folder is removed.
     """
-    argv = argv_of(order.work)
-    with starting(order, argv, around) as channel, secret_folder(order, around, secrets) as place:
-        _touch(argv[0], order.work.cwd)
+    argv, user = argv_of(order.work), user_of(order.work, around)
+    with (
+        starting(order, argv, around, user) as channel,
+        secret_folder(order, around, secrets) as place,
+    ):
+        if user is None:
+            # For another user, root would see what the user cannot.
+            _touch(argv[0], order.work.cwd)
         folder = str(channel.folder)
-        environment = environment_of(order, around.environment, folder)
+        environment = environment_of(order, base_of(around, user), folder)
         environment |= variables_of_secrets(secrets, place)
         cwd = order.work.cwd or folder
-        plan = LaunchPlan(argv, environment, cwd, order.work.stdin, around.settings.umask)
+        umask, stdin = around.settings.umask, order.work.stdin
+        plan = LaunchPlan(argv, environment, cwd, stdin, umask, user=user)
         return StartedProcess(launch(plan), channel)
+
+
+def user_of(work: Work, around: LaunchEnvironment) -> TaskUser | None:
+    """Return the user of *work*; None for that of this process.
+
+    Raises:
+        NotStartedError: The program cannot run as its user here.
+    """
+    try:
+        return around.users.of(work)
+    except UserRefused as error:
+        raise NotStartedError(str(error)) from error
+
+
+def base_of(around: LaunchEnvironment, user: TaskUser | None) -> dict[str, str]:
+    """Return the variables of every attempt of *user*."""
+    if user is None:
+        return around.environment
+    base = {name: each for name, each in around.environment.items() if name != "TMPDIR"}
+    return {**base, **user.variables}
 
 
 @contextmanager
 def starting(
-    order: Order, argv: tuple[str, ...], around: LaunchEnvironment
+    order: Order, argv: tuple[str, ...], around: LaunchEnvironment, user: TaskUser | None = None
 ) -> Generator[TaskChannel]:
     """Give *order* a private folder; if the body fails, remove the folder and explain the error.
 
@@ -191,10 +222,12 @@ def starting(
         NotStartedError: The body failed with an error of the operating system or of the order.
     """
     with explained(order, argv, around):
-        folder = around.folders.take()
+        folder = around.folders.take() if user is None else around.users.take()
         try:
-            channel = TaskChannel(folder)
+            channel = TaskChannel(folder, owner=None if user is None else user.uid)
             channel.begin(order)
+            if user is not None:
+                around.users.hand_over(folder, user)
             yield channel
         except BaseException:
             remove(folder)
@@ -267,20 +300,29 @@ def _touch(program: str, cwd: str) -> None:
 def launch(plan: LaunchPlan) -> Launched:
     """Start the program of *plan*, in a session and process group of its own.
 
+    The program of another user is found, and its working directory entered, with the rights of that
+    user. The warden, which has little memory, is then forked.
+
     Raises:
         OSError, ValueError, subprocess.SubprocessError: The program cannot be started.
     """
     ours, theirs = os.pipe()
+    user = plan.user
     try:
         os.set_blocking(ours, False)
         stdin = _stdin(plan.stdin)
         try:
+            if user is not None:
+                _give(user, theirs, stdin)
             process = subprocess.Popen(
-                plan.argv,
+                plan.argv if user is None else user.entering(plan.cwd, plan.argv),
                 stdin=stdin,
                 stdout=theirs,
                 stderr=theirs,
-                cwd=plan.cwd,
+                user=None if user is None else user.uid,
+                group=None if user is None else user.gid,
+                extra_groups=None if user is None else user.groups,
+                cwd=plan.cwd if user is None else "/",
                 env=plan.environment,
                 pass_fds=plan.inherited,
                 umask=plan.umask,
@@ -295,6 +337,13 @@ def launch(plan: LaunchPlan) -> Launched:
         raise
     finally:
         os.close(theirs)
+
+
+def _give(user: TaskUser, *descriptors: int) -> None:
+    """Give pipes and files in memory to *user*, who can then open ``/dev/stdout``."""
+    for descriptor in descriptors:
+        if descriptor != subprocess.DEVNULL:
+            os.fchown(descriptor, user.uid, user.gid)
 
 
 def abandon(launched: Launched) -> None:

@@ -69,12 +69,15 @@ class TaskChannel:
 
     Args:
         folder: The private folder of the attempt.
+        owner: The number of the user whose files are read; None for the files of all users. A link
+            to a file of another user would show that file.
     """
 
-    __slots__ = ("_checkpoint_bytes", "_descriptor", "_not_understood", "_seen", "folder")
+    __slots__ = ("_checkpoint_bytes", "_descriptor", "_not_understood", "_owner", "_seen", "folder")
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, owner: int | None = None) -> None:
         self.folder = folder
+        self._owner = owner
         self._descriptor = -1
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._checkpoint_bytes = 0
@@ -189,7 +192,7 @@ class TaskChannel:
             fd = os.open(self.folder / name, flags)
             try:
                 found = os.fstat(fd)
-                if stat.S_ISREG(found.st_mode):
+                if stat.S_ISREG(found.st_mode) and self._owner in (None, found.st_uid):
                     return os.pread(fd, limit, max(0, found.st_size - limit) if from_end else 0)
             finally:
                 os.close(fd)

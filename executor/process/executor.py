@@ -43,6 +43,7 @@ from rota.executor.launch.sandbox import Bubblewrap, rooms
 from rota.executor.launch.secret_files import SecretFiles
 from rota.executor.launch.spawn import LaunchEnvironment, StartedProcess, base_environment, start
 from rota.executor.launch.task_channel import Collected, TaskChannel
+from rota.executor.launch.task_users import TaskUsers
 from rota.executor.output import OutputFiles
 from rota.executor.process.attempt import ProcessAttempt
 from rota.executor.process.batching_thread import BatchingThread
@@ -121,6 +122,7 @@ class ProcessExecutor:
             self._folders,
             settings,
             SecretFiles(store_id, "process"),
+            TaskUsers(settings.users, store_id),
         )
         self._confiner = Confiner(
             self._environment,
@@ -138,7 +140,7 @@ class ProcessExecutor:
         self._is_looking = False
         self._is_closed = False
         self._idle = asyncio.Event()
-        for left in self._folders.left():
+        for left in (*self._folders.left(), *self._environment.users.left()):
             self._sweeper.submit(remove, left)
 
     # The seam.

@@ -49,16 +49,21 @@ class Row(NamedTuple):
         needs: Other modules that must be installed.
         end_left: ``module:name`` of an `EndLeft`, which ends leftovers of a killed warden that are
             not processes of this machine; empty if the executor has no such leftovers.
+        same_as: The name of the row whose executor runs these attempts, too; empty for one of its
+            own.
     """
 
     make: str
     folder: str
     needs: tuple[str, ...] = ()
     end_left: str = ""
+    same_as: str = ""
 
 
 EXECUTORS: Mapping[str, Row] = {
     "process": Row("rota.executor.process.executor:hosted", folder="work"),
+    # A process can have one subreaper only, so one executor runs the programs of all users.
+    "user": Row("rota.executor.process.executor:hosted", folder="work", same_as="process"),
     "python": Row("rota.executor.python.executor:PythonExecutor", folder="python"),
     "container": Row(
         "rota.executor.container:ContainerExecutor",
@@ -148,6 +153,9 @@ class HostedExecutors:
         Raises:
             NotHosted: The executor cannot be made.
         """
+        row = self._table.get(name)
+        if row is not None and row.same_as:
+            name = row.same_as
         if name not in self.made:
             self.made[name] = self._make(name)
         return self.made[name]

@@ -13,6 +13,7 @@ import msgspec
 
 from rota.core.errors import Problem
 from rota.core.model.work import Bind, Image, Work
+from rota.core.model.work_checks import PROGRAMS, is_unsandboxed
 from rota.core.quoting import in_quotes
 from rota.wire.documents import NamespaceBody, PolicyBody
 
@@ -34,6 +35,7 @@ class Policy:
         network: The widest access to the network.
         binds: The folders at or below which the sources of binds lie.
         images: Patterns of the images of containers.
+        users: The users as which programs without a sandbox run.
     """
 
     executors: tuple[str, ...] | None = None
@@ -41,6 +43,7 @@ class Policy:
     network: str = "any"
     binds: tuple[str, ...] | None = None
     images: tuple[str, ...] | None = None
+    users: tuple[str, ...] | None = None
 
     def problems_of(self, work: Work) -> Iterator[Problem]:
         """Return what the policy does not allow, with pointers into the definition of the task."""
@@ -51,9 +54,10 @@ class Policy:
                 f"{_listed('allowed are', self.executors)}",
             )
             return
+        yield from self._problems_of_user(work)
         if work.executor == "container" and work.image is not None:
             yield from self._problems_of_container(work.image)
-        elif work.executor == "process":
+        elif work.executor in PROGRAMS:
             yield from self._problems_of_process(work)
         elif self.sandbox != "none" or self.network != "any":
             yield Problem(
@@ -82,6 +86,13 @@ class Policy:
             yield _network_problem("/sandbox/network", network, self.network, remedy)
         yield from self._problems_of_binds(work.sandbox.binds, "/sandbox/binds")
 
+    def _problems_of_user(self, work: Work) -> Iterator[Problem]:
+        is_of_node = is_unsandboxed(work)
+        if self.users is None or not (is_of_node or work.user) or work.user in self.users:
+            return
+        found = f"the user {in_quotes(work.user)}" if work.user else "the user of the node"
+        yield Problem("/user", f"{found} is not allowed; {_listed('allowed are', self.users)}")
+
     def _problems_of_container(self, image: Image) -> Iterator[Problem]:
         if self.images is not None and not any(fnmatchcase(image.name, p) for p in self.images):
             yield Problem(
@@ -109,7 +120,7 @@ class Policy:
 
 ALLOWED = Policy()
 """The policy of a namespace without a document."""
-_FIELDS = {"process": "command", "python": "python", "container": "container"}
+_FIELDS = {"process": "command", "python": "python", "container": "container", "user": "user"}
 
 
 def policy_in(definition: object) -> Policy:
@@ -128,6 +139,7 @@ def policy_in(definition: object) -> Policy:
         network=body.network,
         binds=None if body.binds is None else tuple(body.binds),
         images=None if body.images is None else tuple(body.images),
+        users=None if body.users is None else tuple(body.users),
     )
 
 

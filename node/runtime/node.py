@@ -349,6 +349,7 @@ def _attempt_settings(config: NodeConfig, umask: int) -> AttemptSettings:
         reloads_code=config.reload_code,
         private_files=tuple(str(each.absolute()) for each in config.private_files),
         url=url_for_tasks(config),
+        users=config.task_users,
     )
 
 

@@ -235,6 +235,9 @@ class NodeConfig:
     # More than programs need, and fewer than a fork bomb.
     container_pids: int = ATTEMPTS.setting(1024, kinds.count(0, 1 << 22, note="0: no limit"),
         "Processes of a container whose task sets no limit.")
+    # Off: tasks of a node that runs as root are otherwise root's.
+    task_users: tuple[str, ...] = ATTEMPTS.setting((), kinds.USERS,
+        "Users as which commands may run, on a node that runs as root.", unset="none")
     reload_code: bool = ATTEMPTS.setting(
         True, kinds.TRUTH, "Load the code of Python tasks again when it has changed on disk.")
 
@@ -544,6 +547,11 @@ def _has_all_peer_files(config: NodeConfig) -> Iterable[Problem]:
             yield Problem("peer_cert", problem)
 
 
+def _may_run_tasks_of_users(config: NodeConfig) -> Iterable[Problem]:
+    if config.task_users and os.geteuid() != 0:
+        yield Problem("task_users", "only a node that runs as root can run tasks as other users")
+
+
 def _has_webhook_keys(config: NodeConfig) -> Iterable[Problem]:
     if config.webhook_key_file is not None:
         try:
@@ -570,6 +578,7 @@ CHECKS: tuple[Callable[[NodeConfig], Iterable[Problem]], ...] = (
     _has_a_key_ring,
     _has_all_api_files,
     _has_all_peer_files,
+    _may_run_tasks_of_users,
     _has_webhook_keys,
     _has_a_power_of_two_shards,
     _syncs_no_more_than_replicas,

@@ -253,6 +253,9 @@ WEBHOOK_HOSTS = Values(
     "HOST,HOST",
     "hosts such as `hooks.example.org`, `*.example.org` or `127.0.0.1`, or `*` for all, as a list "
     "or separated by commas")
+USERS = Values(
+    _listed(r"[a-z_][a-z0-9_-]{0,31}", "the name of a user such as batch", str),
+    "NAME,NAME", "names of users, as a list or separated by commas")
 ORIGINS = Values(
     _listed(r"https?://[^/\s*]+", "an origin such as https://rota.example.org", str.lower),
     "URL,URL", "origins such as `https://rota.example.org`, as a list or separated by commas")

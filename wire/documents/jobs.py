@@ -120,6 +120,7 @@ class JobBody(Body, frozen=True):
         late_after: That time, up to 365 days; needed with *on_late*.
         env: Environment variables of every task.
         secrets: Secrets of its namespace as variables and files of every task; null for none.
+        user: The user of the machine as which every command runs; empty for that of the node.
         identity: Whether every task gets a token for this API, as the subject
             ``job:NAMESPACE/NAME``.
         cwd: The absolute working directory of every task; empty for a new directory for each
@@ -161,6 +162,7 @@ class JobBody(Body, frozen=True):
     late_after: Timespan = 0
     env: Environment = {}
     secrets: SecretsBody | None = None
+    user: Word = ""
     identity: bool = False
     cwd: PathText = ""
     stdin: InputText = ""

@@ -21,6 +21,8 @@ class PolicyBody(Body, frozen=True):
             this machine's loopback) or ``any``.
         binds: Folders of the machine that may be bound, and what is below them; writable with
             ``:rw`` after the folder; null for all.
+        users: Users of the machine as which commands without a sandbox may run. All others, and
+            Python functions, are then refused: they run as the user of the node. Null for all.
         images: Patterns of the images of containers, with ``*`` and ``?``; null for all.
     """
 
@@ -28,6 +30,7 @@ class PolicyBody(Body, frozen=True):
     sandbox: Word = "none"
     network: Word = "any"
     binds: Annotated[list[PathText], msgspec.Meta(max_length=ITEMS_MAX)] | None = None
+    users: Words | None = None
     images: Annotated[list[LineText], msgspec.Meta(max_length=ITEMS_MAX)] | None = None
 
 

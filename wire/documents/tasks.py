@@ -160,6 +160,8 @@ class TaskBody(Body, frozen=True):
         trigger_rule: The condition on the outcomes of the needed tasks.
         env: Environment variables, in addition to those of the job.
         secrets: Secrets as variables and files, in addition to those of the job; null for none.
+        user: The user of the machine as which its command runs; null for that of the job, empty
+            for that of the node.
         identity: Whether it gets a token for this API; null for the value of the job.
         cwd: Its working directory; null for that of the job.
         stdin: Its standard input; null for that of the job.
@@ -182,6 +184,7 @@ class TaskBody(Body, frozen=True):
     trigger_rule: Literal["all_success", "all_done", "one_failed"] = "all_success"
     env: Environment = {}
     secrets: SecretsBody | None = None
+    user: Word | None = None
     identity: bool | None = None
     cwd: PathText | None = None
     stdin: InputText | None = None
@@ -253,6 +256,7 @@ class TaskSpecView(View, frozen=True):
         sandbox: Its sandbox; null for none.
         limits: Its resource limits; null for none.
         secrets: The names of its secrets; null for none.
+        user: The user of the machine as which its command runs; null for that of the node.
         identity: Whether it gets a token for this API.
     """
 
@@ -268,4 +272,5 @@ class TaskSpecView(View, frozen=True):
     sandbox: SandboxView | None = None
     limits: LimitsView | None = None
     secrets: SecretsView | None = None
+    user: str | None = None
     identity: bool = False

@@ -295,6 +295,7 @@ def _task_spec_view(task: TaskSpec) -> TaskSpecView:
         sandbox=_sandbox_view(work.sandbox) if work.sandbox != Sandbox() else None,
         limits=_limits_view(work.limits) if work.limits != ResourceLimits() else None,
         secrets=_secrets_view(work.secrets) if work.secrets else None,
+        user=work.user or None,
         identity=work.has_identity,
     )
 

@@ -11,7 +11,7 @@ import msgspec
 from rota.core.errors import Problem
 from rota.core.model.sizes import format_size
 from rota.core.model.work import Bind, Call, Image, ResourceLimits, Sandbox, SecretNames, Work
-from rota.core.model.work_checks import LIMITED, SANDBOXED
+from rota.core.model.work_checks import LIMITED, PROGRAMS, SANDBOXED
 from rota.core.quoting import in_quotes
 from rota.node.api.documents.field_reader import Reader
 from rota.wire.documents import (
@@ -26,7 +26,7 @@ from rota.wire.documents import (
     TaskBody,
 )
 
-OWN_FIELDS = ("python", "container")
+OWN_FIELDS = ("python", "container", "user")
 """Task types that are chosen by a field of the same name."""
 
 T = TypeVar("T")
@@ -37,7 +37,9 @@ def work_of(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> Work:
     reader.problems += _problems_of_alternatives(task, pointer)
     call = _call(task.python, reader, f"{pointer}/python")
     image = _image(_container(task, job), reader, f"{pointer}/container")
-    executor = "python" if call else "container" if image else task.type or "process"
+    user = given(task.user, job.user)
+    program = "user" if user else "process"
+    executor = "python" if call else "container" if image else task.type or program
     return Work(
         executor=executor,
         argv=tuple(task.command) if isinstance(task.command, list) else (),
@@ -49,7 +51,7 @@ def work_of(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> Work:
         stop_grace=reader.timespan(given(task.stop_grace, job.stop_grace), f"{pointer}/stopGrace"),
         parameters=reader.json(task.parameters, f"{pointer}/parameters"),
         sandbox=_sandbox(
-            given(task.sandbox, job.sandbox if executor in SANDBOXED else "none"),
+            given(task.sandbox, job.sandbox if executor in SANDBOXED | PROGRAMS else "none"),
             reader,
             f"{pointer}/sandbox",
         ),
@@ -62,6 +64,7 @@ def work_of(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> Work:
         image=image,
         secrets=_secrets(job.secrets or SecretsBody(), task.secrets or SecretsBody()),
         has_identity=given(task.identity, job.identity),
+        user=user,
     )
 
 

@@ -158,3 +158,29 @@ def test_a_problem_says_what_is_allowed() -> None:
 
     assert of_command.detail == "the executor 'process' is not allowed; allowed are container"
     assert "allowed are registry/*" in of_image.detail
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_allowed"),
+    [
+        ({"user": "batch"}, True),
+        ({"user": "other"}, False),
+        ({}, False),
+        ({"sandbox": "default"}, True),
+        ({"command": None, "python": "shop:main"}, False),
+        ({"command": None, "container": "busybox"}, True),
+    ],
+)
+def test_without_a_sandbox_a_task_runs_as_a_user_of_the_policy(
+    fields: Json, is_allowed: bool
+) -> None:
+    policy = policy_in({"policy": {"users": ["batch"]}})
+
+    assert places(policy, work(**fields)) == ([] if is_allowed else ["/user"])
+
+
+def test_a_policy_for_commands_does_not_allow_other_users() -> None:
+    policy = policy_in({"policy": {"executors": ["process"]}})
+
+    assert places(policy, work()) == []
+    assert places(policy, work(user="batch")) == ["/user"]
