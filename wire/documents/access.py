@@ -75,8 +75,9 @@ class BindingBody(Body, frozen=True):
     """A binding: a role of a subject, in some namespaces.
 
     Attributes:
-        subject: ``principal:NAME``; ``cert:COMMON-NAME`` for a client certificate; or, for the
-            tokens of an issuer, ``sub:ISSUER/SUBJECT`` or ``group:ISSUER/GROUP``.
+        subject: ``principal:NAME``; ``cert:COMMON-NAME`` for a client certificate;
+            ``job:NAMESPACE/NAME`` for the tasks of a job with identity; or, for the tokens of an
+            issuer, ``sub:ISSUER/SUBJECT`` or ``group:ISSUER/GROUP``.
         role: The name of a role. A role that does not exist has no verbs.
         namespaces: Namespaces. A final ``*`` matches any ending; ``*`` alone is the whole cluster.
     """

@@ -50,10 +50,10 @@ class NoGrant(RotaError):
 def grant(subject: str, role: str, namespaces: tuple[str, ...], *, is_dry: bool) -> None:
     """Give a role to a principal in namespaces.
 
-    SUBJECT is the name of a principal, cert:COMMON-NAME, or sub:ISSUER/SUBJECT or
-    group:ISSUER/GROUP for tokens of an issuer. The built-in roles are viewer, operator, editor and
-    admin, and with the namespace '*' also cluster-operator, auditor, metrics and cluster-admin.
-    'team-*' matches several namespaces; quote it for the shell.
+    SUBJECT is the name of a principal, cert:COMMON-NAME, job:NAMESPACE/NAME for the tasks of a job
+    with identity, or sub:ISSUER/SUBJECT or group:ISSUER/GROUP for tokens of an issuer. The built-in
+    roles are viewer, operator, editor and admin, and with the namespace '*' also cluster-operator,
+    auditor, metrics and cluster-admin. 'team-*' matches several namespaces; quote it for the shell.
     """
     subject = _full(subject)
     name = binding_name(subject, role)
