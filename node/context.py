@@ -45,7 +45,7 @@ class NodeContext:
         membership: The node's view of the cluster.
         documents: The shared documents.
         access: The access control.
-        namespaces: The policies of namespaces.
+        namespaces: The namespaces with documents.
         secrets: The secrets of namespaces.
         continuity: The node's record of the coordinator's past states.
         coordinator: The store through which all nodes agree.

@@ -352,13 +352,17 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
 
 def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Ending) -> None:
     failed = replace(task, failures=task.failures + 1)
-    retry_at = next_attempt_at(
-        _graph(draft, execution).tasks[task.name].retry,
-        failed.failures,
-        exit_code=ending.exit_code,
-        raised=ending.raised,
-        ended_at=draft.now,
-        entropy=draft.situation.entropy,
+    retry_at = (
+        None
+        if ending.is_permanent
+        else next_attempt_at(
+            _graph(draft, execution).tasks[task.name].retry,
+            failed.failures,
+            exit_code=ending.exit_code,
+            raised=ending.raised,
+            ended_at=draft.now,
+            entropy=draft.situation.entropy,
+        )
     )
     if execution.cancelled_at:
         _end_task(draft, execution.id, replace(failed, status=TaskStatus.CANCELLED))

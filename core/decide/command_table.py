@@ -16,7 +16,7 @@ from rota.core.decide.advance_execution import (
     start_task,
     wake_task,
 )
-from rota.core.decide.dependencies import receive_message
+from rota.core.decide.dependencies import receive_message, run_met
 from rota.core.decide.fallback import follow_job, reconcile_execution, reconcile_fires
 from rota.core.decide.fire import fire
 from rota.core.decide.idempotency import forget_requests
@@ -55,6 +55,7 @@ from rota.core.vocabulary.commands import (
     ReportAttempt,
     Rerun,
     ResumeJob,
+    RunIfMet,
     SaveJob,
     StartTask,
     Trigger,
@@ -98,6 +99,7 @@ ROWS = (
     Row(Wake, wake_task, lambda it: f"wake {it.execution_id}/{it.task}"),
     Row(Expire, expire_execution, lambda it: f"expire {it.execution_id}"),
     Row(NoteLate, note_late, lambda it: f"late {it.execution_id}"),
+    Row(RunIfMet, run_met, lambda it: f"met {it.job_id}"),
     # From slots, executors and the view of the cluster.
     Row(StartTask, start_task, lambda it: f"start {it.execution_id}/{it.task}"),
     Row(FinishAttempt, finish_attempt, lambda it: f"finish {it.attempt} {it.ending.outcome.value}"),

@@ -18,6 +18,7 @@ from rota.core.model.ids import Index, trigger_execution_id
 from rota.core.model.job import Job, JobPlan, Upstream
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import dependent_key, received_key
+from rota.core.timing.instants import SECOND, Duration, later
 from rota.core.vocabulary.changes import (
     Dependent,
     Hooked,
@@ -27,7 +28,14 @@ from rota.core.vocabulary.changes import (
     Table,
     Unsubscribe,
 )
-from rota.core.vocabulary.commands import ReceiveMessage
+from rota.core.vocabulary.commands import ReceiveMessage, RunIfMet
+from rota.core.vocabulary.effects import SetTimer, Timescale
+
+PAUSED_AGAIN = Duration(10 * SECOND)
+"""The interval at which a job with met dependencies is tried while its namespace is paused.
+
+The node tries it without a decision (`rota.node.runtime.timer_wiring`), so nothing is written.
+"""
 
 
 def receive_message(draft: Draft, command: ReceiveMessage) -> None:
@@ -77,7 +85,22 @@ def run_if_met(draft: Draft, job: Job) -> None:
     """Run *job* if its dependencies are met and it has no schedule."""
     plan = draft.plan(job.id)
     if plan is not None and plan.upstreams and is_met(plan):
-        draft.put(Table.PLAN, job.id, _run_or_release(draft, job, plan))
+        following = _run_or_release(draft, job, plan)
+        if following is not plan:
+            draft.put(Table.PLAN, job.id, following)
+
+
+def run_met(draft: Draft, command: RunIfMet) -> None:
+    """Run a job whose dependencies were met while its namespace was paused."""
+    job = draft.job(command.job_id)
+    if job is not None and job.pause is None and not job.spec.schedules:
+        run_if_met(draft, job)
+
+
+def is_kept(job: Job, plan: JobPlan) -> bool:
+    """Return True if only the pause of its namespace can keep *job* from running now."""
+    is_unscheduled = job.pause is None and not job.spec.schedules
+    return is_unscheduled and bool(plan.upstreams) and is_met(plan)
 
 
 def _note_success(draft: Draft, message: Succeeded) -> None:
@@ -100,7 +123,8 @@ def _note_success(draft: Draft, message: Succeeded) -> None:
 def _run_or_release(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
     """Release the waiting execution, or create one, and return the plan with no dependency met.
 
-    A scheduled job without a waiting execution, and a paused job, keep their plan.
+    A scheduled job without a waiting execution, and a paused job, keep their plan. A job of a
+    paused namespace is tried again.
     """
     waiting = waiting_execution(draft, job)
     if waiting is not None:
@@ -110,6 +134,10 @@ def _run_or_release(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
             release_execution(draft, waiting)
         return unmet(plan)
     if job.spec.schedules or job.pause is not None:
+        return plan
+    if draft.pause_of(job) is not None:
+        again_at = later(draft.now, PAUSED_AGAIN)
+        draft.add(SetTimer(again_at, RunIfMet(job_id=job.id), Timescale.ELAPSED))
         return plan
     admission = admit(draft, job)
     if admission.blocked_by is not None:

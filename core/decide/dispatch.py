@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from rota.core.decide.advance_execution import expiry_timer
 from rota.core.decide.command_table import row_of
+from rota.core.decide.dependencies import is_kept
 from rota.core.decide.fire import first_fire
 from rota.core.decide.idempotency import answered, remember
 from rota.core.decide.run_hooks import late_timer
@@ -18,7 +19,7 @@ from rota.core.model.execution import TaskStatus
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import Duration, Instant
-from rota.core.vocabulary.commands import Command, Fire, IdempotentCommand, Wake
+from rota.core.vocabulary.commands import Command, Fire, IdempotentCommand, RunIfMet, Wake
 from rota.core.vocabulary.decision import Decision, Done, Situation
 from rota.core.vocabulary.effects import (
     Deliver,
@@ -73,6 +74,8 @@ def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
         due = first_fire(plan)
         if due is not None:
             yield SetTimer(Instant(due - ahead), Fire(job_id=job_id), Timescale.WALL)
+        if plan.upstreams and is_kept(state.jobs[job_id], plan):
+            yield SetTimer(Instant(0), RunIfMet(job_id=job_id), Timescale.ELAPSED)
     for execution_id, tasks in state.tasks.items():
         execution = state.executions[execution_id]
         if execution.expires_at and not execution.cancelled_at:

@@ -1,6 +1,6 @@
 """Due fire times: each gets its outcome in the ledger, in the entry that decides it.
 
-    the job is paused                      paused
+    the job or its namespace is paused     paused
     the disk has too little space          missed (`rota.core.vocabulary.disk_space`)
     on time (noticed within its grace)     the overlap policy decides: fired or skipped
     late, misfire policy `all`             the same as on time
@@ -119,7 +119,7 @@ def _could_start(draft: Draft, job: Job) -> bool:
     """Return True if an execution of *job* could start now."""
     if _has_no_space(draft):
         return False
-    is_free = job.pause is None and not job.spec.dependencies
+    is_free = draft.pause_of(job) is None and not job.spec.dependencies
     has_room = draft.execution_count < draft.limits.executions
     return is_free and has_room and admit(draft, job) == Admission()
 
@@ -163,8 +163,9 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
     if not times or times[0] != due:
         # For @startup, and for an @at in the past, the fire time is in the plan only.
         times = [due, *times]
-    if job.pause is not None:
-        _record_paused(draft, _Due(job, number, times), job.pause)
+    pause = draft.pause_of(job)
+    if pause is not None:
+        _record_paused(draft, _Due(job, number, times), pause)
         _advance(draft, job, number, times[-1])
         return len(times)
     if _has_no_space(draft):
@@ -264,7 +265,8 @@ def _advance(draft: Draft, job: Job, number: int, decided: Instant) -> None:
 def _record_paused(draft: Draft, due: _Due, pause: Pause) -> None:
     by = f" by {pause.by}" if pause.by else ""
     why = f": {pause.reason}" if pause.reason else ""
-    reason = f"paused since {to_datetime(pause.at):%FT%TZ}{by}{why}"
+    whole = "" if due.job.pause is not None else f"namespace {due.job.spec.namespace} "
+    reason = f"{whole}paused since {to_datetime(pause.at):%FT%TZ}{by}{why}"
     _record(draft, due, FireOutcome.PAUSED, ExecutionId(""), reason)
 
 

@@ -8,6 +8,7 @@ from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import trigger_execution_id
 from rota.core.model.job import Job
 from rota.core.state.draft import Draft
+from rota.core.timing.instants import to_datetime
 from rota.core.vocabulary.changes import Hooked
 from rota.core.vocabulary.commands import Trigger
 from rota.core.vocabulary.decision import Reply, Triggered
@@ -17,12 +18,14 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     """Create one execution of a job now, even if the job is paused.
 
     Raises:
-        Refused: There is no such job; code ``overlap``: the overlap policy of the job forbids the
-            execution now; code ``too_many_executions``: the shard is at its limit.
+        Refused: There is no such job; code ``namespace_paused``; code ``overlap``: the overlap
+            policy of the job forbids the execution now; code ``too_many_executions``: the shard is
+            at its limit.
     """
     job = draft.job(command.job_id)
     if job is None:
         raise not_found("job", command.job_id)
+    refuse_if_paused(draft, job.spec.namespace)
     refuse_if_full(draft)
     admission = admitted(draft, job)
     execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
@@ -62,8 +65,9 @@ def _obstacle(draft: Draft, job: Job | None, full_name: str) -> tuple[str, Hold]
     """Return why a hook cannot trigger *job*, empty if it can, and how its execution is held."""
     if job is None:
         return f"there is no job {full_name}", Hold.NONE
-    if job.pause is not None:
-        return f"job {full_name} is paused", Hold.NONE
+    if draft.pause_of(job) is not None:
+        paused = f"job {full_name}" if job.pause else f"namespace {job.spec.namespace}"
+        return f"{paused} is paused", Hold.NONE
     if draft.execution_count >= draft.limits.executions:
         return f"{draft.execution_count} executions of its shard have not finished", Hold.NONE
     admission = admit(draft, job)
@@ -89,6 +93,25 @@ def admitted(draft: Draft, job: Job) -> Admission:
             "cancel it",
         )
     return admission
+
+
+def refuse_if_paused(draft: Draft, namespace: str) -> None:
+    """Refuse a request for an execution in a paused namespace.
+
+    Raises:
+        Refused: Code ``namespace_paused``: the namespace is paused.
+    """
+    pause = draft.situation.pauses.get(namespace)
+    if pause is not None:
+        by = f" by {pause.by}" if pause.by else ""
+        why = f" ({pause.reason})" if pause.reason else ""
+        raise Refused(
+            Kind.CONFLICT,
+            "namespace_paused",
+            f"namespace {namespace!r} is paused since {to_datetime(pause.at):%FT%TZ}{by}{why}, so "
+            "no execution begins in it; resume it with `rota namespace resume "
+            f"{namespace}`, and try again",
+        )
 
 
 def refuse_if_full(draft: Draft) -> None:

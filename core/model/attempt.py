@@ -162,6 +162,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
             sentence each.
         left_running: A sentence about processes that the attempt left running when it ended by
             itself, and that were then killed; empty if none were found.
+        is_permanent: Whether a repetition would end alike, so that the task is not retried.
     """
 
     outcome: Outcome
@@ -178,6 +179,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
     is_out_of_memory: bool = False
     unenforced: tuple[str, ...] = ()
     left_running: str = ""
+    is_permanent: bool = False
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):

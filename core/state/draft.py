@@ -22,7 +22,7 @@ from rota.core.model.execution import (
 )
 from rota.core.model.hook import HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId
-from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
+from rota.core.model.job import Job, JobPlan, JobSpec, Pause, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.work import Work
 from rota.core.state.shard_state import Graph, State, graph_of, version_key
@@ -88,6 +88,10 @@ class Draft:
         found = self._records.get((Table.PLAN, job_id), self.state.plans.get(job_id))
         assert found is None or isinstance(found, JobPlan)
         return found
+
+    def pause_of(self, job: Job) -> Pause | None:
+        """Return the pause of the job or, if it has none, that of its namespace."""
+        return job.pause or self.situation.pauses.get(job.spec.namespace)
 
     def execution(self, execution_id: ExecutionId) -> Execution | None:
         """Return the unfinished execution, or None."""

@@ -202,6 +202,12 @@ class NoteLate(msgspec.Struct, frozen=True, kw_only=True, tag="late"):
     deadline: Instant
 
 
+class RunIfMet(msgspec.Struct, frozen=True, kw_only=True, tag="met"):
+    """A job whose dependencies were met in a paused namespace may run now."""
+
+    job_id: JobId
+
+
 class StartTask(msgspec.Struct, frozen=True, kw_only=True):
     """A slot is free for a task that is ready."""
 
@@ -379,7 +385,7 @@ IdempotentCommand = Trigger | Rerun | SaveJob | DeleteJob | PauseJob | ResumeJob
 `Cancel` needs none: it names one execution, and cancelling that execution is final.
 """
 
-TimerCommand = Fire | Wake | Expire | NoteLate
+TimerCommand = Fire | Wake | Expire | NoteLate | RunIfMet
 """The commands that timers send; their tags are in stored timers."""
 
 Command = (
@@ -394,6 +400,7 @@ Command = (
     | Wake
     | Expire
     | NoteLate
+    | RunIfMet
     | StartTask
     | FinishAttempt
     | ReportAttempt

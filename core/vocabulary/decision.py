@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from rota.core.model.attempt import Token
 from rota.core.model.ids import ExecutionId, JobId, NodeId, Session
+from rota.core.model.job import Pause
 from rota.core.model.work import Selector
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.changes import Change
@@ -49,6 +51,9 @@ NO_SLOTS = FreeSlots(NodeId(""), NO_SESSION, {}, 0)
 """No attempt may start: ready tasks wait."""
 
 
+NO_PAUSES: Mapping[str, Pause] = MappingProxyType({})
+
+
 class Situation(msgspec.Struct, frozen=True):
     """The inputs of a decision besides the state and the command.
 
@@ -61,6 +66,7 @@ class Situation(msgspec.Struct, frozen=True):
         limits: The limits of the shard.
         decide_ahead: The time by which a fire may be decided before its fire time.
         disk_space: The level of free space on the disk of the deciding node.
+        pauses: The pauses of namespaces that the deciding node has received, by namespace.
     """
 
     now: Instant
@@ -70,6 +76,7 @@ class Situation(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     decide_ahead: Duration = Duration(0)
     disk_space: DiskSpace = DiskSpace.AMPLE
+    pauses: Mapping[str, Pause] = NO_PAUSES
 
 
 class JobSaved(msgspec.Struct, frozen=True):

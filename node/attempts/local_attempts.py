@@ -147,7 +147,9 @@ class LocalAttempts:
         if executor is None:
             self.ended(order.key, self._never_ran(order))
         elif reason := self._why_not(order):
-            self.ended(order.key, self._never_began(Outcome.FAILED, reason))
+            # A repetition would fail alike.
+            ending = self._never_began(Outcome.FAILED, reason)
+            self.ended(order.key, replace(ending, is_permanent=True))
         elif not self._is_closing:
             if is_unsandboxed(order.work):
                 self._count_unsandboxed(order)

@@ -1,1 +1,4 @@
-"""Namespaces: their documents, and what tasks in them may do."""
+"""Namespaces: their documents, compiled for saves, decisions and launches.
+
+Reading order: `policy` (what tasks may do), `pauses`, `namespaces`.
+"""

@@ -1,15 +1,17 @@
 """The namespaces that have documents, compiled."""
 
 import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Problem, Refused, invalid_fields
 from rota.core.model.attempt import Order
 from rota.core.model.ids import namespace_of
-from rota.core.model.job import JobSpec
-from rota.core.model.shared_document import DocumentKey, SharedDocument
+from rota.core.model.job import JobSpec, Pause
+from rota.core.model.shared_document import Definition, DocumentKey, SharedDocument
 from rota.core.quoting import in_quotes
-from rota.node.cluster.shared_documents import SharedDocuments
+from rota.node.namespaces.pauses import pause_in
 from rota.node.namespaces.policy import ALLOWED, Policy, policy_in
 
 log = logging.getLogger(__name__)
@@ -19,6 +21,19 @@ NAMESPACES = "namespaces"
 DEFAULT = "default"
 NOTHING = Policy(executors=())
 """The policy of a namespace whose document this version cannot read: no task runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace:
+    """A namespace with a document.
+
+    Attributes:
+        policy: What its tasks may do.
+        pause: The pause; None if executions may begin.
+    """
+
+    policy: Policy
+    pause: Pause | None = None
 
 
 class UnknownNamespace(Refused):
@@ -38,21 +53,26 @@ class UnknownNamespace(Refused):
 
 
 class Namespaces:
-    """The policies of all namespaces that have documents.
+    """The namespaces that have documents; a use costs a look-up in a dict.
 
     Args:
-        documents: The shared documents.
         refuses_unknown: Whether namespaces without a document are refused, except ``default``.
     """
 
-    def __init__(self, documents: SharedDocuments, *, refuses_unknown: bool) -> None:
+    def __init__(self, *, refuses_unknown: bool) -> None:
         self._refuses_unknown = refuses_unknown
-        self._policies: dict[str, Policy] = {}
-        documents.listen(self._changed)
+        self._by_name: dict[str, Namespace] = {}
+        self._pauses: dict[str, Pause] = {}
+
+    @property
+    def pauses(self) -> Mapping[str, Pause]:
+        """The pauses, by namespace; the mapping follows the documents."""
+        return self._pauses
 
     def policy_of(self, namespace: str) -> Policy:
         """Return the policy of a namespace."""
-        return self._policies.get(namespace, ALLOWED)
+        found = self._by_name.get(namespace)
+        return found.policy if found else ALLOWED
 
     def check(self, spec: JobSpec) -> None:
         """Check a job that is to be saved.
@@ -62,11 +82,11 @@ class Namespaces:
                 field that the policy does not allow.
         """
         namespace = spec.namespace
-        if namespace not in self._policies:
+        if namespace not in self._by_name:
             if self._refuses_unknown and namespace != DEFAULT:
                 raise UnknownNamespace(namespace)
             return
-        policy = self._policies[namespace]
+        policy = self._by_name[namespace].policy
         problems = [
             Problem(
                 f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}{each.pointer}",
@@ -89,18 +109,27 @@ class Namespaces:
             return ""
         return f"policy of the namespace {in_quotes(namespace)}: {problem.detail}"
 
-    def _changed(self, key: DocumentKey, document: SharedDocument | None) -> None:
+    def changed(self, key: DocumentKey, document: SharedDocument | None) -> None:
+        """Take the new record of a document; None if the record was removed."""
         if key.kind != NAMESPACES:
             return
-        definition = document.definition if document else None
-        if definition is None:
-            self._policies.pop(key.name, None)
+        self._pauses.pop(key.name, None)
+        if document is None or document.definition is None:
+            self._by_name.pop(key.name, None)
             return
-        try:
-            self._policies[key.name] = policy_in(definition)
-        except (*UNDECODABLE, ValueError) as error:
-            self._policies[key.name] = NOTHING
-            log.error(
-                "document of a namespace not understood: no task runs in it",
-                extra={"document": key.name, "reason": str(error)},
-            )
+        found = self._by_name[key.name] = _compiled(document, document.definition)
+        if found.pause is not None:
+            self._pauses[key.name] = found.pause
+
+
+def _compiled(document: SharedDocument, definition: Definition) -> Namespace:
+    # A pause counts even in a document that is otherwise not understood.
+    pause = pause_in(definition, changed_at=document.changed_at)
+    try:
+        return Namespace(policy=policy_in(definition), pause=pause)
+    except (*UNDECODABLE, ValueError) as error:
+        log.error(
+            "document of a namespace not understood: no task runs in it",
+            extra={"document": document.name, "reason": str(error)},
+        )
+        return Namespace(policy=NOTHING, pause=pause)

@@ -6,7 +6,6 @@ from rota.node.access.access_control import AccessControl
 from rota.node.context import NodeContext
 from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
-from rota.node.namespaces.namespaces import Namespaces
 from rota.node.runtime.attempt_wiring import AttemptParts
 from rota.node.runtime.cluster_wiring import ClusterParts
 from rota.node.runtime.foundation import NodeFoundation
@@ -44,7 +43,6 @@ def wire_context(
     attempts: AttemptParts,
     *,
     access: AccessControl,
-    namespaces: Namespaces,
     secrets: SecretStore,
     feeds: FeedParts,
     history: History,
@@ -58,7 +56,6 @@ def wire_context(
         cluster: The parts for the membership.
         attempts: The parts for attempts.
         access: The access control of the node.
-        namespaces: The policies of namespaces.
         secrets: The secrets.
         feeds: The feeds of the node.
         history: The history of the shards.
@@ -79,7 +76,7 @@ def wire_context(
         membership=cluster.membership,
         documents=cluster.documents,
         access=access,
-        namespaces=namespaces,
+        namespaces=base.namespaces,
         secrets=secrets,
         continuity=base.continuity,
         coordinator=environment.coordinator,

@@ -13,7 +13,6 @@ from rota.node.attempts.outbound_attempts import OutboundAttempts
 from rota.node.attempts.outbox_relay import OutboxRelay
 from rota.node.attempts.slot_lending import SlotLending
 from rota.node.cluster.membership import Membership
-from rota.node.namespaces.namespaces import Namespaces
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.foundation import NodeFoundation
 from rota.node.shards.local_shards import Shards
@@ -37,7 +36,6 @@ def wire_attempts(
     base: NodeFoundation,
     shards: Shards,
     membership: Membership,
-    namespaces: Namespaces,
     *,
     route_outcome: RouteOutcome,
     secrets_of: SecretsOf,
@@ -48,7 +46,6 @@ def wire_attempts(
         base: The foundation of the node.
         shards: The shards of the node.
         membership: The membership of the node in the cluster.
-        namespaces: The policies of namespaces.
         route_outcome: Returns the route of outcomes that fallback shards decide.
         secrets_of: Returns the values of the secrets that an order names.
     """
@@ -79,7 +76,7 @@ def wire_attempts(
         base.slot_table,
         lending,
         lambda ended, reported: environment.executors(ended, reported, book.right_of),
-        namespaces.why_not,
+        base.namespaces.why_not,
         secrets_of=secrets_of,
     )
     new_until = _new_until(environment, clock)

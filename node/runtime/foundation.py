@@ -9,6 +9,7 @@ from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.self_check import SelfCheck
+from rota.node.namespaces.namespaces import Namespaces
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
@@ -30,6 +31,7 @@ class NodeFoundation:
         slot_table: The slots of the node.
         self_check: The health of the node.
         gossip: The health reports that nodes exchange.
+        namespaces: The namespaces with documents, which it follows once these are wired.
         failure: Completed with the error that ends the node.
     """
 
@@ -42,6 +44,7 @@ class NodeFoundation:
     slot_table: SlotTable
     self_check: SelfCheck
     gossip: HealthGossip
+    namespaces: Namespaces
     failure: "asyncio.Future[None]"
 
 
@@ -77,5 +80,6 @@ def lay_foundation(
             every=environment.timing.beat,
             lendable=slot_table.lendable,
         ),
+        namespaces=Namespaces(refuses_unknown=config.unknown_namespaces == "refuse"),
         failure=asyncio.get_running_loop().create_future(),
     )

@@ -20,6 +20,7 @@ def wire_shards(base: NodeFoundation) -> Shards:
         entropy=base.entropy,
         limits=Limits(executions=base.config.executions_max),
         ahead=base.config.decide_ahead,
+        pauses=base.namespaces.pauses,
         check_clock=base.self_check.check_clock,
         failure=base.failure,
     )
@@ -31,6 +32,7 @@ def wire_fallback_shards(base: NodeFoundation) -> FallbackShards:
         base.environment.store,
         base.config.node_id,
         timing=base.environment.timing,
+        pauses=base.namespaces.pauses,
         clock=base.clock,
         entropy=base.entropy,
         check_clock=base.self_check.check_clock,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from rota.node.context import NodeContext
 from rota.node.fallback.stand_ins import StandIns
-from rota.node.namespaces.namespaces import Namespaces
 from rota.node.runtime.access_wiring import wire_access
 from rota.node.runtime.api_wiring import FeedParts, wire_context, wire_feeds
 from rota.node.runtime.attempt_ticks import AttemptTicks
@@ -105,15 +104,12 @@ def wire(
     shards = wire_shards(base)
     fallback_shards = wire_fallback_shards(base)
     cluster = wire_cluster(base, shards)
-    namespaces = Namespaces(
-        cluster.documents, refuses_unknown=config.unknown_namespaces == "refuse"
-    )
+    cluster.documents.listen(base.namespaces.changed)
     secrets = wire_secrets(base, cluster.documents)
     attempts = wire_attempts(
         base,
         shards,
         cluster.membership,
-        namespaces,
         route_outcome=route_outcome_of(fallback_shards),
         secrets_of=with_identity(base, cluster.membership, secrets.store.values_of),
     )
@@ -163,7 +159,6 @@ def wire(
             cluster,
             attempts,
             access=access.control,
-            namespaces=namespaces,
             secrets=secrets.store,
             feeds=feeds,
             history=history,

@@ -6,12 +6,13 @@ opens it again. Fallback shards are made when they are needed.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
 from rota.core.model.fallback_ids import fallback_shard_of, inward, is_of_fallback
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.model.job import Pause
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.messages import Message
@@ -44,6 +45,7 @@ class FallbackShards(Shards):
         store: The store of the node's shards.
         node_id: This node.
         timing: The timeouts of the cluster.
+        pauses: The pauses of namespaces that this node has received; the mapping follows them.
         clock: Gives the times of decisions.
         entropy: Gives the random numbers of decisions.
         check_clock: Called before an instant of the wall clock is recorded.
@@ -56,6 +58,7 @@ class FallbackShards(Shards):
         node_id: NodeId,
         *,
         timing: Timing,
+        pauses: Mapping[str, Pause],
         clock: Clock,
         entropy: Entropy,
         check_clock: Callable[[], object],
@@ -75,6 +78,7 @@ class FallbackShards(Shards):
             entropy=entropy,
             limits=Limits(executions=EXECUTIONS_MAX),
             ahead=Duration(0),
+            pauses=pauses,
             check_clock=check_clock,
             failure=failure,
         )

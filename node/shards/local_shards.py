@@ -19,6 +19,7 @@ from rota.core.model.ids import (
     slot_of,
     slot_of_id,
 )
+from rota.core.model.job import Pause
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
 from rota.core.replication.messages import Message
@@ -59,6 +60,7 @@ class Shards:
         entropy: Gives the random numbers of decisions.
         limits: The limits of one shard.
         ahead: How long before its fire time a fire may be decided.
+        pauses: The pauses of namespaces that this node has received; the mapping follows them.
         check_clock: Called before an instant of the wall clock is recorded; updates *liveness*.
         failure: Gets the error that ends this node.
     """
@@ -76,6 +78,7 @@ class Shards:
         entropy: Entropy,
         limits: Limits,
         ahead: Duration,
+        pauses: Mapping[str, Pause],
         check_clock: Callable[[], object],
         failure: "asyncio.Future[None]",
     ) -> None:
@@ -85,6 +88,7 @@ class Shards:
         self._entropy = entropy
         self._limits = limits
         self._ahead = ahead
+        self._pauses = pauses
         self._check_clock = check_clock
         self._make = partial(
             Shard,
@@ -455,4 +459,5 @@ class Shards:
             limits=self._limits,
             decide_ahead=self._ahead,
             disk_space=self._state.space,
+            pauses=self._pauses,
         )

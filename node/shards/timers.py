@@ -2,8 +2,9 @@
 
 Fire times within the horizon are on the timer wheel. Later ones are rows on disk that are loaded
 before they are due, so a million jobs need no memory for the fires of the next day. Delays belong
-to unfinished executions, whose number is limited, and are kept in a heap in memory. Timers are not
-replicated: a new primary sets them again from the state.
+to unfinished executions, whose number is limited, and to jobs that wait for the end of a pause, at
+most one each; they are kept in a heap in memory. Timers are not replicated: a new primary sets them
+again from the state.
 """
 
 import asyncio
@@ -34,7 +35,10 @@ SETBACK = Duration(SECOND)
 """If the wall clock is set back by more than this, the wheel is rebuilt."""
 
 Alarm = Callable[[ShardId, TimerCommand], SetTimer | None]
-"""Called with a shard and the command that is due; may return a timer that postpones it."""
+"""Called with a shard and the command that is due; may return a timer that postpones it.
+
+The due time of a returned delay counts from the call.
+"""
 Key = tuple[ShardId, TimerCommand]
 
 
@@ -234,7 +238,7 @@ class Timers:
     def _call(self, shard: ShardId, command: TimerCommand) -> None:
         postponed = self._alarm(shard, command)
         if postponed is not None:
-            self.set(shard, postponed, postponed.due)
+            self.set(shard, postponed, Instant(0))
 
     def _restart_wheel(self, now: Instant) -> None:
         """Set the wheel's time back to the wall clock; timers may become far again."""

@@ -52,6 +52,7 @@ class Desk:
         self.at: list[Instant] = []
         self.failures: list[Exception] = []
         self.is_wall_clock_wrong = False
+        self.postponed: dict[TimerCommand, SetTimer] = {}
         self.timers = Timers(
             self.store,
             self.clock,
@@ -60,9 +61,10 @@ class Desk:
             on_failed=self.failures.append,
         )
 
-    def _alarm(self, shard: ShardId, command: TimerCommand) -> None:
+    def _alarm(self, shard: ShardId, command: TimerCommand) -> SetTimer | None:
         self.gone_off.append((shard, command))
         self.at.append(self.clock.wall)
+        return self.postponed.pop(command, None)
 
     def set(self, job: str, due: Instant) -> None:
         """Set a timer by the wall clock."""
@@ -258,6 +260,20 @@ async def test_a_delay_does_not_depend_on_the_wall_clock() -> None:
 
         assert not early
         assert desk.gone_off.count((SHARD, wake("task"))) == 1
+
+
+async def test_a_delay_that_is_postponed_counts_from_the_call() -> None:
+    async with open_desk() as desk:
+        again = SetTimer(Instant(10 * SECOND), wake("task"), Timescale.ELAPSED)
+        desk.postponed[wake("task")] = again
+        desk.delay("task", Duration(SECOND))
+
+        await desk.live(Duration(10 * SECOND))
+        before = desk.gone_off.count((SHARD, wake("task")))
+        await desk.live(Duration(2 * SECOND))
+
+        assert before == 1
+        assert desk.gone_off.count((SHARD, wake("task"))) == 2
 
 
 async def test_cleared_delays_do_not_go_off_and_do_not_pile_up() -> None:

@@ -4,7 +4,7 @@ Every entry takes the path that it takes in a node: decided, encoded, chained in
 decoded, applied. Timers ring, messages arrive and effects happen only when a test requests it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TypedDict, TypeVar, Unpack
@@ -24,7 +24,7 @@ from rota.core.model.execution import (
 )
 from rota.core.model.hook import Hook
 from rota.core.model.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
-from rota.core.model.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
+from rota.core.model.job import Consistency, JobSpec, Misfire, Overlap, Pause, TaskSpec
 from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Fixed, RetryPolicy
 from rota.core.model.work import Work
@@ -60,6 +60,7 @@ from rota.core.vocabulary.commands import (
     Trigger,
 )
 from rota.core.vocabulary.decision import (
+    NO_PAUSES,
     Decision,
     FreeSlots,
     JobSaved,
@@ -207,6 +208,7 @@ class Shard:
         labels: Labels of the node.
         ahead: How long before its fire time a fire may be decided.
         space: Free space on the node's disk.
+        pauses: Pauses of namespaces.
         elapsed: The monotonic clock, which `pass_time` advances.
         effects: All effects of the last command.
         published_fires: All outcomes of fire times that were published.
@@ -221,6 +223,7 @@ class Shard:
     limits: Limits = field(default_factory=Limits)
     ahead: Duration = Duration(0)
     space: DiskSpace = DiskSpace.AMPLE
+    pauses: Mapping[str, Pause] = field(default_factory=lambda: NO_PAUSES)
     entropy: int | None = None
     """Entropy of every decision; None for another value each time."""
     node_id: NodeId = NODE
@@ -311,6 +314,7 @@ class Shard:
             limits=self.limits,
             decide_ahead=self.ahead,
             disk_space=self.space,
+            pauses=self.pauses,
         )
 
     def _commit(self, body: bytes, now: Instant) -> None:

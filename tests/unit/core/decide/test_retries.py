@@ -310,3 +310,14 @@ def test_losing_a_node_twice_changes_nothing_more() -> None:
 
     assert shard.rows == rows
     assert len(shard.task(execution_id).attempts) == 2
+
+
+def test_a_permanent_failure_is_not_retried() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    report = shard.report(execution_id, outcome=Outcome.FAILED)
+
+    shard.do(replace(report, ending=replace(report.ending, is_permanent=True)))
+
+    assert shard.status(execution_id) == "failed"
+    assert len(shard.task(execution_id).attempts) == 1
