@@ -3,6 +3,9 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+
+import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Problem, Refused, invalid_fields
@@ -12,7 +15,8 @@ from rota.core.model.job import JobSpec, Pause
 from rota.core.model.shared_document import Definition, DocumentKey, SharedDocument
 from rota.core.quoting import in_quotes
 from rota.node.namespaces.pauses import pause_in
-from rota.node.namespaces.policy import ALLOWED, Policy, policy_in
+from rota.node.namespaces.policy import ALLOWED, Policy, policy_of
+from rota.wire.documents import Json, NamespaceBody
 
 log = logging.getLogger(__name__)
 
@@ -22,16 +26,20 @@ DEFAULT = "default"
 NOTHING = Policy(executors=())
 """The policy of a namespace whose document this version cannot read: no task runs."""
 
+NO_DEFAULTS: Mapping[str, Json] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namespace:
     """A namespace with a document.
 
     Attributes:
+        defaults: Fields of jobs for the jobs that do not have them.
         policy: What its tasks may do.
         pause: The pause; None if executions may begin.
     """
 
+    defaults: Mapping[str, Json]
     policy: Policy
     pause: Pause | None = None
 
@@ -73,6 +81,11 @@ class Namespaces:
         """Return the policy of a namespace."""
         found = self._by_name.get(namespace)
         return found.policy if found else ALLOWED
+
+    def defaults_of(self, namespace: str) -> Mapping[str, Json]:
+        """Return the fields of jobs for the jobs of a namespace that do not have them."""
+        found = self._by_name.get(namespace)
+        return found.defaults if found else NO_DEFAULTS
 
     def check(self, spec: JobSpec) -> None:
         """Check a job that is to be saved.
@@ -126,10 +139,11 @@ def _compiled(document: SharedDocument, definition: Definition) -> Namespace:
     # A pause counts even in a document that is otherwise not understood.
     pause = pause_in(definition, changed_at=document.changed_at)
     try:
-        return Namespace(policy=policy_in(definition), pause=pause)
+        body = msgspec.convert(definition, NamespaceBody)
+        return Namespace(defaults=body.defaults, policy=policy_of(body), pause=pause)
     except (*UNDECODABLE, ValueError) as error:
         log.error(
             "document of a namespace not understood: no task runs in it",
             extra={"document": document.name, "reason": str(error)},
         )
-        return Namespace(policy=NOTHING, pause=pause)
+        return Namespace(defaults=NO_DEFAULTS, policy=NOTHING, pause=pause)

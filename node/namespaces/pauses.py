@@ -14,27 +14,40 @@ PAUSE = "pause"
 """The field of a definition."""
 
 
-def pause_in(definition: Definition, *, changed_at: Instant) -> Pause | None:
-    """Return the pause; None if the namespace is not paused.
+def pause_fields(definition: Definition) -> dict[str, str] | None:
+    """Return the fields of the pause; None if the namespace is not paused.
 
     Fields that this version does not understand are left out, so that a namespace that another
     version paused is paused.
-
-    Args:
-        definition: The definition of the namespace.
-        changed_at: The time of the newest change, for a pause without a time.
     """
     found = definition.get(PAUSE)
     if not found:
         return None
     fields = cast("dict[str, Any]", found if isinstance(found, dict) else {})  # Any: JSON.
+    return {name: str(fields.get(name, "")) for name in ("at", "by", "reason")}
+
+
+def pause_in(definition: Definition, *, changed_at: Instant) -> Pause | None:
+    """Return the pause; None if the namespace is not paused.
+
+    Args:
+        definition: The definition of the namespace.
+        changed_at: The time of the newest change, for a pause without a time.
+    """
+    fields = pause_fields(definition)
+    if fields is None:
+        return None
     try:
-        at = parse_instant(str(fields.get("at", "")))
+        at = parse_instant(fields["at"])
     except ValueError:
         at = changed_at
-    return Pause(at=at, by=str(fields.get("by", "")), reason=str(fields.get("reason", "")))
+    return Pause(at=at, by=fields["by"], reason=fields["reason"])
 
 
-def definition_of(pause: Pause) -> dict[str, str]:
-    """Return the pause as it is in the definition of a namespace."""
-    return {"at": format_instant(pause.at), "by": pause.by, "reason": pause.reason}
+def with_pause(definition: Definition, pause: Pause | None) -> Definition:
+    """Return *definition* with *pause*; with None, without a pause."""
+    rest = {name: each for name, each in definition.items() if name != PAUSE}
+    if pause is None:
+        return rest
+    fields = {"at": format_instant(pause.at), "by": pause.by, "reason": pause.reason}
+    return {**rest, PAUSE: {name: each for name, each in fields.items() if each}}

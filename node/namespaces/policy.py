@@ -130,7 +130,16 @@ def policy_in(definition: object) -> Policy:
         msgspec.ValidationError: The definition is not understood.
         ValueError: Likewise.
     """
-    body = msgspec.convert(definition, NamespaceBody).policy or PolicyBody()
+    return policy_of(msgspec.convert(definition, NamespaceBody))
+
+
+def policy_of(namespace: NamespaceBody) -> Policy:
+    """Return the policy of a namespace.
+
+    Raises:
+        ValueError: The policy is not understood.
+    """
+    body = namespace.policy or PolicyBody()
     if body.sandbox not in PROFILES or body.network not in NETWORKS:
         raise ValueError("a profile or an access to the network is unknown")
     return Policy(

@@ -69,7 +69,7 @@ from rota.wire.documents.jobs import (
     ScheduleBody,
     ScheduleView,
 )
-from rota.wire.documents.namespaces import NamespaceBody, PolicyBody
+from rota.wire.documents.namespaces import NamespaceBody, NamespacePauseBody, PolicyBody
 from rota.wire.documents.problems import FieldProblem, ProblemView
 from rota.wire.documents.recovery import (
     ConfigurationView,
@@ -171,6 +171,7 @@ __all__ = [
     "LoadView",
     "MoveView",
     "NamespaceBody",
+    "NamespacePauseBody",
     "NewTokenView",
     "NextFireView",
     "NextFires",

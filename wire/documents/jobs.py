@@ -294,7 +294,7 @@ class JobView(View, frozen=True):
             in the history, and in responses to requests that make changes.
         recent: The outcomes of its newest executions and fire times; null without any, in lists,
             and in responses to requests that make changes.
-        paused_at: When it was paused.
+        paused_at: When it was paused, or its namespace.
         paused_by: The caller that paused it.
         pause_reason: The reason of the pause.
         priority: Its priority.

@@ -1,10 +1,10 @@
-"""Namespaces."""
+"""Namespaces: owners, defaults of jobs, policy and pause."""
 
 from typing import Annotated
 
 import msgspec
 
-from rota.wire.documents.document import Body, LineText, PathText, Word
+from rota.wire.documents.document import Body, Json, LineText, PathText, ProseText, Word
 
 ITEMS_MAX = 256
 
@@ -34,13 +34,35 @@ class PolicyBody(Body, frozen=True):
     images: Annotated[list[LineText], msgspec.Meta(max_length=ITEMS_MAX)] | None = None
 
 
+class NamespacePauseBody(Body, frozen=True):
+    """The pause of a namespace.
+
+    Attributes:
+        at: The time of its begin.
+        by: The principal who paused the namespace.
+        reason: The reason, which ledgers repeat; may be empty.
+    """
+
+    at: Word = ""
+    by: Word = ""
+    reason: LineText = ""
+
+
 class NamespaceBody(Body, frozen=True):
     """A namespace.
 
     Attributes:
         description: What it is for.
+        owners: The people or teams to contact; they get no permission by it.
+        defaults: Fields of jobs, such as ``retries``, ``timeout`` and ``labels``, for the jobs that
+            do not have them when they are saved.
         policy: What its tasks may do.
+        pause: The pause; null if executions may begin. It is set and ended by operations of its
+            own: a replacement of the document keeps the pause as it is.
     """
 
-    description: LineText = ""
+    description: ProseText = ""
+    owners: Words = []
+    defaults: Annotated[dict[Word, Json], msgspec.Meta(max_length=ITEMS_MAX)] = {}
     policy: PolicyBody | None = None
+    pause: NamespacePauseBody | None = None

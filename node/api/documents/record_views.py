@@ -15,7 +15,7 @@ from rota.core.model.execution import (
     TaskStatus,
 )
 from rota.core.model.ids import JobId
-from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
+from rota.core.model.job import Job, JobPlan, JobSpec, Pause, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.sizes import format_size
 from rota.core.model.work import ResourceLimits, Sandbox, SecretNames
@@ -63,6 +63,20 @@ from rota.wire.documents import (
 from rota.wire.statuses import SUCCESS
 
 JOB_STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "broken")
+
+
+def with_pause(job: Job, pauses: Mapping[str, Pause]) -> Job:
+    """Return *job* with the pause of its namespace, if it has none of its own.
+
+    Args:
+        job: The job.
+        pauses: The pauses of namespaces, by namespace.
+    """
+    pause = pauses.get(job.spec.namespace) if job.pause is None else None
+    if pause is None:
+        return job
+    why = f": {pause.reason}" if pause.reason else " is paused"
+    return replace(job, pause=replace(pause, reason=f"namespace {job.spec.namespace}{why}"))
 
 
 def view_of(state: State, job: Job, *, is_complete: bool = False) -> JobView:

@@ -21,6 +21,7 @@ from rota.node.api.documents.job_definitions import definition_of
 from rota.node.api.handlers.idempotency import earlier_reply, idempotency_of, write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.jobs import NAMESPACE, saved_document
+from rota.node.api.handlers.namespace_defaults import with_namespace
 from rota.node.api.kinds.job_types import with_template
 from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, KEYED
@@ -244,7 +245,8 @@ async def _definition_in(request: RequestContext, content: dict[str, Json]) -> S
     """Return the command that saves the job *content*."""
     body = await paced(decoded_job(msgspec.json.encode(content)))
     typed = with_template(request.node.documents, body)
-    spec = await paced(reading(typed.body, job_type=typed.job_type))
+    whole = with_namespace(request.node.namespaces, typed.body)
+    spec = await paced(reading(whole, job_type=typed.job_type))
     request.node.shards.of_name(spec.namespace, spec.name).check_open()
     spec = await resolve(request, spec)
     may_be_past = body.misfire is not None

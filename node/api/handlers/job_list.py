@@ -18,7 +18,7 @@ from rota.core.model.job import Job
 from rota.core.quoting import in_quotes
 from rota.core.state.shard_state import State
 from rota.node.access.verbs import Verb
-from rota.node.api.documents.record_views import JOB_STATUSES, status_of, view_of
+from rota.node.api.documents.record_views import JOB_STATUSES, status_of, view_of, with_pause
 from rota.node.api.forwarding.peer_requests import owners_of, requested_shards
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
 from rota.node.api.handlers.last_executions import last_execution
@@ -142,7 +142,7 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
             if len(items) >= limit or examined >= EXAMINED_MAX:
                 return JobList(items=items, next_cursor=visible)
             position, visible, examined = name, name, examined + 1
-            job = state.jobs[state.names[name]]
+            job = with_pause(state.jobs[state.names[name]], request.node.namespaces.pauses)
             if not wanted.matches(state, job):
                 continue
             last = last_execution(request, job.id)

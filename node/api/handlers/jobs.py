@@ -18,7 +18,12 @@ from rota.node.access.verbs import Verb
 from rota.node.api.documents.field_reader import Hints
 from rota.node.api.documents.job_bodies import parameters_json, print_of, reading
 from rota.node.api.documents.job_warnings import warnings_of
-from rota.node.api.documents.record_views import ledger_entry_view, next_fire_view, view_of
+from rota.node.api.documents.record_views import (
+    ledger_entry_view,
+    next_fire_view,
+    view_of,
+    with_pause,
+)
 from rota.node.api.handlers.executions import created_execution
 from rota.node.api.handlers.hook_warnings import hook_warnings
 from rota.node.api.handlers.idempotency import idempotency_under, write_once
@@ -29,6 +34,7 @@ from rota.node.api.handlers.last_executions import (
     last_execution,
     recent_outcomes,
 )
+from rota.node.api.handlers.namespace_defaults import with_namespace
 from rota.node.api.kinds.job_types import checked_parameters, with_template
 from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, KEYED, READING
@@ -113,6 +119,7 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
         "unknown_type",
         "unknown_namespace",
         "policy_violation",
+        "namespace_paused",
         "unknown_secret",
         "unknown_dependency",
         *KEYED,
@@ -150,7 +157,7 @@ async def get_job(request: RequestContext) -> web.Response:
     if version not in (None, job.version):
         shown = await replaced_version(request, shard, job, version)
         return document(shown, headers={"ETag": f'"{version}"'})
-    view = _job_view(job.id, request.state(shard))
+    view = _job_view(request, job.id, request.state(shard))
     last = last_execution(request, job.id)
     shown = replace(view, last_execution=last)
     if job.spec.is_one_off and last is not None and not view.execution_id:
@@ -199,6 +206,7 @@ async def delete_job(request: RequestContext) -> web.Response:
     body=Body(TriggerBody, is_optional=True),
     problems=(
         "job_not_found",
+        "namespace_paused",
         "overlap",
         "invalid_parameters",
         *KEYED,
@@ -295,7 +303,7 @@ async def saved_document(request: RequestContext, saved: Reply, written: Written
     """
     assert isinstance(saved, JobSaved), saved
     state = written.state(request.node.shards.of_id(saved.job_id))
-    view = _job_view(saved.job_id, state)
+    view = _job_view(request, saved.job_id, state)
     request.authorize(view.namespace, missing=not_found("job", saved.job_id))
     version = saved.version or view.version
     headers = {"ETag": f'"{version}"'}
@@ -308,7 +316,7 @@ async def saved_document(request: RequestContext, saved: Reply, written: Written
     return document(shown, status=201 if saved.is_new else 200, headers=headers)
 
 
-def _job_view(job_id: JobId, state: State) -> JobView:
+def _job_view(request: RequestContext, job_id: JobId, state: State) -> JobView:
     """Return the complete document of a job.
 
     Raises:
@@ -317,7 +325,7 @@ def _job_view(job_id: JobId, state: State) -> JobView:
     job = state.jobs.get(job_id)
     if job is None:
         raise not_found("job", job_id)
-    return view_of(state, job, is_complete=True)
+    return view_of(state, with_pause(job, request.node.namespaces.pauses), is_complete=True)
 
 
 async def creation_of(
@@ -337,7 +345,9 @@ async def creation_of(
     """
     request.authorize(body.namespace)
     typed = with_template(request.node.documents, body)
-    whole, is_nameless = typed.body, bool(request.minted_name and typed.job_type)
+    whole = with_namespace(request.node.namespaces, typed.body)
+    has_defaults = whole is not typed.body
+    is_nameless = bool(request.minted_name and typed.job_type)
     is_unknown = body.type is not None and body.type not in request.node.attempts.types
     if request.minted_name and (is_nameless or is_unknown):
         # A job with an unknown type gets a name too, so that the error is about the type.
@@ -350,8 +360,8 @@ async def creation_of(
     # The primary checks the task types: it runs the tasks.
     shard.check_open()
     spec = await resolve(request, spec)
-    # With a job type, only the sent fields: the template may differ in a repetition of the request.
-    sent = body if typed.job_type else spec
+    # With template or defaults, only the sent fields: these may differ in a repetition.
+    sent = body if typed.job_type or has_defaults else spec
     idempotency = (
         idempotency_under(request, key, print_of(msgspec.msgpack.encode(sent))) if key else None
     )

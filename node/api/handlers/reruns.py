@@ -48,6 +48,7 @@ operations = Operations("Executions")
         "not_finished",
         "nothing_to_rerun",
         "version_not_kept",
+        "namespace_paused",
         "overlap",
         "invalid_rerun",
         "invalid_parameters",

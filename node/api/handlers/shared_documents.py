@@ -214,7 +214,7 @@ def _visible(request: RequestContext, kind: DocumentKind[B]) -> list[SharedDocum
     found, rules = request.node.documents.of_kind(kind.plural), kind.rules
     if rules is None:
         return found
-    return [each for each in found if rules.may_see(request, _definition(each))]
+    return [each for each in found if rules.may_see(request, each.name, _definition(each))]
 
 
 def _authorize_read(
@@ -222,7 +222,7 @@ def _authorize_read(
 ) -> None:
     if kind.rules is not None:
         definition = found.definition if found else None
-        kind.rules.authorize_read(request, definition, kind.missing(name))
+        kind.rules.authorize_read(request, name, definition, kind.missing(name))
 
 
 def _version(

@@ -75,13 +75,15 @@ class BindingRules(ObjectRules[BindingBody]):
     """The rules of access to single bindings."""
 
     def authorize_read(
-        self, request: RequestContext, definition: Definition | None, missing: Refused
+        self, request: RequestContext, name: str, definition: Definition | None, missing: Refused
     ) -> None:
         """Check that the caller may read a binding."""
+        del name
         request.authorize_unless(None if _may_read(request, definition) else missing)
 
-    def may_see(self, request: RequestContext, definition: Definition) -> bool:
+    def may_see(self, request: RequestContext, name: str, definition: Definition) -> bool:
         """Return True if a list for the caller has the binding."""
+        del name
         return request.may_see_if(_may_read(request, definition))
 
     def authorize_change(

@@ -23,7 +23,7 @@ class ObjectRules(Generic[B]):
     """
 
     def authorize_read(
-        self, request: RequestContext, definition: Definition | None, missing: Refused
+        self, request: RequestContext, name: str, definition: Definition | None, missing: Refused
     ) -> None:
         """Check that the caller may read a document; *definition* is None for a deleted one.
 
@@ -32,7 +32,7 @@ class ObjectRules(Generic[B]):
         """
         raise NotImplementedError
 
-    def may_see(self, request: RequestContext, definition: Definition) -> bool:
+    def may_see(self, request: RequestContext, name: str, definition: Definition) -> bool:
         """Return True if a list for the caller has the document."""
         raise NotImplementedError
 

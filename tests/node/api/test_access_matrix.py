@@ -31,8 +31,16 @@ BODIES: dict[str, Json] = {
     "put_role": {"verbs": ["read"]},
     "put_secret": {"value": "hunter22"},
     "put_type": {"template": {"command": "true"}},
+    "put_namespace": {"description": "of a team"},
 }
-LISTS = {"list_jobs", "list_unfired", "list_executions", "list_bindings", "list_secrets"}
+LISTS = {
+    "list_jobs",
+    "list_unfired",
+    "list_executions",
+    "list_bindings",
+    "list_secrets",
+    "list_namespaces",
+}
 
 
 @dataclass
@@ -67,6 +75,8 @@ class World:
             await self.admin("PUT", f"/bindings/doomed-{namespace}", body)
         if "/secrets/" in operation.path:
             await self.admin("PUT", f"/secrets/{namespace}/doomed", BODIES["put_secret"])
+        if "/namespaces/" in operation.path:
+            await self.admin("PUT", f"/namespaces/{namespace}", BODIES["put_namespace"])
         for kind, name in (("keys", "key"), ("roles", "role"), ("types", "type")):
             if f"/{kind}/" in operation.path:
                 await self.admin("PUT", f"/{kind}/doomed", BODIES[f"put_{name}"])
@@ -74,13 +84,14 @@ class World:
     def paths(self, operation: Operation, namespace: str) -> list[str]:
         """Return paths of the operation for objects of a namespace: by name, and by id."""
         name = "doomed" if operation.name == "delete_job" else "job"
-        is_binding = "/bindings/" in operation.path
+        named = {"/bindings/": f"doomed-{namespace}", "/namespaces/": namespace}
+        documents = [each for kind, each in named.items() if kind in operation.path]
         filled = (
             operation.path.replace("{namespace}", namespace)
             .replace("{name}", "job")
             .replace("{execution}", self.executions[namespace])
             .replace("{task}", "main")
-            .replace("{document}", f"doomed-{namespace}" if is_binding else "doomed")
+            .replace("{document}", next(iter(documents), "doomed"))
             .replace("{secret}", "doomed")
             .replace("{node}", "n9")
             .replace("{shard}", "999")
@@ -156,6 +167,8 @@ def expected(operation: Operation, caller: str, namespace: str) -> str:
         return expected_of_binding(operation, caller, namespace)
     if has(caller, verb, namespace):
         return ALLOWED
+    if operation.path.startswith(f"{API}/namespaces/") and operation.method == "GET":
+        return ALLOWED if has(caller, Verb.AUDIT, EVERY) else MISSING_OBJECT
     is_named = operation.name in ("create_job", "put_job", "put_secret")
     return MISSING_VERB if is_named or has(caller, Verb.READ, namespace) else MISSING_OBJECT
 
@@ -254,6 +267,7 @@ async def test_a_list_has_the_objects_of_the_callers_namespaces_alone(world: Wor
         body = {"subject": "principal:x", "role": "viewer", "namespaces": [namespace]}
         await world.admin("PUT", f"/bindings/of-{namespace}", body)
         await world.admin("PUT", f"/secrets/{namespace}/db", BODIES["put_secret"])
+        await world.admin("PUT", f"/namespaces/{namespace}", BODIES["put_namespace"])
     async with asyncio.timeout(30):
         while not await have_skipped(world):  # noqa: ASYNC110 - the node is asked
             await asyncio.sleep(0.05)

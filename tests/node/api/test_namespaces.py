@@ -60,10 +60,10 @@ def test_the_place_of_a_problem_is_that_of_the_task(client: Client) -> None:
     assert [each.pointer for each in refused.value.problem.errors] == ["/tasks/1/sandbox"]
 
 
-def test_an_attempt_that_the_policy_does_not_allow_any_more_fails_with_the_reason(
+def test_an_attempt_that_the_policy_does_not_allow_any_more_fails_and_is_not_retried(
     client: Client,
 ) -> None:
-    client.put_job(job("free"))
+    client.put_job(job("free", retries=3))
     client.put_document("namespaces", "free", {"policy": {"executors": ["container"]}})
 
     execution = client.wait(client.trigger("job", namespace="free").execution_id)

@@ -1,0 +1,124 @@
+"""Operations that pause and resume namespaces: changes of their documents."""
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from rota.core.errors import Kind, Refused
+from rota.core.model.job import Pause
+from rota.core.model.shared_document import Definition, SharedDocument
+from rota.node.access.verbs import Verb
+from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
+from rota.node.api.handlers.shared_documents import READ_AGAIN, view_of
+from rota.node.api.kinds.namespaces import NAMESPACES
+from rota.node.api.requests.operations import ETAG, Body, Operations, Success
+from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.permissions import on_object
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import document, read_body
+from rota.node.namespaces.namespaces import DEFAULT
+from rota.node.namespaces.pauses import pause_fields, with_pause
+from rota.wire.documents import DocumentView, PauseBody
+
+operations = Operations(NAMESPACES.title)
+TRIES_MAX = 10
+"""How often a change is tried while other requests change the namespace."""
+PROBLEMS = (
+    "namespace_not_found",
+    "invalid_namespace",
+    "document_too_large",
+    "too_many_documents",
+    "contention",
+    "coordination_lost",
+    "coordinator_unavailable",
+    "outcome_unknown",
+)
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/namespaces/{document}:pause",
+    Success(200, "The namespace, paused.", DocumentView, headers=(ETAG,)),
+    permission=on_object(Verb.RUN),
+    query=(DRY_RUN,),
+    body=Body(PauseBody, is_optional=True),
+    problems=PROBLEMS,
+)
+async def pause_namespace(request: RequestContext) -> web.Response:
+    """Pause a namespace: no execution begins in it until it is resumed.
+
+    Fire times are recorded as ``paused``, and triggers and reruns are refused. Executions that
+    exist continue. Pausing a paused namespace changes nothing. If the namespace has no document,
+    the pause creates one.
+    """
+    body = await read_body(request, PauseBody, if_empty=PauseBody())
+    pause = Pause(at=request.node.clock.now(), by=request.principal.name, reason=body.reason)
+
+    def paused(before: Definition) -> Definition:
+        return with_pause(before, pause) if pause_fields(before) is None else before
+
+    return await _changed(request, paused, may_create=True)
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/namespaces/{document}:resume",
+    Success(200, "The namespace, resumed.", DocumentView, headers=(ETAG,)),
+    permission=on_object(Verb.RUN),
+    query=(DRY_RUN,),
+    problems=PROBLEMS,
+)
+async def resume_namespace(request: RequestContext) -> web.Response:
+    """Resume a paused namespace, from the next fire times of its jobs on.
+
+    Jobs whose dependencies succeeded during the pause run within some seconds.
+    """
+    return await _changed(request, lambda before: with_pause(before, None), may_create=False)
+
+
+async def _changed(
+    request: RequestContext, change: Callable[[Definition], Definition], *, may_create: bool
+) -> web.Response:
+    """Change the document of a namespace, and return the response.
+
+    The definition is not decoded, so that a namespace can be paused whose document has fields of
+    another version.
+    """
+    name, documents = request.http.match_info["document"], request.node.documents
+    request.authorize(name, missing=NAMESPACES.missing(name))
+    for _ in range(TRIES_MAX):
+        before = documents.get(NAMESPACES.key(name))
+        if before is None and not (may_create and _may_exist(request, name)):
+            raise NAMESPACES.missing(name)
+        definition = change(before.definition or {} if before else {})
+        if before is None:
+            NAMESPACES.checked(name, NAMESPACES.body())
+        try:
+            return _answer(await _save(request, name, definition, before))
+        except Refused as refusal:
+            if refusal.kind is not Kind.PRECONDITION:
+                raise
+    detail = f"other requests changed the namespace {name!r} {TRIES_MAX} times; try again"
+    raise Refused(Kind.CONFLICT, "contention", detail, retry_after_s=1)
+
+
+def _may_exist(request: RequestContext, name: str) -> bool:
+    """Return True if a namespace may exist without a document."""
+    return name == DEFAULT or request.node.config.unknown_namespaces != "refuse"
+
+
+async def _save(
+    request: RequestContext, name: str, definition: Definition, before: SharedDocument | None
+) -> SharedDocument:
+    with coordinator_refusals(READ_AGAIN):
+        return await request.node.documents.change(
+            NAMESPACES.key(name),
+            definition,
+            by=request.principal.name,
+            if_version=before.version if before else 0,
+            is_dry=request.is_dry_run,
+        )
+
+
+def _answer(found: SharedDocument) -> web.Response:
+    return document(view_of(NAMESPACES, found), headers={"ETag": f'"{found.version}"'})
