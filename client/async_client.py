@@ -483,6 +483,16 @@ class AsyncClient:
             requests.delete_document(kind, name, if_version=if_version, dry_run=dry_run)
         )
 
+    async def pause_namespace(
+        self, name: str, *, reason: str = "", dry_run: bool = False
+    ) -> DocumentView:
+        """Pause a namespace: no execution begins in it, and unfinished ones continue."""
+        return await self._ask(requests.pause_namespace(name, reason, dry_run=dry_run))
+
+    async def resume_namespace(self, name: str, *, dry_run: bool = False) -> DocumentView:
+        """Resume a paused namespace, from the next fire times of its jobs on."""
+        return await self._ask(requests.resume_namespace(name, dry_run=dry_run))
+
     # -- access ------------------------------------------------------------------------------------
 
     async def whoami(self, *, verb: str | None = None, namespace: str | None = None) -> WhoamiView:

@@ -475,6 +475,16 @@ class Client:
         """
         self._ask(requests.delete_document(kind, name, if_version=if_version, dry_run=dry_run))
 
+    def pause_namespace(
+        self, name: str, *, reason: str = "", dry_run: bool = False
+    ) -> DocumentView:
+        """Pause a namespace: no execution begins in it, and unfinished ones continue."""
+        return self._ask(requests.pause_namespace(name, reason, dry_run=dry_run))
+
+    def resume_namespace(self, name: str, *, dry_run: bool = False) -> DocumentView:
+        """Resume a paused namespace, from the next fire times of its jobs on."""
+        return self._ask(requests.resume_namespace(name, dry_run=dry_run))
+
     # -- access ------------------------------------------------------------------------------------
 
     def whoami(self, *, verb: str | None = None, namespace: str | None = None) -> WhoamiView:

@@ -380,6 +380,19 @@ def delete_document(kind: str, name: str, *, if_version: int | None, dry_run: bo
     )
 
 
+def pause_namespace(name: str, reason: str, *, dry_run: bool) -> Call[DocumentView]:
+    """Return the call that pauses a namespace."""
+    body = as_json(PauseBody(reason=reason))
+    path = f"{_document_path('namespaces', name)}:pause"
+    return _change("POST", path, _as(DocumentView), body=body, dry_run=dry_run)
+
+
+def resume_namespace(name: str, *, dry_run: bool) -> Call[DocumentView]:
+    """Return the call that resumes a paused namespace."""
+    path = f"{_document_path('namespaces', name)}:resume"
+    return _change("POST", path, _as(DocumentView), dry_run=dry_run)
+
+
 def _of_kind(kind: str) -> str:
     return f"/api/v1/{_quoted(kind)}"
 

@@ -64,6 +64,10 @@ COMMANDS = {
         "rota.client.cli.documents.documents:apply_documents", "Create or replace documents."
     ),
     "delete": Entry("rota.client.cli.documents.documents:delete_documents", "Delete documents."),
+    "namespace": Entry(
+        "rota.client.cli.namespaces.namespaces:namespace",
+        "Show, change, pause and resume namespaces.",
+    ),
     "login": Entry("rota.client.cli.access.login:login", "Store a token in a profile."),
     "logout": Entry("rota.client.cli.access.login:logout", "Remove the token from a profile."),
     "auth": Entry(

@@ -1,0 +1,265 @@
+"""``rota namespace``: namespaces, with owners, defaults of jobs, a pause and a policy."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import Column, Look, show_many, show_one
+from rota.client.cli.human import absolute
+from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
+from rota.client.cli.inputs.json_text import as_json_text
+from rota.client.cli.inputs.options import (
+    connect,
+    dry_run_option,
+    examples,
+    format_option,
+    url_option,
+)
+from rota.wire.documents import DocumentView, Json
+
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
+    from rota.client.client import Client
+
+KIND = "namespaces"
+Definition = dict[str, Any]  # Any: JSON, which the node checks.
+
+
+@click.group(
+    cls=SuggestingGroup,
+    epilog=examples(
+        "rota namespace list",
+        "rota namespace set team-a --default retries=3",
+        'rota namespace pause team-a --reason "moving house"',
+        "rota namespace resume team-a",
+    ),
+)
+@output_before
+def namespace() -> None:
+    """List, show, change, pause and resume namespaces.
+
+    A namespace exists as soon as a job is in it; these commands concern documents about namespaces,
+    which add owners, defaults of jobs, a pause and a policy. `rota apply` writes whole documents,
+    and keeps the pause.
+    """
+
+
+@namespace.command(
+    "list",
+    short_help="List the namespaces with documents.",
+    epilog=examples("rota namespace list", "rota namespace list -o json"),
+)
+@format_option
+@url_option
+def list_namespaces(form: str) -> None:
+    """List the namespaces that have a document, and that the caller may read."""
+    with connect() as client:
+        show_many(list(client.documents(KIND)), NAMESPACE, form)
+
+
+@namespace.command(
+    "get",
+    short_help="Show a namespace.",
+    epilog=examples("rota namespace get team-a", "rota namespace get team-a -o json"),
+)
+@click.argument("name")
+@format_option
+@url_option
+def get_namespace(name: str, *, form: str) -> None:
+    """Show a namespace; the YAML form can be edited and passed to `rota apply -f`."""
+    with connect() as client:
+        show_one(client.document(KIND, name), NAMESPACE, "yaml" if form == "table" else form)
+
+
+@namespace.command(
+    "set",
+    short_help="Create a namespace, or change some of its fields.",
+    epilog=examples(
+        'rota namespace set team-a --description "nightly reports" --owner ana',
+        "rota namespace set team-a --default retries=3 --default timeout=1h",
+        """rota namespace set team-a --policy '{"executors": ["process"], "sandbox": """
+        """"strict"}' --dry-run""",
+        "rota namespace set team-a --default retries= --policy null",
+    ),
+)
+@click.argument("name")
+@click.option("--description", help="Description for people.")
+@click.option(
+    "--owner",
+    "owners",
+    metavar="OWNER",
+    multiple=True,
+    help="Person or team to contact; replaces the earlier ones. Repeatable.",
+)
+@click.option(
+    "--default",
+    "defaults",
+    metavar="FIELD=VALUE",
+    multiple=True,
+    help="Default of a field of jobs, in YAML; without VALUE it is removed. Repeatable.",
+)
+@click.option(
+    "--policy",
+    metavar="JSON",
+    callback=as_json_text,
+    help="The whole policy: JSON, @FILE, or - for standard input; null removes it.",
+)
+@dry_run_option
+@url_option
+@click.pass_context
+def set_namespace(
+    ctx: click.Context,
+    name: str,
+    *,
+    description: str | None,
+    owners: tuple[str, ...],
+    defaults: tuple[str, ...],
+    policy: Json,
+    is_dry: bool,
+) -> None:
+    """Create a namespace, or change the given fields of its document.
+
+    Changed defaults have effect on a job when the job is saved again; a changed policy also at each
+    start of an attempt.
+    """
+    is_given = ctx.get_parameter_source("policy") is not click.core.ParameterSource.DEFAULT
+    with connect() as client:
+        version, definition = _read(client, name)
+        if description is not None:
+            definition["description"] = description
+        if owners:
+            definition["owners"] = list(owners)
+        if defaults:
+            definition["defaults"] = _with_defaults(definition.get("defaults", {}), defaults)
+        if is_given:
+            definition["policy"] = policy
+        saved = client.put_document(KIND, name, definition, if_version=version, dry_run=is_dry)
+    _say(f"namespace {name} has version {saved.version}", is_dry=is_dry)
+
+
+@namespace.command(
+    "pause",
+    short_help="Pause namespaces: no execution begins in them.",
+    epilog=examples(
+        "rota namespace pause team-a",
+        'rota namespace pause team-a --reason "moving house"',
+    ),
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the ledgers.")
+@dry_run_option
+@url_option
+def pause_namespaces(names: tuple[str, ...], *, reason: str, is_dry: bool) -> None:
+    """Pause namespaces: fire times are recorded as paused, and triggers are refused.
+
+    Unfinished executions continue.
+    """
+    with connect() as client:
+        for name in names:
+            client.pause_namespace(name, reason=reason, dry_run=is_dry)
+            _say(f"paused namespace {name}", is_dry=is_dry)
+
+
+@namespace.command(
+    "resume",
+    short_help="Resume paused namespaces.",
+    epilog=examples("rota namespace resume team-a", "rota namespace resume team-a --dry-run"),
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@dry_run_option
+@url_option
+def resume_namespaces(names: tuple[str, ...], *, is_dry: bool) -> None:
+    """Resume paused namespaces, from the next fire times of their jobs on."""
+    with connect() as client:
+        for name in names:
+            client.resume_namespace(name, dry_run=is_dry)
+            _say(f"resumed namespace {name}", is_dry=is_dry)
+
+
+@namespace.command(
+    "delete",
+    short_help="Delete the documents of namespaces; their jobs stay.",
+    epilog=examples("rota namespace delete team-a --dry-run"),
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@dry_run_option
+@url_option
+def delete_namespaces(names: tuple[str, ...], *, is_dry: bool) -> None:
+    """Delete the documents of namespaces: their defaults, pauses and policies.
+
+    The jobs of the namespaces stay as they are.
+    """
+    with connect() as client:
+        for name in names:
+            client.delete_document(KIND, name, dry_run=is_dry)
+            _say(f"deleted namespace {name}", is_dry=is_dry)
+
+
+def _read(client: "Client", name: str) -> tuple[int, Definition]:
+    """Return version and definition of a namespace; 0 and an empty one if it has no document."""
+    from rota.client.errors import NotFound
+
+    try:
+        found = client.document(KIND, name)
+    except NotFound:
+        return 0, {}
+    return found.version, dict(found.definition)
+
+
+def _with_defaults(before: Definition, given: Iterable[str]) -> Definition:
+    """Return the defaults *before* with those of the option ``--default``.
+
+    Raises:
+        click.UsageError: One of *given* is not FIELD=VALUE.
+    """
+    from rota.client.definitions import parse_value
+
+    defaults = dict(before)
+    for each in given:
+        field, equals, text = each.partition("=")
+        if not equals or not field:
+            raise click.UsageError(f"--default {each!r} is not FIELD=VALUE, such as retries=3")
+        if text:
+            defaults[field] = parse_value(text)
+        else:
+            defaults.pop(field, None)
+    return defaults
+
+
+def _say(text: str, *, is_dry: bool) -> None:
+    say(f"dry run: nothing is changed; would be: {text}" if is_dry else text)
+
+
+def _state(found: DocumentView) -> str:
+    return "paused" if found.definition.get("pause") else "active"
+
+
+def _pause(found: DocumentView) -> str:
+    pause = cast("Definition", found.definition.get("pause") or {})
+    return " ".join(str(pause[each]) for each in ("at", "by", "reason") if pause.get(each))
+
+
+def _words(found: DocumentView, field: str) -> str:
+    return " ".join(cast("list[str] | Definition", found.definition.get(field) or ()))
+
+
+def _policy(found: DocumentView) -> str:
+    policy = cast("Definition", found.definition.get("policy") or {})
+    return " ".join(policy)
+
+
+NAMESPACE: Look[DocumentView] = Look(
+    name=lambda found: found.name,
+    columns=(
+        Column("NAME", lambda found, _: found.name),
+        Column("STATE", lambda found, _: _state(found)),
+        Column("OWNERS", lambda found, _: _words(found, "owners")),
+        Column("DEFAULTS", lambda found, _: _words(found, "defaults")),
+        Column("POLICY", lambda found, _: _policy(found)),
+        Column("PAUSE", lambda found, _: _pause(found), is_wide=True),
+        Column("DESCRIPTION", lambda found, _: str(found.definition.get("description", ""))),
+        Column("CHANGED (UTC)", lambda found, _: absolute(found.changed_at), is_wide=True),
+        Column("BY", lambda found, _: found.changed_by, is_wide=True),
+    ),
+)
