@@ -37,11 +37,13 @@ def test_a_fire_is_not_decided_ahead_while_its_namespace_is_paused() -> None:
     shard.save(name="report", namespace=TEAM, schedules=every("@every 1m"))
     shard.pass_time(Duration(MINUTE - SECOND // 2))
     shard.ring_timers()
+    decided_in_pause = list(shard.ledger())
 
     shard.pauses = {}
     shard.pass_time(Duration(SECOND))
     shard.ring_timers()
 
+    assert decided_in_pause == []
     assert [entry.outcome.value for entry in shard.ledger()] == ["fired"]
 
 
