@@ -404,12 +404,13 @@ class Client:
         newest_first: bool = True,
         limit: int | None = None,
     ) -> Generator[ChangeView, None, None]:
-        """Iterate over what users changed: jobs, and executions that were cancelled or rerun.
+        """Iterate over what users changed: jobs, executions that were ended or rerun, documents.
 
         Args:
-            namespace: Only changes of jobs in this namespace.
+            namespace: Only changes of this namespace, and of jobs and secrets in this namespace.
             by: Only changes of this principal.
-            of: Only changes of this job (its id, or ``namespace/name``) or of this execution.
+            of: Only changes of this job (its id, or ``namespace/name``), of this execution, or of
+                this shared document (``kind:name``, such as ``types:image.render``).
             action: Only changes of this kind, such as ``job.deleted``.
             since: Only changes from this instant on.
             until: Only changes before this instant.

@@ -22,6 +22,7 @@ from rota.core.decide.fire import fire
 from rota.core.decide.idempotency import forget_requests
 from rota.core.decide.outbox import drop_outbox_item
 from rota.core.decide.pause_job import pause_job, resume_job
+from rota.core.decide.record_documents import record_document
 from rota.core.decide.report_progress import report_attempt
 from rota.core.decide.rerun_execution import rerun
 from rota.core.decide.retention import forget
@@ -52,6 +53,7 @@ from rota.core.vocabulary.commands import (
     ReceiveMessage,
     ReconcileExecution,
     ReconcileFires,
+    RecordDocument,
     ReportAttempt,
     Rerun,
     ResumeJob,
@@ -125,6 +127,11 @@ ROWS = (
     ),
     # Housekeeping.
     Row(Forget, forget, lambda it: f"forget {len(it.pasts)} keep {len(it.kept)}"),
+    Row(
+        RecordDocument,
+        record_document,
+        lambda it: f"record {it.key.kind}/{it.key.name}",
+    ),
     Row(ForgetChanges, user_changes.forget_changes, lambda it: f"forget changes to {it.last}"),
     Row(ForgetRequests, forget_requests, lambda _: "forget requests"),
 )

@@ -25,3 +25,8 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     key: Annotated[str, msgspec.Meta(max_length=KEY_LENGTH_MAX)] = ""
     request: Annotated[str, msgspec.Meta(max_length=REQUEST_LENGTH_MAX)] = ""
     address: Annotated[str, msgspec.Meta(max_length=ADDRESS_LENGTH_MAX)] = ""
+
+
+def as_author(by: Author | str) -> Author:
+    """Return *by*, the caller of a request, or the name of a principal that sent none."""
+    return by if isinstance(by, Author) else Author(principal=by[:PRINCIPAL_LENGTH_MAX])

@@ -6,13 +6,14 @@ a definition, so that no copy of an earlier version is mistaken for a newer one.
 a node than at the coordinator is thus evidence that the coordinator lost the document.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec.structs import replace
 
+from rota.core.model.author import Author, as_author
 from rota.core.model.checked_fields import CheckedInstant
 from rota.core.model.ids import is_full_name, is_name
 from rota.core.timing.instants import DAY, Duration, Instant
@@ -29,6 +30,9 @@ DOCUMENTS_MAX = 10_000
 """The maximum number of documents, deleted ones included."""
 CHANGES_MAX = 20
 """The number of changes, the newest ones, that a document keeps."""
+FIELDS_MAX = 16
+"""The number of changed fields that a change names."""
+FIELD_LENGTH_MAX = 100
 DELETED_KEPT = Duration(30 * DAY)
 """The time for which the record of a deleted document is kept."""
 COPY_TRUSTED = Duration(25 * DAY)
@@ -62,12 +66,17 @@ class DocumentChange(msgspec.Struct, frozen=True, kw_only=True):
         version: The version that the change created.
         at: The time of the change, by the clock of the node that made it.
         by: The principal who requested the change.
+        author: The caller of the request; None in records of early versions.
+        fields: The fields of the definition that a replacement changed, never their values; at most
+            `FIELDS_MAX`, then an ellipsis.
     """
 
     version: int
     at: CheckedInstant
     by: str
     action: DocumentAction
+    author: Author | None = None
+    fields: tuple[str, ...] = ()
 
 
 class SharedDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,7 +111,7 @@ def next_version(
     definition: Definition | None,
     *,
     at: Instant,
-    by: str,
+    by: Author | str,
 ) -> SharedDocument:
     """Return the record after a change.
 
@@ -111,11 +120,18 @@ def next_version(
         before: The record before the change; None if there is none.
         definition: The new definition; None to delete the document.
         at: The time of the change.
-        by: The principal who requested the change.
+        by: The caller who requested the change, or the name of its principal.
     """
     document = before or SharedDocument(kind=key.kind, name=key.name, version=0)
-    version = document.version + 1
-    change = DocumentChange(version=version, at=at, by=by, action=_action(document, definition))
+    version, author = document.version + 1, as_author(by)
+    change = DocumentChange(
+        version=version,
+        at=at,
+        by=author.principal,
+        action=_action(document, definition),
+        author=author,
+        fields=changed_fields(key.kind, document.definition, definition),
+    )
     return replace(
         document,
         version=version,
@@ -128,6 +144,34 @@ def _action(before: SharedDocument, definition: Definition | None) -> DocumentAc
     if definition is None:
         return DocumentAction.DELETED
     return DocumentAction.CREATED if before.definition is None else DocumentAction.REPLACED
+
+
+def changed_fields(
+    kind: str, before: Definition | None, after: Definition | None
+) -> tuple[str, ...]:
+    """Return the names of the fields in which two definitions differ, never a value.
+
+    Fields of objects are named with the object, such as ``template.retries``. A creation or a
+    deletion changes no single field.
+    """
+    if before is None or after is None:
+        return ()
+    if kind == SECRETS:  # The fields of an encrypted value mean nothing to a reader.
+        return ("value",) if before.get("box") != after.get("box") else ("key",)
+    names = [name[:FIELD_LENGTH_MAX] for name in _differences(before, after)]
+    return tuple(names[:FIELDS_MAX]) + ("…",) * (len(names) > FIELDS_MAX)
+
+
+def _differences(before: Definition, after: Definition) -> Iterator[str]:
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            # Any: JSON, as in `Definition`.
+            old, new = cast("Definition", old), cast("Definition", new)
+            inner = sorted(old.keys() | new.keys())
+            yield from (f"{name}.{each}" for each in inner if old.get(each) != new.get(each))
+        elif old != new:
+            yield name
 
 
 def is_forgettable(document: SharedDocument, now: Instant) -> bool:

@@ -20,6 +20,7 @@ from rota.core.model.hook import Notification, owner_of
 from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
+from rota.core.model.shared_document import DocumentKey
 from rota.core.state.stored_jobs import Jobs
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.change_chain import NO_CHANGES, ChangeChain, SealedChange
@@ -32,6 +33,7 @@ from rota.core.vocabulary.changes import (
     Name,
     OutboxItem,
     Pointer,
+    RecordedDocument,
     RecordedReply,
     StandInExecution,
     StandInRun,
@@ -86,6 +88,10 @@ class State:
     """Webhooks whose delivery has not ended."""
     chain: ChangeChain = NO_CHANGES
     """The ends of the chain of changes that users made."""
+    recorded_documents: dict[str, RecordedDocument] = field(
+        default_factory=dict[str, RecordedDocument]
+    )
+    """The newest recorded change of each shared document by `document_key`."""
 
     live: dict[JobId, dict[ExecutionId, None]] = field(
         default_factory=dict[JobId, dict[ExecutionId, None]]
@@ -159,6 +165,7 @@ class State:
             stand_ins=dict(self.stand_ins),
             notifications=dict(self.notifications),
             chain=self.chain,
+            recorded_documents=dict(self.recorded_documents),
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
             outbox_counts=dict(self.outbox_counts),
@@ -204,6 +211,8 @@ class State:
                 self._put_notification(key, record)
             case ChangeChain():
                 self.chain = record
+            case RecordedDocument():
+                self.recorded_documents[key] = record
             case None:
                 self._remove(table, key)
             case LedgerEntry() | Pointer() | StandInExecution() | SealedChange():
@@ -302,6 +311,8 @@ class State:
                 self._remove_notification(key)
             case Table.CHANGE_CHAIN:
                 self.chain = NO_CHANGES
+            case Table.RECORDED_DOCUMENT:
+                self.recorded_documents.pop(key, None)
             case (
                 Table.HISTORY
                 | Table.PAST_EXECUTION
@@ -362,6 +373,11 @@ def version_key(job_id: JobId, version: int) -> str:
 def dependent_key(upstream: str, dependent: str) -> str:
     """Return the key of the dependency of *dependent* on *upstream*, both full names."""
     return f"{upstream} {dependent}"
+
+
+def document_key(key: DocumentKey) -> str:
+    """Return the key of the newest recorded change of a shared document."""
+    return f"{key.kind}/{key.name}"
 
 
 def received_key(sender: ShardId) -> str:

@@ -38,6 +38,26 @@ class Action(Enum):
     JOB_RESUMED = "job.resumed"
     EXECUTION_CANCELLED = "execution.cancelled"
     EXECUTION_RERUN = "execution.rerun"
+    DOCUMENT_CREATED = "document.created"
+    DOCUMENT_REPLACED = "document.replaced"
+    DOCUMENT_DELETED = "document.deleted"
+
+
+class ChangedDocument(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A shared document in a change.
+
+    Attributes:
+        kind: Its kind, such as ``types``.
+        name: Its name.
+        made_at: When it was changed, by the clock of the node that changed it; its shard recorded
+            the change later.
+        fields: The fields that a replacement changed, never their values.
+    """
+
+    kind: str
+    name: str
+    made_at: CheckedInstant
+    fields: tuple[str, ...] = ()
 
 
 class UserChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -47,12 +67,14 @@ class UserChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         number: Its number in its shard, from 1, without gaps.
         at: Shard time of the decision.
         author: The caller of the request; None if that is unknown.
-        job: Full name of the job.
+        job: Full name of the job; empty, like its id, for a change of a shared document.
         execution_id: The execution that was cancelled, or that a rerun created; empty for a change
             of a job.
-        before: The job's version before the change; 0 if there was no such job.
-        after: The job's version after the change; 0 if there is no such job.
-        detail: The reason of a pause; the execution that a rerun runs again.
+        before: The version of the job or document before the change; 0 if there was none.
+        after: The version of the job or document after the change; 0 if there is none.
+        detail: The reason of a pause; the execution that a rerun runs again; the versions of a
+            document that are missing before this change.
+        document: The shared document that was changed; None for a job or an execution.
     """
 
     number: Count
@@ -65,6 +87,7 @@ class UserChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     before: Count = 0
     after: Count = 0
     detail: str = ""
+    document: ChangedDocument | None = None
 
 
 class SealedChange(msgspec.Struct, frozen=True, array_like=True):

@@ -14,8 +14,10 @@ from rota.core.model.checked_fields import (
     CheckedExecutionId,
     CheckedFullName,
     CheckedIndex,
+    CheckedInstant,
     CheckedJobId,
     CheckedNodeId,
+    Count,
 )
 from rota.core.model.execution import Execution, Task
 from rota.core.model.hook import DOCUMENT_BYTES_MAX, HookEvent, Notification
@@ -63,6 +65,8 @@ class Table(IntEnum):
     """execution id, event, number of the hook -> Notification, until its delivery has ended"""
     CHANGE_CHAIN = 15
     """"" -> ChangeChain, once a user has changed something"""
+    RECORDED_DOCUMENT = 16
+    """kind/name -> RecordedDocument, of a shared document whose changes the shard records"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -133,6 +137,18 @@ class StandInExecution(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     node_id: CheckedNodeId
     execution: Execution
     tasks: tuple[Task, ...]
+
+
+class RecordedDocument(msgspec.Struct, frozen=True, array_like=True):
+    """The newest change of a shared document that the shard has recorded.
+
+    Attributes:
+        version: The version that the change created.
+        at: The time of the change, which differs if another document has had the same name.
+    """
+
+    version: Count
+    at: CheckedInstant
 
 
 class RecordedReply(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -250,6 +266,7 @@ Record = (
     | LedgerEntry
     | Pointer
     | ChangeChain
+    | RecordedDocument
     | SealedChange
 )
 

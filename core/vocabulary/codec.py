@@ -27,6 +27,7 @@ from rota.core.vocabulary.changes import (
     OutboxItem,
     Pointer,
     Record,
+    RecordedDocument,
     RecordedReply,
     StandInExecution,
     StandInRun,
@@ -60,6 +61,7 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.DUPLICATE: StandInExecution,
     Table.PAST_VERSION: JobSpec,
     Table.CHANGE_CHAIN: ChangeChain,
+    Table.RECORDED_DOCUMENT: RecordedDocument,
     Table.USER_CHANGE: SealedChange,
 }
 

@@ -35,6 +35,7 @@ from rota.core.model.ids import (
 )
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
+from rota.core.model.shared_document import DocumentChange, DocumentKey
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import JobMessage, Pointer, StandInExecution
 
@@ -375,6 +376,18 @@ class ForgetChanges(msgspec.Struct, frozen=True, kw_only=True):
     hash: bytes
 
 
+class RecordDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Record the changes of a shared document that are not recorded yet.
+
+    Attributes:
+        key: The document.
+        changes: Its newest changes, newest first; none if its record no longer exists.
+    """
+
+    key: DocumentKey
+    changes: tuple[DocumentChange, ...]
+
+
 class ForgetRequests(msgspec.Struct, frozen=True, kw_only=True):
     """Delete the recorded replies whose time to live has ended."""
 
@@ -414,6 +427,7 @@ Command = (
     | ReconcileExecution
     | Forget
     | ForgetChanges
+    | RecordDocument
     | ForgetRequests
 )
 

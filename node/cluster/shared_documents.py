@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 
 from rota.core.errors import Kind, Refused
+from rota.core.model.author import Author
 from rota.core.model.shared_document import (
     COPY_TRUSTED,
     DOCUMENTS_BYTES_MAX,
@@ -148,7 +149,7 @@ class SharedDocuments:
         key: DocumentKey,
         definition: Definition | None,
         *,
-        by: str,
+        by: Author | str,
         if_version: int | None = None,
         is_dry: bool = False,
     ) -> SharedDocument:
@@ -157,7 +158,7 @@ class SharedDocuments:
         Args:
             key: The document.
             definition: The new definition of the document; None to delete the document.
-            by: The principal that makes the change.
+            by: The caller who requested the change, or the name of its principal.
             if_version: The version that the document must have; 0 if it must not exist; None for
                 any version.
             is_dry: Whether to check only.

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from rota.core.model.ids import ExecutionId, ShardId, job_of
 from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant, later
@@ -10,7 +10,6 @@ from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.commands import Forget, ForgetRequests, Past
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.executor.executor import Executor
-from rota.node.runtime.change_expiry import ChangeExpiry
 from rota.node.shards.fallback_shards import FallbackShards
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Answer, Shard
@@ -47,7 +46,7 @@ class Housekeeping:
         keep_per_job: The number of the newest finished executions of each job that are kept longer.
         look_for_space: Returns the space left on the disk.
         see_space: Called with each result of *look_for_space*.
-        changes: The expiry of the changes of users.
+        of_each_shard: Further periodic work of each open shard, which does not wait.
         clock: The clock of this node.
     """
 
@@ -62,7 +61,7 @@ class Housekeeping:
         keep_per_job: int,
         look_for_space: Callable[[], FoundSpace],
         see_space: Callable[[FoundSpace], None],
-        changes: ChangeExpiry,
+        of_each_shard: Sequence[Callable[[Shard], None]],
         clock: Clock,
     ) -> None:
         self._shards = shards
@@ -73,7 +72,7 @@ class Housekeeping:
         self._keep_per_job = keep_per_job
         self._look_for_space = look_for_space
         self._see_space = see_space
-        self._changes = changes
+        self._of_each_shard = of_each_shard
         self._clock = clock
         self._look_every = Duration(min(max(keep_for // LOOKS, SECOND), LOOK_MAX))
         # The checks of different shards are spread evenly over the period.
@@ -105,7 +104,8 @@ class Housekeeping:
             for shard in self._shards:
                 if shard.is_open:
                     self._forget_requests(shard)
-                    self._changes.expire(shard)
+                    for work in self._of_each_shard:
+                        work(shard)
                     await self._forget(shard, before)
                 await asyncio.sleep(0)
             for executor in executors:

@@ -6,6 +6,7 @@ sockets in their `NodeEnvironment`; a simulation passes simulated ones.
 
 from dataclasses import dataclass
 
+from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.context import NodeContext
 from rota.node.fallback.stand_ins import StandIns
 from rota.node.runtime.access_wiring import wire_access
@@ -14,6 +15,7 @@ from rota.node.runtime.attempt_ticks import AttemptTicks
 from rota.node.runtime.attempt_wiring import AttemptParts, wire_attempts
 from rota.node.runtime.change_expiry import ChangeExpiry
 from rota.node.runtime.cluster_wiring import ClusterParts, wire_cluster
+from rota.node.runtime.document_recorder import DocumentRecorder
 from rota.node.runtime.effect_runner import EffectRunner
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.fallback_wiring import (
@@ -152,7 +154,9 @@ def wire(
         effect_runner=_effect_runner(base, shards, attempts, stand_ins, timers, feeds, webhooks),
         router=_router(base, shards, cluster, attempts, stand_ins, digests),
         digests=digests,
-        housekeeping=_housekeeping(base, shards, fallback_shards, timers, history),
+        housekeeping=_housekeeping(
+            base, shards, fallback_shards, timers, history, cluster.documents
+        ),
         context=wire_context(
             base,
             shards,
@@ -225,7 +229,12 @@ def _housekeeping(
     fallback_shards: FallbackShards,
     timers: Timers,
     history: History,
+    documents: SharedDocuments,
 ) -> Housekeeping:
+    changes = ChangeExpiry(
+        shards, history.user_changes, keep_for=base.config.audit_retention, clock=base.clock
+    )
+
     def see_space(found: FoundSpace) -> None:
         shards.see_space(found)
         base.self_check.see_space(found.space)
@@ -239,9 +248,7 @@ def _housekeeping(
         keep_per_job=base.config.history_per_job,
         look_for_space=base.environment.look_for_space,
         see_space=see_space,
-        changes=ChangeExpiry(
-            shards, history.user_changes, keep_for=base.config.audit_retention, clock=base.clock
-        ),
+        of_each_shard=(changes.expire, DocumentRecorder(shards, documents, base.clock).record),
         clock=base.clock,
     )
 

@@ -13,6 +13,7 @@ import msgspec
 
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.attempt import Order
+from rota.core.model.author import Author, as_author
 from rota.core.model.ids import namespace_of
 from rota.core.model.shared_document import SECRETS, DocumentKey, SharedDocument
 from rota.core.quoting import in_quotes
@@ -151,7 +152,7 @@ class SecretStore:
         name: str,
         value: bytes,
         *,
-        by: str,
+        by: Author | str,
         if_version: int | None = None,
         is_dry: bool = False,
     ) -> Secret:
@@ -161,7 +162,7 @@ class SecretStore:
             namespace: The namespace of the secret.
             name: The name of the secret.
             value: The value.
-            by: The principal that sets it.
+            by: The caller who sets it, or the name of its principal.
             if_version: The version that the document must have; 0 if it must not exist; None for
                 any version.
             is_dry: Whether to check only.
@@ -176,14 +177,16 @@ class SecretStore:
         # Above the versions of a deleted secret of this name, so that none has a version twice.
         identity = self._identity(namespace, name, record.version + 1 if record else 1)
         now = format_instant(self._clock.now())
-        sealed = seal(value, identity, ring, self._random, set_at=now, set_by=by)
+        sealed = seal(
+            value, identity, ring, self._random, set_at=now, set_by=as_author(by).principal
+        )
         saved = await self._documents.change(
             key, msgspec.to_builtins(sealed), by=by, if_version=if_version, is_dry=is_dry
         )
         return Secret(namespace, name, sealed, saved.version)
 
     async def delete(
-        self, namespace: str, name: str, *, by: str, if_version: int | None, is_dry: bool
+        self, namespace: str, name: str, *, by: Author | str, if_version: int | None, is_dry: bool
     ) -> None:
         """Delete a secret.
 
@@ -196,7 +199,7 @@ class SecretStore:
             raise missing(namespace, name)
         await self._documents.change(key, None, by=by, if_version=if_version, is_dry=is_dry)
 
-    async def rewrap(self, *, by: str) -> Rewrap:
+    async def rewrap(self, *, by: Author | str) -> Rewrap:
         """Encrypt the data keys of all secrets with the key in use.
 
         A secret that is changed meanwhile has the key in use already, or is tried once more.
@@ -216,7 +219,7 @@ class SecretStore:
                 )
         return result
 
-    async def _rewrap(self, key: DocumentKey, ring: KeyRing, by: str) -> bool:
+    async def _rewrap(self, key: DocumentKey, ring: KeyRing, by: Author | str) -> bool:
         """Return True if the data key was encrypted by another key than that in use.
 
         Raises:

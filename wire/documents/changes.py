@@ -24,20 +24,27 @@ class ChangeView(View, frozen=True):
     """A change that a user made.
 
     Attributes:
-        shard: The shard of the job.
+        shard: The shard of the job or the document.
         number: The number of the change in its shard, from 1, without gaps.
-        at: When it was made.
+        at: When it was made; for a shared document, when it was recorded (see *madeAt*).
         action: ``job.created``, ``job.replaced``, ``job.deleted``, ``job.paused``, ``job.resumed``,
-            ``execution.cancelled`` or ``execution.rerun``; ``broken`` if its record cannot be
+            ``execution.cancelled``, ``execution.rerun``, ``document.created``,
+            ``document.replaced`` or ``document.deleted``; ``broken`` if its record cannot be
             decoded: only *shard*, *number* and *at* are known then.
         by: The caller of the request; null if unknown.
-        job: The ``namespace/name`` of the job.
-        job_id: The id of the job.
+        job: The ``namespace/name`` of the job; empty for a shared document.
+        job_id: The id of the job; empty for a shared document.
         execution_id: The execution that was cancelled, or that a rerun created; null for a change
             of a job.
-        before: The version of the job's definition before the change; null if there was no job.
-        after: The version of the job's definition after the change; null if the job is deleted.
-        detail: The reason of a pause; the execution that a rerun runs again.
+        before: The version of the definition before the change; null if there was none.
+        after: The version of the definition after the change; null if it is deleted.
+        detail: The reason of a pause; the execution that a rerun runs again; which versions of a
+            shared document before this one are not in the record.
+        kind: The kind of the shared document, such as ``types``; null for a job or an execution.
+        document: The name of the shared document; null for a job or an execution.
+        fields: The fields that a replacement of a shared document changed, never their values.
+        made_at: When the shared document was changed, by the clock of the node that changed it;
+            null for a job or an execution.
         hash: SHA-256 over the hash of the change before and the record, in hexadecimal.
         broken: Why the record cannot be shown; empty for a valid record.
     """
@@ -53,6 +60,10 @@ class ChangeView(View, frozen=True):
     before: int | None = None
     after: int | None = None
     detail: str = ""
+    kind: str | None = None
+    document: str | None = None
+    fields: list[str] = []
+    made_at: InstantText | None = None
     hash: str = ""
     broken: str = ""
 

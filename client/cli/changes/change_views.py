@@ -7,6 +7,7 @@ from typing import TypeVar
 import click
 
 from rota.client.cli.changes.seen_changes import SeenChanges
+from rota.client.cli.display.document_words import document_named
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Rows, show_many
 from rota.client.cli.display.table_columns import CHAIN, CHANGE
@@ -28,6 +29,10 @@ LOOK_S = 2.0
 F = TypeVar("F", bound=Callable[..., object])
 
 
+def _as_object(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else document_named(value)
+
+
 def filter_options(command: F) -> F:
     """Add the options that select changes."""
     for option in (
@@ -35,7 +40,9 @@ def filter_options(command: F) -> F:
         click.option(
             "--of",
             metavar="OBJECT",
-            help="Only changes of this job (NAMESPACE/NAME, or its id), or of this execution.",
+            callback=_as_object,
+            help="Only changes of this job (NAMESPACE/NAME, or its id), of this execution, or of "
+            "this document (KIND:NAME, such as role:deployer).",
         ),
         click.option(
             "--action", metavar="ACTION", help="Only changes of this kind, such as job.deleted."
@@ -57,6 +64,7 @@ def filter_options(command: F) -> F:
         "rota changes list --by alice --since 7d -o wide",
         "rota changes list --of billing/report",
         "rota changes list --action job.deleted --limit 100",
+        "rota changes list --of role:deployer",
     ),
 )
 @filter_options

@@ -37,7 +37,7 @@ COMMANDS = {
 @namespace_before
 @output_before
 def changes() -> None:
-    """Show who created, replaced, paused, resumed or deleted jobs, or ended or reran executions.
+    """Show who changed jobs and shared documents, and who ended or reran executions.
 
     Without a command, the latest changes are listed. Executions that users triggered are no
     changes; `rota executions show` has their callers.

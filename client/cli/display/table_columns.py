@@ -1,5 +1,6 @@
 """The columns of a table for each kind of document."""
 
+from rota.client.cli.display.document_words import word_of
 from rota.client.cli.display.show import Column, Look
 from rota.client.cli.human import absolute, relative, span, took
 from rota.core.timing.instants import SECOND, Instant, parse_instant
@@ -202,10 +203,10 @@ CHANGE: Look[ChangeView] = Look(
         Column("TIME (UTC)", lambda change, _: absolute(change.at)),
         Column("BY", lambda change, _: change.by.principal if change.by else ""),
         Column("CHANGE", lambda change, _: change.action),
-        Column("JOB", lambda change, _: change.job),
+        Column("OBJECT", lambda change, _: _object(change)),
         Column("EXECUTION", lambda change, _: change.execution_id or "", is_optional=True),
         Column("VERSION", lambda change, _: _versions(change)),
-        Column("DETAIL", lambda change, _: change.detail or change.broken, is_optional=True),
+        Column("DETAIL", lambda change, _: _detail(change), is_optional=True),
         Column("ADDRESS", lambda change, _: _author(change).address or "", is_wide=True),
         Column("KEY", lambda change, _: _author(change).key or "", is_wide=True),
         Column("REQUEST", lambda change, _: _author(change).request_id, is_wide=True),
@@ -227,6 +228,17 @@ CHAIN: Look[ChainView] = Look(
 
 def _author(change: ChangeView) -> AuthorView:
     return change.by or AuthorView(principal="")
+
+
+def _object(change: ChangeView) -> str:
+    if change.kind is None:
+        return change.job
+    return f"{word_of(change.kind)}:{change.document}"
+
+
+def _detail(change: ChangeView) -> str:
+    parts = change.detail or change.broken, ", ".join(change.fields)
+    return "; ".join(filter(None, parts))
 
 
 def _versions(change: ChangeView) -> str:

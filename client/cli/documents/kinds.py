@@ -2,15 +2,7 @@
 
 import click
 
-KINDS = {
-    "types": "type",
-    "keys": "key",
-    "roles": "role",
-    "bindings": "binding",
-    "issuers": "issuer",
-    "namespaces": "namespace",
-}
-"""Each kind, and the word for one document of that kind."""
+from rota.client.cli.display.document_words import KINDS
 
 
 class KindParameter(click.ParamType[str]):

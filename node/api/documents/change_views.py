@@ -30,6 +30,7 @@ def change_view(stored: StoredChange) -> ChangeView:
             action="broken",
             broken=change.why,
         )
+    document = change.document
     return ChangeView(
         shard=shard,
         number=number,
@@ -42,6 +43,10 @@ def change_view(stored: StoredChange) -> ChangeView:
         before=change.before or None,
         after=change.after or None,
         detail=change.detail,
+        kind=document.kind if document else None,
+        document=document.name if document else None,
+        fields=list(document.fields) if document else [],
+        made_at=format_instant(document.made_at) if document else None,
         hash=stored.hash.hex(),
     )
 

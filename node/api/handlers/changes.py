@@ -7,6 +7,7 @@ from aiohttp import web
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import ShardId
+from rota.core.model.shared_document import SECRETS
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import Instant, parse_instant
 from rota.core.vocabulary.change_chain import Action, ChainCheck, ChangeChain
@@ -14,6 +15,7 @@ from rota.node.access.verbs import Verb
 from rota.node.api.documents.change_views import chain_view, change_view
 from rota.node.api.forwarding.peer_requests import owners_of, requested_shards
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
+from rota.node.api.kinds.namespaces import NAMESPACES
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import FROM as ANY_FROM
@@ -34,11 +36,14 @@ from rota.storage.user_changes import ChangePosition
 from rota.wire.documents import ChainList, ChainView, ChangePage, ChangeView
 
 operations = Operations("Changes")
-NAMESPACE = text("namespace", "Only changes of jobs in this namespace.")
+NAMESPACE = text(
+    "namespace", "Only changes of this namespace, and of jobs and secrets in this namespace."
+)
 BY = text("by", "Only changes of this principal.")
 OBJECT = text(
     "object",
-    "Only changes of this job (its id, or `namespace/name`) or of this execution (its id).",
+    "Only changes of this job (its id, or `namespace/name`), of this execution (its id), or of "
+    "this shared document (`kind:name`, such as `types:image.render`).",
 )
 ACTION = choice("action", "Only changes of this kind.", [each.value for each in Action])
 FROM = instant_or(ANY_FROM.default, "from", "Only changes at or after this instant.")
@@ -82,11 +87,12 @@ CURSOR: Parameter[ChangePosition | None] = Parameter(
     problems=READING,
 )
 async def list_changes(request: RequestContext) -> web.Response:
-    """List what users changed: jobs, and executions that were cancelled or run again.
+    """List what users changed: jobs, executions that were cancelled or run again, and documents.
 
-    Each change is part of the journal entry that made it, with the caller of the request. It is
-    kept for the time in `audit_retention`, also after the deletion of the job. An execution that a
-    user triggered has its caller in ``triggeredBy``, and is not listed. At most 10,000 changes are
+    Each change of a job is part of the journal entry that made it, with the caller of the request.
+    A change of a shared document is recorded by the primary of its shard within seconds. A change
+    is kept for the time in `audit_retention`, also after a deletion. An execution that a user
+    triggered has its caller in ``triggeredBy``, and is not listed. At most 10,000 changes are
     examined for one page. With a filter, a page may therefore have fewer than ``limit`` changes, or
     none, and still a ``nextCursor``.
     """
@@ -168,13 +174,29 @@ def _filter_of(request: RequestContext) -> Callable[[ChangeView], bool]:
 
     def matches(view: ChangeView) -> bool:
         return (
-            (namespace is None or view.job.startswith(f"{namespace}/"))
+            (namespace is None or _namespace_of(view) == namespace)
             and (principal is None or (view.by is not None and view.by.principal == principal))
             and (action is None or view.action == action)
-            and (named is None or named in (view.job, view.job_id, view.execution_id))
+            and (named is None or named in _names_of(view))
         )
 
     return matches
+
+
+def _namespace_of(view: ChangeView) -> str | None:
+    """Return the namespace that a change concerns; None for a document of the whole cluster."""
+    if view.kind is None:
+        return view.job.partition("/")[0]
+    assert view.document is not None, view
+    if view.kind == SECRETS:
+        return view.document.partition("/")[0]
+    return view.document if view.kind == NAMESPACES.plural else None
+
+
+def _names_of(view: ChangeView) -> tuple[str | None, ...]:
+    if view.kind is not None:
+        return (f"{view.kind}:{view.document}",)
+    return view.job, view.job_id, view.execution_id
 
 
 async def _checked(request: RequestContext, shard: Shard) -> ChainView:

@@ -23,6 +23,7 @@ from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.handlers.shared_documents import CHANGING, READ_AGAIN
 from rota.node.api.kinds.bindings import BINDINGS
 from rota.node.api.kinds.keys import KEYS
+from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.operations import LOCATION, Body, Operations, Success
 from rota.node.api.requests.permissions import in_cluster
 from rota.node.api.requests.request_context import RequestContext
@@ -76,7 +77,7 @@ async def create_key(request: RequestContext) -> web.Response:
             await _bind(request, body, principal)
         try:
             await documents.change(
-                KEYS.key(body.name), definition, by=request.principal.name, if_version=0
+                KEYS.key(body.name), definition, by=author_of(request), if_version=0
             )
         except Refused as refusal:
             if refusal.code == "version_mismatch":
@@ -130,7 +131,7 @@ async def _bind(request: RequestContext, body: CreateKeyBody, principal: str) ->
         subject=f"principal:{principal}", role=body.role, namespaces=body.namespaces
     )
     await request.node.documents.change(
-        BINDINGS.key(name), BINDINGS.checked(name, binding), by=request.principal.name
+        BINDINGS.key(name), BINDINGS.checked(name, binding), by=author_of(request)
     )
 
 
@@ -146,7 +147,7 @@ async def _save_rotated(
 ) -> None:
     with coordinator_refusals(READ_AGAIN):
         await request.node.documents.change(
-            before.key, definition, by=request.principal.name, if_version=before.version
+            before.key, definition, by=author_of(request), if_version=before.version
         )
 
 

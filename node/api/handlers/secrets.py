@@ -17,6 +17,7 @@ from rota.core.quoting import in_quotes
 from rota.node.access.verbs import Verb
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.handlers.shared_documents import CHANGING, READ_AGAIN
+from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.operations import (
     ETAG,
     IF_MATCH,
@@ -131,7 +132,7 @@ async def put_secret(request: RequestContext) -> web.Response:
             namespace,
             name,
             value,
-            by=request.principal.name,
+            by=author_of(request),
             if_version=0 if only_creates(request.http) else expected_version(request.http),
             is_dry=request.is_dry_run,
         )
@@ -159,7 +160,7 @@ async def delete_secret(request: RequestContext) -> web.Response:
         await request.node.secrets.delete(
             namespace,
             name,
-            by=request.principal.name,
+            by=author_of(request),
             if_version=expected_version(request.http),
             is_dry=request.is_dry_run,
         )
@@ -198,7 +199,7 @@ async def rewrap_secrets(request: RequestContext) -> web.Response:
 
     Values and versions of secrets do not change. The request may be repeated.
     """
-    result = await request.node.secrets.rewrap(by=request.principal.name)
+    result = await request.node.secrets.rewrap(by=author_of(request))
     return document(
         RewrapView(
             in_use=result.in_use,

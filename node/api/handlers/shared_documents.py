@@ -14,6 +14,7 @@ from rota.node.api.kinds.job_types import JOB_TYPES
 from rota.node.api.kinds.keys import KEYS
 from rota.node.api.kinds.namespaces import NAMESPACES
 from rota.node.api.kinds.roles import ROLES
+from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.operations import (
     ETAG,
     IF_MATCH,
@@ -151,7 +152,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
             saved = await request.node.documents.change(
                 kind.key(name),
                 definition,
-                by=request.principal.name,
+                by=author_of(request),
                 if_version=0 if only_creates(request.http) else _version(request, kind, before),
                 is_dry=request.is_dry_run,
             )
@@ -168,7 +169,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
             await request.node.documents.change(
                 kind.key(name),
                 None,
-                by=request.principal.name,
+                by=author_of(request),
                 if_version=_version(request, kind, before),
                 is_dry=request.is_dry_run,
             )

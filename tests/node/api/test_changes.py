@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from rota.core.model.ids import JobId, ShardId
-from rota.core.vocabulary.change_chain import SealedChange
+from rota.core.timing.instants import LATEST_INSTANT, Instant
+from rota.core.vocabulary.change_chain import SealedChange, UserChange
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.codec import encode_record
 from rota.node.runtime.wiring import NodeWiring
+from rota.node.system.background import beside
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
@@ -220,6 +222,65 @@ async def test_a_row_that_cannot_be_read_is_listed_as_broken(
     assert [each["fault"] for each in found["items"] if each["fault"]] == [
         "change 1 cannot be read"
     ]
+
+
+async def test_changes_of_documents_are_in_the_record_with_caller_versions_and_fields(
+    wiring: NodeWiring, client: Client
+) -> None:
+    role = "/api/v1/roles/deployer"
+    await send(client, "PUT", role, {"verbs": ["read"]})
+    await send(client, "PUT", role, {"verbs": ["read", "run"]})
+    await send(client, "PUT", role, {"verbs": ["read", "run"]})
+    await send(client, "PUT", f"{role}?dryRun=true", {"verbs": []})
+    await send(client, "DELETE", role)
+    async with beside(wiring.housekeeping.keep(())):
+        await until(lambda: recorded(wiring) == 3)
+
+    found = await listed(client, "?order=asc&object=roles:deployer")
+
+    assert [(each["action"], each["before"], each["after"], each["fields"]) for each in found] == [
+        ("document.created", None, 1, []),
+        ("document.replaced", 1, 2, ["verbs"]),
+        ("document.deleted", 2, None, []),
+    ]
+    assert [each["by"]["requestId"] for each in found] == [
+        f"PUT {role}",
+        f"PUT {role}",
+        f"DELETE {role}",
+    ]
+    assert {(each["kind"], each["document"], each["job"]) for each in found} == {
+        ("roles", "deployer", "")
+    }
+    assert all(each["madeAt"] <= each["at"] for each in found)
+    assert {each["by"]["address"] for each in found} == {"127.0.0.1"}
+    _, chains = await client.call("GET", f"{CHANGES}:verify")
+    assert sum(each["checked"] for each in chains["items"]) == 3
+
+
+async def test_documents_of_a_namespace_are_found_by_it(wiring: NodeWiring, client: Client) -> None:
+    await send(client, "POST", "/api/v1/jobs", {"name": "a", "namespace": "team", **SCRIPTED})
+    await send(client, "PUT", "/api/v1/namespaces/team", {})
+    await send(client, "PUT", "/api/v1/namespaces/other", {})
+    await send(client, "PUT", "/api/v1/roles/team", {"verbs": ["read"]})
+    async with beside(wiring.housekeeping.keep(())):
+        await until(lambda: recorded(wiring) == 3)
+
+    found = await listed(client, "?namespace=team")
+
+    assert {(each["kind"], each["document"] or each["job"]) for each in found} == {
+        (None, "team/a"),
+        ("namespaces", "team"),
+    }
+
+
+def recorded(wiring: NodeWiring) -> int:
+    """Return the number of recorded changes of documents."""
+    found = UserChanges(wiring.foundation.environment.store).listed(
+        [shard.id for shard in wiring.shards], Instant(0), LATEST_INSTANT
+    )
+    return sum(
+        isinstance(each.change, UserChange) and each.change.document is not None for each in found
+    )
 
 
 def put(store: MemoryStore, shard: ShardId, key: str, value: bytes) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from rota.core.model.shared_document import SECRETS, DocumentKey
+from rota.core.state.shard_state import document_key
 from rota.node.access.verbs import Verb
+from rota.node.system.background import beside
 from support.access_client import API, Access, Json, access_to
+from support.in_process import until
 from support.key_rings import key_ring_file, new_key, ring_of
 
 VALUE = "correct horse battery staple"
@@ -311,3 +314,30 @@ async def test_a_key_ring_that_became_unusable_does_not_replace_the_present_one(
 
         assert "0644" in reason
         assert (await set_secret(access, access.admin, "team-a", VALUE))[0] == 201
+
+
+async def test_the_record_of_changes_has_who_set_a_secret_and_neither_value_nor_box(
+    access: Access,
+) -> None:
+    await set_secret(access, access.admin, "team-a", "another value")
+    key = DocumentKey(SECRETS, "team-a/db")
+
+    async def found() -> list[Json]:
+        _, page = await access.call(
+            access.admin, "GET", f"{API}/changes?object=secrets:team-a/db&order=asc"
+        )
+        return list(page["items"])
+
+    shard = access.wiring.shards.of_name(*key)
+    async with beside(access.wiring.housekeeping.keep(())):
+        await until(lambda: document_key(key) in shard.state.recorded_documents)
+
+    created, replaced = await found()
+    assert (created["action"], created["fields"]) == ("document.created", [])
+    assert (replaced["action"], replaced["fields"]) == ("document.replaced", ["value"])
+    assert (replaced["by"]["principal"], replaced["before"], replaced["after"]) == ("admin", 1, 2)
+    document = access.wiring.context.documents.get(key)
+    assert document is not None
+    assert document.definition is not None
+    for secret in (VALUE, "another value", document.definition["box"]):
+        assert secret not in str([created, replaced])

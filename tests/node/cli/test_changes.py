@@ -2,11 +2,12 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from rota.client import Client
-from support.rota_program import PROGRAM, Rota
+from support.rota_program import PROGRAM, Rota, until
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def test_the_list_has_callers_actions_and_versions(rota_here: Rota) -> None:
     wide = rota_here("changes", "--of", "default/listed", "-o", "wide").out.splitlines()
 
     assert [line.split()[2:] for line in table] == [
-        ["BY", "CHANGE", "JOB", "VERSION", "DETAIL"],
+        ["BY", "CHANGE", "OBJECT", "VERSION", "DETAIL"],
         ["operator", "job.paused", "default/listed", "2", "repair"],
         ["operator", "job.replaced", "default/listed", "1", "->", "2"],
         ["operator", "job.created", "default/listed", "-", "->", "1"],
@@ -80,3 +81,23 @@ def test_changes_are_printed_as_they_are_made(rota_here: Rota, url: str) -> None
                 following.terminate()
 
     assert [first["job"], second["job"]] == ["followed/before", "followed/after"]
+
+
+def test_changes_of_documents_are_listed_and_found_by_kind_and_name(
+    rota_here: Rota, tmp_path: Path
+) -> None:
+    file = tmp_path / "type.yaml"
+    for retries in (1, 2):
+        template = f"{{command: 'true', retries: {retries}}}"
+        file.write_text(f"kind: type\nname: recorded\ndefinition:\n  template: {template}\n")
+        rota_here("apply", "-f", str(file))
+
+    def lines() -> list[str]:
+        return rota_here("changes", "--of", "type:recorded").out.splitlines()
+
+    until(lambda: len(lines()) == 3)
+
+    assert [line.split()[2:] for line in lines()[1:]] == [
+        ["operator", "document.replaced", "type:recorded", "1", "->", "2", "template.retries"],
+        ["operator", "document.created", "type:recorded", "-", "->", "1"],
+    ]

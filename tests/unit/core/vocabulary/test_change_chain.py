@@ -133,17 +133,32 @@ def test_a_change_of_every_rota_before_is_read_and_has_its_hash() -> None:
 
     row = sealed_at(rows, 1)
 
-    assert row.body.hex() == BODY
-    assert row.hash.hex() == HASH
-    assert opened(row) == change(1)
+    assert row.body.hex() == BODIES[-1]
+    assert row.hash.hex() == HASHES[-1]
+    for body, digest in zip(BODIES, HASHES, strict=True):
+        stored = SealedChange(bytes.fromhex(body), bytes.fromhex(digest))
+        head = ChangeChain(last=1, hash=stored.hash)
+        assert opened(stored) == change(1)
+        assert checked(head, {change_key(at(1), 1): stored}).fault == ""
 
 
-BODY = (
-    "9a01cf0006651728988001ac6a6f622e7265706c6163656494a5616c696365a8336647683831517aa830313866"
-    "36613065aa31302e31322e372e3331ab64656661756c742f6a6f62b037343065303030303030303030303031a0"
-    "0102a0"
+BODIES = (
+    (
+        "9a01cf0006651728988001ac6a6f622e7265706c6163656494a5616c696365a8336647683831517aa830313866"
+        "36613065aa31302e31322e372e3331ab64656661756c742f6a6f62b037343065303030303030303030303031a0"
+        "0102a0"
+    ),
+    (
+        "9b01cf0006651728988001ac6a6f622e7265706c6163656494a5616c696365a8336647683831517aa830313866"
+        "36613065aa31302e31322e372e3331ab64656661756c742f6a6f62b037343065303030303030303030303031a0"
+        "0102a0c0"
+    ),
 )
-HASH = "d568d96b743df5082e407ce07bc5024147ea833b58d381acdbc9782bf49f7fd1"
+"""All forms of a change, the newest last. Never change or remove one."""
+HASHES = (
+    "d568d96b743df5082e407ce07bc5024147ea833b58d381acdbc9782bf49f7fd1",
+    "b85be49b90515fa6a142013dd9e9245996038b969ada876a884647f301d8d41f",
+)
 
 
 def change(number: int) -> UserChange:

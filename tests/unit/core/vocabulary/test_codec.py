@@ -29,6 +29,7 @@ from rota.core.vocabulary.changes import (
     OutboxItem,
     Pointer,
     Record,
+    RecordedDocument,
     RecordedReply,
     StandInExecution,
     StandInRun,
@@ -344,6 +345,7 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.PAST_EXECUTION, replace(STOOD_IN_FOR, triggered_by=AUTHOR)),
     (Table.CHANGE_CHAIN, ChangeChain(last=3, hash=b"\x01" * 32, first=2, anchor=b"\x02" * 32)),
     (Table.USER_CHANGE, SealedChange(b"body", b"\x03" * 32)),
+    (Table.RECORDED_DOCUMENT, RecordedDocument(7, NOON)),
 )
 
 
@@ -415,7 +417,7 @@ def test_a_damaged_record_is_refused(value: bytes) -> None:
         decode_record(Table.NAME, value)
 
 
-@pytest.mark.parametrize("number", [0, 16, 32, 99])
+@pytest.mark.parametrize("number", [0, 19, 32, 99])
 def test_a_change_of_a_table_that_has_no_records_is_refused(number: int) -> None:
     with pytest.raises(Undecodable, match=f"table {number}"):
         decode_change((number, "key", encode_record(Name(JOB))))
