@@ -96,6 +96,18 @@ class UserChanges:
         rows = self._store.scan(Family.HIST, start, end, limit=limit)
         return [(_text(key), _row(value)) for key, value in rows]
 
+    def newest(self, shard: ShardId) -> str | None:
+        """Return the key of the newest row of a shard; None if it has no row."""
+        rows = self._store.scan(
+            Family.HIST, _key(shard, ""), _key(shard, "~"), limit=1, reverse=True
+        )
+        return next((_text(key) for key, _ in rows), None)
+
+    def row(self, shard: ShardId, key: str) -> SealedChange | None:
+        """Return the row at *key*; None if there is none, or if it cannot be read."""
+        value = self._store.get(Family.HIST, _key(shard, key))
+        return None if value is None else _row(value)
+
     def older_than(self, shard: ShardId, instant: Instant, limit: int) -> ForgetChanges | None:
         """Return the deletion of the changes before *instant*, at most *limit*; None without any.
 

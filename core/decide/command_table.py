@@ -59,6 +59,7 @@ from rota.core.vocabulary.commands import (
     ResumeJob,
     RunIfMet,
     SaveJob,
+    SignHead,
     StartTask,
     Trigger,
     Wake,
@@ -132,6 +133,7 @@ ROWS = (
         record_document,
         lambda it: f"record {it.key.kind}/{it.key.name}",
     ),
+    Row(SignHead, user_changes.sign_head, lambda it: f"sign change {it.head.number}"),
     Row(ForgetChanges, user_changes.forget_changes, lambda it: f"forget changes to {it.last}"),
     Row(ForgetRequests, forget_requests, lambda _: "forget requests"),
 )

@@ -20,6 +20,7 @@ from rota.core.vocabulary.commands import (
     Rerun,
     ResumeJob,
     SaveJob,
+    SignHead,
 )
 from rota.core.vocabulary.decision import JobSaved, Reply, Triggered
 
@@ -113,6 +114,13 @@ def forget_changes(draft: Draft, command: ForgetChanges) -> None:
         draft.put(Table.CHANGE_CHAIN, "", chain)
         for key in command.keys:
             draft.drop(Table.USER_CHANGE, key)
+
+
+def sign_head(draft: Draft, command: SignHead) -> None:
+    """Store the signature of a change, unless a later one is signed."""
+    before, head = draft.state.signed_head, command.head
+    if before is None or before.number <= head.number:
+        draft.put(Table.SIGNED_HEAD, "", head)
 
 
 def _of_job(

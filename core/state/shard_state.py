@@ -23,7 +23,7 @@ from rota.core.model.ledger import LedgerEntry
 from rota.core.model.shared_document import DocumentKey
 from rota.core.state.stored_jobs import Jobs
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.change_chain import NO_CHANGES, ChangeChain, SealedChange
+from rota.core.vocabulary.change_chain import NO_CHANGES, ChangeChain, SealedChange, SignedHead
 from rota.core.vocabulary.changes import (
     Available,
     Change,
@@ -88,6 +88,8 @@ class State:
     """Webhooks whose delivery has not ended."""
     chain: ChangeChain = NO_CHANGES
     """The ends of the chain of changes that users made."""
+    signed_head: SignedHead | None = None
+    """The signature of the newest change; None if none was signed."""
     recorded_documents: dict[str, RecordedDocument] = field(
         default_factory=dict[str, RecordedDocument]
     )
@@ -165,6 +167,7 @@ class State:
             stand_ins=dict(self.stand_ins),
             notifications=dict(self.notifications),
             chain=self.chain,
+            signed_head=self.signed_head,
             recorded_documents=dict(self.recorded_documents),
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
@@ -211,6 +214,8 @@ class State:
                 self._put_notification(key, record)
             case ChangeChain():
                 self.chain = record
+            case SignedHead():
+                self.signed_head = record
             case RecordedDocument():
                 self.recorded_documents[key] = record
             case None:
@@ -311,6 +316,8 @@ class State:
                 self._remove_notification(key)
             case Table.CHANGE_CHAIN:
                 self.chain = NO_CHANGES
+            case Table.SIGNED_HEAD:
+                self.signed_head = None
             case Table.RECORDED_DOCUMENT:
                 self.recorded_documents.pop(key, None)
             case (

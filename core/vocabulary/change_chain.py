@@ -13,6 +13,7 @@ expired.
 
 from enum import Enum
 from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -114,6 +115,43 @@ class ChangeChain(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     anchor: bytes = ORIGIN
 
 
+class SignedHead(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The signature of a change that was the newest one of its shard.
+
+    Attributes:
+        key: The key of the change (`change_key`).
+        hash: The hash of the change.
+        at: When it was signed, by the clock of the primary.
+        signer: The id of the key of the key ring from which the key of the signature is derived.
+        mac: The signature.
+    """
+
+    key: str
+    hash: bytes
+    at: CheckedInstant
+    signer: str
+    mac: bytes
+
+    @property
+    def number(self) -> int:
+        """The number of the change."""
+        return position_of(self.key)[1]
+
+
+class KnownHead(NamedTuple):
+    """A change that was the newest one of its shard, from elsewhere than the chain.
+
+    Attributes:
+        number: The number of the change.
+        hash: Its hash.
+        source: Where it is from, in a word for users.
+    """
+
+    number: int
+    hash: bytes
+    source: str
+
+
 NO_CHANGES = ChangeChain()
 """The chain of a shard in which no user has changed anything."""
 
@@ -153,23 +191,30 @@ class ChainCheck:
 
     Args:
         chain: The ends of the chain, from the state.
+        known: A head that must be in the chain, unless it has expired; None for none.
 
     Attributes:
         count: The number of intact rows so far.
         fault: The first fault that was found; empty if there is none.
+        newest_at: The time of the newest intact row; None before the first.
     """
 
-    def __init__(self, chain: ChangeChain) -> None:
+    def __init__(self, chain: ChangeChain, known: KnownHead | None = None) -> None:
         self._chain = chain
+        self._known = known
         self._before = chain.anchor
         self._next = chain.first
         self._newest = chain.last
         self.count = 0
         self.fault = ""
+        self.newest_at: Instant | None = None
+        if known and known.number == chain.first - 1 and chain.anchor not in (b"", known.hash):
+            # The change has expired, and only its hash is left.
+            self.fault = f"change {known.number} was not the one that was {known.source}"
 
     def add(self, key: str, row: SealedChange | None) -> None:
         """Check the next row; None if it cannot be read."""
-        _, number = position_of(key)
+        at, number = position_of(key)
         if self.fault:
             return
         if number > self._chain.last:
@@ -180,6 +225,7 @@ class ChainCheck:
         if row is not None and not self.fault:
             self._before, self._next = row.hash, number + 1
             self.count += 1
+            self.newest_at = at
 
     def finish(self, last: int) -> None:
         """Check that no row is missing at the end, and that none has a number after *last*.
@@ -190,7 +236,12 @@ class ChainCheck:
         chain = self._chain
         if self.fault:
             return
-        if self._next <= chain.last:
+        if self._known is not None and self._known.number > chain.last:
+            self.fault = (
+                f"the record was cut at its end: its newest change is {chain.last}, and change "
+                f"{self._known.number} was {self._known.source}"
+            )
+        elif self._next <= chain.last:
             self.fault = f"{_changes(self._next, chain.last)} missing"
         elif self._before and self._before != chain.hash:
             self.fault = f"change {chain.last} is not the one that the shard's state names"
@@ -207,6 +258,9 @@ class ChainCheck:
             return f"change {number} cannot be read"
         if self._before and row.hash != _hash(self._before, row.body):
             return f"change {number} does not follow the one before it: one of both was changed"
+        known = self._known
+        if known is not None and number == known.number and row.hash != known.hash:
+            return f"change {number} is not the one that was {known.source}: it was rewritten"
         if key != change_key(change.at, change.number):  # No hash covers the key.
             return f"change {number} is stored under the key of another change"
         return ""

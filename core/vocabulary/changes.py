@@ -25,7 +25,7 @@ from rota.core.model.ids import JobId, NodeId
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.change_chain import ChangeChain, SealedChange
+from rota.core.vocabulary.change_chain import ChangeChain, SealedChange, SignedHead
 
 
 class Table(IntEnum):
@@ -67,6 +67,8 @@ class Table(IntEnum):
     """"" -> ChangeChain, once a user has changed something"""
     RECORDED_DOCUMENT = 16
     """kind/name -> RecordedDocument, of a shared document whose changes the shard records"""
+    SIGNED_HEAD = 17
+    """"" -> SignedHead, once a primary with a key ring has signed the newest change"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -267,6 +269,7 @@ Record = (
     | Pointer
     | ChangeChain
     | RecordedDocument
+    | SignedHead
     | SealedChange
 )
 

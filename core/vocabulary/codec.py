@@ -16,7 +16,7 @@ from rota.core.model.execution import Execution, ExecutionEnd, Task
 from rota.core.model.hook import Notification
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
-from rota.core.vocabulary.change_chain import ChangeChain, SealedChange
+from rota.core.vocabulary.change_chain import ChangeChain, SealedChange, SignedHead
 from rota.core.vocabulary.changes import (
     Available,
     Change,
@@ -62,6 +62,7 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.PAST_VERSION: JobSpec,
     Table.CHANGE_CHAIN: ChangeChain,
     Table.RECORDED_DOCUMENT: RecordedDocument,
+    Table.SIGNED_HEAD: SignedHead,
     Table.USER_CHANGE: SealedChange,
 }
 

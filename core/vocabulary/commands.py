@@ -37,6 +37,7 @@ from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.shared_document import DocumentChange, DocumentKey
 from rota.core.timing.instants import Instant
+from rota.core.vocabulary.change_chain import SignedHead
 from rota.core.vocabulary.changes import JobMessage, Pointer, StandInExecution
 
 OUTBOX_KEY_LENGTH_MAX = 1_024
@@ -376,6 +377,12 @@ class ForgetChanges(msgspec.Struct, frozen=True, kw_only=True):
     hash: bytes
 
 
+class SignHead(msgspec.Struct, frozen=True, kw_only=True):
+    """Store the signature of the newest change of the shard, or of one that was the newest."""
+
+    head: SignedHead
+
+
 class RecordDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Record the changes of a shared document that are not recorded yet.
 
@@ -428,6 +435,7 @@ Command = (
     | Forget
     | ForgetChanges
     | RecordDocument
+    | SignHead
     | ForgetRequests
 )
 

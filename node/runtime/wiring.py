@@ -6,7 +6,6 @@ sockets in their `NodeEnvironment`; a simulation passes simulated ones.
 
 from dataclasses import dataclass
 
-from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.context import NodeContext
 from rota.node.fallback.stand_ins import StandIns
 from rota.node.runtime.access_wiring import wire_access
@@ -25,6 +24,7 @@ from rota.node.runtime.fallback_wiring import (
     wire_stand_ins,
 )
 from rota.node.runtime.foundation import NodeFoundation, lay_foundation
+from rota.node.runtime.head_signer import HeadSigner
 from rota.node.runtime.housekeeping import Housekeeping
 from rota.node.runtime.identity_wiring import attempt_facts, with_identity
 from rota.node.runtime.message_router import MessageRouter
@@ -32,6 +32,7 @@ from rota.node.runtime.readiness import ServingPhase
 from rota.node.runtime.secret_wiring import wire_secrets
 from rota.node.runtime.shard_wiring import wire_fallback_shards, wire_shards
 from rota.node.runtime.timer_wiring import wire_timers
+from rota.node.secrets.live_key_ring import LiveKeyRing
 from rota.node.shards.copy_comparison import CopyComparison
 from rota.node.shards.fallback_shards import FallbackShards
 from rota.node.shards.local_shards import Shards
@@ -155,7 +156,7 @@ def wire(
         router=_router(base, shards, cluster, attempts, stand_ins, digests),
         digests=digests,
         housekeeping=_housekeeping(
-            base, shards, fallback_shards, timers, history, cluster.documents
+            base, shards, fallback_shards, timers, history, cluster, secrets.key_ring
         ),
         context=wire_context(
             base,
@@ -229,10 +230,19 @@ def _housekeeping(
     fallback_shards: FallbackShards,
     timers: Timers,
     history: History,
-    documents: SharedDocuments,
+    cluster: ClusterParts,
+    key_ring: LiveKeyRing,
 ) -> Housekeeping:
     changes = ChangeExpiry(
         shards, history.user_changes, keep_for=base.config.audit_retention, clock=base.clock
+    )
+    signer = HeadSigner(
+        shards,
+        history.user_changes,
+        lambda: key_ring.ring,
+        base.clock,
+        cluster=base.config.cluster,
+        keep_for=base.config.audit_retention,
     )
 
     def see_space(found: FoundSpace) -> None:
@@ -248,7 +258,11 @@ def _housekeeping(
         keep_per_job=base.config.history_per_job,
         look_for_space=base.environment.look_for_space,
         see_space=see_space,
-        of_each_shard=(changes.expire, DocumentRecorder(shards, documents, base.clock).record),
+        of_each_shard=(
+            changes.expire,
+            DocumentRecorder(shards, cluster.documents, base.clock).record,
+            signer.sign,
+        ),
         clock=base.clock,
     )
 

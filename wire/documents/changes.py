@@ -91,6 +91,12 @@ class ChainView(View, frozen=True):
         checked: The number of changes that are intact, up to the fault if there is one.
         fault: The first change that is missing, changed or inserted, in a sentence; empty if the
             changes are intact.
+        changed_at: When the newest change was recorded; null if no change is kept.
+        signature: ``valid``; ``unchecked`` if the node has no key ring; ``wrong``; ``none`` if no
+            change was signed.
+        signed: The number of the newest change that was signed; null if none was.
+        signed_at: When it was signed.
+        signer: The id of the key of the key ring that signed it.
     """
 
     shard: int
@@ -99,6 +105,11 @@ class ChainView(View, frozen=True):
     hash: str
     checked: int
     fault: str = ""
+    changed_at: InstantText | None = None
+    signature: str = "none"
+    signed: int | None = None
+    signed_at: InstantText | None = None
+    signer: str | None = None
 
 
 class ChainList(View, frozen=True):

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -20,8 +21,12 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
-from rota.core.timing.instants import format_instant
-from rota.wire.documents import ChangeView
+from rota.core.timing.instants import MICROSECOND, format_instant, later, parse_instant
+from rota.wire.documents import ChainView, ChangeView
+
+if TYPE_CHECKING:  # For speed, not to avoid a cycle.
+    from rota.client import Client
+    from rota.client.cli.changes.saved_heads import SavedHead
 
 EX_DIFFERENT = 8
 LOOK_S = 2.0
@@ -145,16 +150,40 @@ def follow_changes(
             time.sleep(LOOK_S)
 
 
-@click.command("verify", epilog=examples("rota changes verify", "rota changes verify -o json"))
+@click.command(
+    "verify",
+    epilog=examples(
+        "rota changes verify",
+        "rota changes verify --heads /safe/place/heads.json",
+        "rota changes verify -o json",
+    ),
+)
+@click.option(
+    "--heads",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Compare with the newest changes in this file, then write the present ones to it.",
+)
 @format_option
 @url_option
-def verify_changes(*, form: str) -> int:
+def verify_changes(*, heads: Path | None, form: str) -> int:
     """Check that no change was altered, removed or inserted after it was recorded.
 
-    The exit status is 8 if a shard has a fault.
+    The exit status is 8 if a shard has a fault; the file of --heads then stays as it is. Keep the
+    file where the nodes cannot write.
     """
+    from rota.client.cli.changes.saved_heads import HeadsInvalid, read_heads, write_heads
+
+    try:
+        saved = read_heads(heads) if heads else {}
+    except HeadsInvalid as error:
+        raise click.ClickException(str(error)) from error
     with connect() as client:
         chains = client.verify_changes()
+        if saved:
+            chains = [_compared(client, each, saved.get(each.shard)) for each in chains]
+    if heads is not None and not any(each.fault for each in chains):
+        write_heads(heads, chains)
     faulty = [each for each in chains if each.fault]
     if form not in ("table", "wide"):
         show_many(chains, CHAIN, form)
@@ -162,8 +191,26 @@ def verify_changes(*, form: str) -> int:
         show_many(faulty, CHAIN, form)
     else:
         count = sum(each.checked for each in chains)
-        say(f"{count:,} changes in {len(chains)} shards are intact")
+        say(f"{count:,} changes in {len(chains)} shards are intact{_signatures(chains)}")
     return EX_DIFFERENT if faulty else 0
+
+
+def _compared(client: "Client", chain: ChainView, saved: "SavedHead | None") -> ChainView:
+    from rota.client.cli.changes.saved_heads import compared
+
+    def hash_of(shard: int, head: "SavedHead") -> str:
+        after = format_instant(later(parse_instant(head.at), MICROSECOND))
+        found = client.changes(since=head.at, until=after, newest_first=False)
+        one = (each.hash for each in found if (each.shard, each.number) == (shard, head.number))
+        return next(one, "")
+
+    return compared(chain, saved, hash_of)
+
+
+def _signatures(chains: Iterable[ChainView]) -> str:
+    used = [each for each in chains if each.last]
+    signed = sum(each.signature == "valid" for each in used)
+    return f"; {signed} of {len(used)} shards with changes have a valid signature" if signed else ""
 
 
 def _print_new(

@@ -220,6 +220,7 @@ CHAIN: Look[ChainView] = Look(
         Column("SHARD", lambda chain, _: str(chain.shard)),
         Column("CHANGES", lambda chain, _: f"{chain.first} to {chain.last}"),
         Column("INTACT", lambda chain, _: str(chain.checked)),
+        Column("SIGNATURE", lambda chain, _: chain.signature, is_wide=True),
         Column("FAULT", lambda chain, _: chain.fault),
         Column("HASH", lambda chain, _: chain.hash, is_wide=True),
     ),

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
+from rota.client.cli.display.document_words import KINDS
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Column, Look, show_many, show_one
-from rota.client.cli.documents.kinds import KINDS, kind_argument, kind_of
+from rota.client.cli.documents.kinds import kind_argument, kind_of
 from rota.client.cli.human import absolute
 from rota.client.cli.inputs.options import (
     connect,

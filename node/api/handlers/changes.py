@@ -10,9 +10,9 @@ from rota.core.model.ids import ShardId
 from rota.core.model.shared_document import SECRETS
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import Instant, parse_instant
-from rota.core.vocabulary.change_chain import Action, ChainCheck, ChangeChain
+from rota.core.vocabulary.change_chain import Action, ChainCheck, KnownHead, SignedHead
 from rota.node.access.verbs import Verb
-from rota.node.api.documents.change_views import chain_view, change_view
+from rota.node.api.documents.change_views import CheckedSignature, chain_view, change_view
 from rota.node.api.forwarding.peer_requests import owners_of, requested_shards
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
 from rota.node.api.kinds.namespaces import NAMESPACES
@@ -30,6 +30,7 @@ from rota.node.api.requests.parameters import TO as ANY_TO
 from rota.node.api.requests.permissions import in_cluster
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
+from rota.node.secrets.change_signatures import fault_of_signature
 from rota.node.shards.shard import Shard
 from rota.node.system.pacing import Pace
 from rota.storage.user_changes import ChangePosition
@@ -123,9 +124,10 @@ async def verify_changes(request: RequestContext) -> web.Response:
 
     Each change has a hash over itself and the hash of the change before in its shard; the hash of
     the newest change is in the state of the shard. The primary of each shard reads all of its
-    changes, which takes some seconds for a million. A person who can write to the disks of most
-    copies can also write all later hashes: to detect that, export the changes, and compare the
-    hashes.
+    changes, which takes some seconds for a million. With a key ring, the newest change is signed
+    once a minute, so that a person who can write to the disks of all copies, and does not have the
+    key ring, cannot rewrite what was signed. To detect the return of an earlier state of a shard,
+    save the heads, and compare them (``rota changes verify --heads``).
     """
     owners = owners_of(request, requested_shards(request))
     items = [await _checked(request, shard) for shard in owners.local]
@@ -206,17 +208,26 @@ async def _checked(request: RequestContext, shard: Shard) -> ChainView:
         Refused: Changes expired during each of several checks.
     """
     for _ in range(CHECKS_MAX):
-        chain = request.state(shard).chain
-        check = await _check(request, shard, chain)
+        chain, head = request.state(shard).chain, request.state(shard).signed_head
+        known = KnownHead(head.number, head.hash, "signed") if head else None
+        check = await _check(request, shard, ChainCheck(chain, known))
         if request.state(shard).chain.first == chain.first:
-            return chain_view(shard.id, chain, check)
+            return chain_view(shard.id, chain, check, _signature(request, shard, head))
     detail = f"changes of shard {shard.id} expired during the check; try again"
     raise Refused(Kind.UNAVAILABLE, "busy", detail, retry_after_s=1)
 
 
-async def _check(request: RequestContext, shard: Shard, chain: ChangeChain) -> ChainCheck:
+def _signature(request: RequestContext, shard: Shard, head: SignedHead | None) -> CheckedSignature:
+    ring, cluster = request.node.secrets.key_ring.ring, request.node.config.cluster
+    fault = ""
+    if head is not None and ring is not None:
+        fault = fault_of_signature(head, ring, cluster=cluster, shard=shard.id)
+    return CheckedSignature(head, is_checked=ring is not None, fault=fault)
+
+
+async def _check(request: RequestContext, shard: Shard, check: ChainCheck) -> ChainCheck:
     await request.settle(shard)  # The rows up to the ends of the chain are in the history then.
-    check, pace, key = ChainCheck(chain), Pace(), ""
+    pace, key = Pace(), ""
     while rows := request.node.history.user_changes.chain(shard.id, key, ROWS_PER_SLICE):
         for key, row in rows:
             check.add(key, row)

@@ -17,7 +17,7 @@ from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.model.work import Bind, Call, Image, ResourceLimits, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.core.vocabulary.change_chain import ChangeChain, SealedChange
+from rota.core.vocabulary.change_chain import ChangeChain, SealedChange, SignedHead, change_key
 from rota.core.vocabulary.changes import (
     Available,
     Change,
@@ -346,6 +346,16 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.CHANGE_CHAIN, ChangeChain(last=3, hash=b"\x01" * 32, first=2, anchor=b"\x02" * 32)),
     (Table.USER_CHANGE, SealedChange(b"body", b"\x03" * 32)),
     (Table.RECORDED_DOCUMENT, RecordedDocument(7, NOON)),
+    (
+        Table.SIGNED_HEAD,
+        SignedHead(
+            key=change_key(NOON, 3),
+            hash=b"\x01" * 32,
+            at=NOON,
+            signer="k1f2e3d4c",
+            mac=b"\x04" * 32,
+        ),
+    ),
 )
 
 
