@@ -28,6 +28,11 @@ class ChangePosition(NamedTuple):
     shard: ShardId
     number: int
 
+    @property
+    def key(self) -> str:
+        """The key of the change in its shard."""
+        return change_key(self.at, self.number)
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadableChange:
@@ -95,6 +100,18 @@ class UserChanges:
         end = _key(shard, "~")  # After all keys, also those of rows that rota did not write.
         rows = self._store.scan(Family.HIST, start, end, limit=limit)
         return [(_text(key), _row(value)) for key, value in rows]
+
+    def after(self, shard: ShardId, key: str, limit: int) -> list[StoredChange]:
+        """Return at most *limit* changes of a shard after a key, oldest first.
+
+        Args:
+            shard: The shard.
+            key: The key of the change before the first one; empty to begin with the oldest.
+            limit: The most changes.
+        """
+        start = _key(shard, key) + b"\0" * bool(key)
+        rows = self._store.scan(Family.HIST, start, _key(shard, "~"), limit=limit)
+        return [_stored(shard, _text(found), value) for found, value in rows]
 
     def newest(self, shard: ShardId) -> str | None:
         """Return the key of the newest row of a shard; None if it has no row."""

@@ -48,6 +48,7 @@ from rota.core.vocabulary.commands import (
     ForgetChanges,
     ForgetRequests,
     LoseSession,
+    NoteExported,
     NoteLate,
     PauseJob,
     ReceiveMessage,
@@ -134,6 +135,7 @@ ROWS = (
         lambda it: f"record {it.key.kind}/{it.key.name}",
     ),
     Row(SignHead, user_changes.sign_head, lambda it: f"sign change {it.head.number}"),
+    Row(NoteExported, user_changes.note_exported, lambda it: f"exported {it.sink} {it.key}"),
     Row(ForgetChanges, user_changes.forget_changes, lambda it: f"forget changes to {it.last}"),
     Row(ForgetRequests, forget_requests, lambda _: "forget requests"),
 )

@@ -11,11 +11,12 @@ from rota.core.model.author import Author
 from rota.core.model.job import Job
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.change_chain import Action, UserChange, change_key, sealed
-from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.changes import Exported, Table
 from rota.core.vocabulary.commands import (
     Cancel,
     DeleteJob,
     ForgetChanges,
+    NoteExported,
     PauseJob,
     Rerun,
     ResumeJob,
@@ -121,6 +122,12 @@ def sign_head(draft: Draft, command: SignHead) -> None:
     before, head = draft.state.signed_head, command.head
     if before is None or before.number <= head.number:
         draft.put(Table.SIGNED_HEAD, "", head)
+
+
+def note_exported(draft: Draft, command: NoteExported) -> None:
+    """Store the position of the export of changes, which never moves back."""
+    if draft.state.exported.get(command.sink, "") < command.key:
+        draft.put(Table.EXPORTED, command.sink, Exported(command.key))
 
 
 def _of_job(

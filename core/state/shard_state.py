@@ -29,6 +29,7 @@ from rota.core.vocabulary.changes import (
     Change,
     Checkpoint,
     Dependent,
+    Exported,
     LastReceived,
     Name,
     OutboxItem,
@@ -88,6 +89,8 @@ class State:
     """Webhooks whose delivery has not ended."""
     chain: ChangeChain = NO_CHANGES
     """The ends of the chain of changes that users made."""
+    exported: dict[str, str] = field(default_factory=dict[str, str])
+    """The key of the newest exported change by the name of its destination."""
     signed_head: SignedHead | None = None
     """The signature of the newest change; None if none was signed."""
     recorded_documents: dict[str, RecordedDocument] = field(
@@ -167,6 +170,7 @@ class State:
             stand_ins=dict(self.stand_ins),
             notifications=dict(self.notifications),
             chain=self.chain,
+            exported=dict(self.exported),
             signed_head=self.signed_head,
             recorded_documents=dict(self.recorded_documents),
             live={each: dict(live) for each, live in self.live.items()},
@@ -214,6 +218,8 @@ class State:
                 self._put_notification(key, record)
             case ChangeChain():
                 self.chain = record
+            case Exported():
+                self.exported[key] = record.key
             case SignedHead():
                 self.signed_head = record
             case RecordedDocument():
@@ -316,6 +322,8 @@ class State:
                 self._remove_notification(key)
             case Table.CHANGE_CHAIN:
                 self.chain = NO_CHANGES
+            case Table.EXPORTED:
+                self.exported.pop(key, None)
             case Table.SIGNED_HEAD:
                 self.signed_head = None
             case Table.RECORDED_DOCUMENT:

@@ -69,6 +69,8 @@ class Table(IntEnum):
     """kind/name -> RecordedDocument, of a shared document whose changes the shard records"""
     SIGNED_HEAD = 17
     """"" -> SignedHead, once a primary with a key ring has signed the newest change"""
+    EXPORTED = 18
+    """name of a destination of changes -> Exported"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -139,6 +141,12 @@ class StandInExecution(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     node_id: CheckedNodeId
     execution: Execution
     tasks: tuple[Task, ...]
+
+
+class Exported(msgspec.Struct, frozen=True, array_like=True):
+    """The key of the newest change that was exported to a destination."""
+
+    key: str
 
 
 class RecordedDocument(msgspec.Struct, frozen=True, array_like=True):
@@ -270,6 +278,7 @@ Record = (
     | ChangeChain
     | RecordedDocument
     | SignedHead
+    | Exported
     | SealedChange
 )
 

@@ -22,6 +22,7 @@ from rota.core.vocabulary.changes import (
     Change,
     Checkpoint,
     Dependent,
+    Exported,
     LastReceived,
     Name,
     OutboxItem,
@@ -63,6 +64,7 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.CHANGE_CHAIN: ChangeChain,
     Table.RECORDED_DOCUMENT: RecordedDocument,
     Table.SIGNED_HEAD: SignedHead,
+    Table.EXPORTED: Exported,
     Table.USER_CHANGE: SealedChange,
 }
 

@@ -383,6 +383,18 @@ class SignHead(msgspec.Struct, frozen=True, kw_only=True):
     head: SignedHead
 
 
+class NoteExported(msgspec.Struct, frozen=True, kw_only=True):
+    """Store the position of the export of changes.
+
+    Attributes:
+        sink: The name of the destination.
+        key: The key of the newest exported change.
+    """
+
+    sink: str
+    key: str
+
+
 class RecordDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Record the changes of a shared document that are not recorded yet.
 
@@ -436,6 +448,7 @@ Command = (
     | ForgetChanges
     | RecordDocument
     | SignHead
+    | NoteExported
     | ForgetRequests
 )
 

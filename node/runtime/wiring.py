@@ -13,6 +13,7 @@ from rota.node.runtime.api_wiring import FeedParts, wire_context, wire_feeds
 from rota.node.runtime.attempt_ticks import AttemptTicks
 from rota.node.runtime.attempt_wiring import AttemptParts, wire_attempts
 from rota.node.runtime.change_expiry import ChangeExpiry
+from rota.node.runtime.change_export import ChangeExport, sinks_of
 from rota.node.runtime.cluster_wiring import ClusterParts, wire_cluster
 from rota.node.runtime.document_recorder import DocumentRecorder
 from rota.node.runtime.effect_runner import EffectRunner
@@ -172,6 +173,9 @@ def wire(
         services=(
             *_services(base, cluster, attempts, stand_ins, digests),
             webhooks,
+            ChangeExport(
+                shards, history.user_changes, sinks_of(config), clock, environment.metrics
+            ),
             secrets.key_ring,
             *access.services,
         ),

@@ -253,6 +253,13 @@ class NodeConfig:
     # Some 350 bytes for each change, on each copy of its shard.
     audit_retention: Duration = STORAGE.setting(
         Duration(365 * DAY), kinds.ANY_DURATION, "Retention of the record of what users changed.")
+    # None: most programs that collect changes read them from the API.
+    changes_file: Path | None = STORAGE.setting(None, kinds.FILE,
+        "File to which changes of users are appended, one JSON document a line.",
+        unset="no file")
+    changes_syslog: kinds.SyslogTarget | None = STORAGE.setting(None, kinds.SYSLOG,
+        "Receiver of changes of users as syslog (RFC 5424), for example `/dev/log`.",
+        unset="no syslog")
     # Several seconds of writes at full speed; the node checks four times a second.
     disk_reserve_mb: int = STORAGE.setting(256, kinds.count(0, 1_000_000, unit="MiB"),
         "Free space on the disk of `data_dir` below which requests are refused.")

@@ -272,6 +272,19 @@ _ALL = (
         see="../explanation/links.md#tls",
     ),
     MetricDefinition(
+        "rota_changes_exported_total", _COUNTER, "changes",
+        "changes of users that this node has exported; a change may be exported twice",
+        labels=(Label("sink", ("file", "syslog")),),
+        see="changes.md#export",
+    ),
+    MetricDefinition(
+        "rota_changes_export_lag_seconds", _GAUGE, _S,
+        "age of the oldest change that is not exported, of the shards of which this node is the "
+        "primary; 0 if all are",
+        labels=(Label("sink", ("file", "syslog")),),
+        see="changes.md#export",
+    ),
+    MetricDefinition(
         "rota_peer_links", _GAUGE, "links",
         "links to other nodes",
         see="../explanation/links.md",

@@ -175,7 +175,7 @@ def verify_changes(*, heads: Path | None, form: str) -> int:
     from rota.client.cli.changes.saved_heads import HeadsInvalid, read_heads, write_heads
 
     try:
-        saved = read_heads(heads) if heads else {}
+        saved = read_heads(heads) if heads else None
     except HeadsInvalid as error:
         raise click.ClickException(str(error)) from error
     with connect() as client:

@@ -23,6 +23,7 @@ from rota.core.vocabulary.changes import (
     Change,
     Checkpoint,
     Dependent,
+    Exported,
     Hooked,
     LastReceived,
     Name,
@@ -346,6 +347,7 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.CHANGE_CHAIN, ChangeChain(last=3, hash=b"\x01" * 32, first=2, anchor=b"\x02" * 32)),
     (Table.USER_CHANGE, SealedChange(b"body", b"\x03" * 32)),
     (Table.RECORDED_DOCUMENT, RecordedDocument(7, NOON)),
+    (Table.EXPORTED, Exported(change_key(NOON, 3))),
     (
         Table.SIGNED_HEAD,
         SignedHead(
