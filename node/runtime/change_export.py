@@ -68,9 +68,8 @@ class ChangeExport:
         self._counts = dict.fromkeys(sinks, 0)
         self._sent: dict[tuple[str, ShardId], str] = {}
         """The key of the newest change that this process has exported."""
-        if sinks:
-            metrics.counters("rota_changes_exported_total", lambda: self._counts)
-            metrics.gauges("rota_changes_export_lag_seconds", self._lags)
+        metrics.counters("rota_changes_exported_total", lambda: self._counts)
+        metrics.gauges("rota_changes_export_lag_seconds", self._lags)
 
     async def run(self) -> None:
         """Export changes until cancelled."""
