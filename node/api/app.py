@@ -130,9 +130,16 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
     app.on_shutdown.append(app[STOPPING].begin)
     # Headers are not added in the middleware, which gets a streamed response only after its end.
     app.on_response_prepare.append(_add_headers)
-    app.add_routes(web.route(each.method, each.path, _handler_of(each)) for each in OPERATIONS)
+    app.add_routes(
+        web.route(each.method, _route(each.path), _handler_of(each)) for each in OPERATIONS
+    )
     app[served_description.DESCRIPTION] = served_description.Description(_describe)
     return app
+
+
+def _route(path: str) -> str:
+    """Return a path as a pattern in which names of documents have no colon, which begins a verb."""
+    return path.replace("{document}", "{document:[^{}/:]+}")
 
 
 def _describe() -> served_description.Documents:

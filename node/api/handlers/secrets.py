@@ -32,8 +32,8 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import (
     document,
     expected_version,
-    only_creates,
     read_body,
+    written_version,
 )
 from rota.node.secrets.secret_store import Secret, missing
 from rota.wire.documents import (
@@ -133,7 +133,7 @@ async def put_secret(request: RequestContext) -> web.Response:
             name,
             value,
             by=author_of(request),
-            if_version=0 if only_creates(request.http) else expected_version(request.http),
+            if_version=written_version(request.http),
             is_dry=request.is_dry_run,
         )
     return _answer(saved, status=201 if is_new else 200)

@@ -28,8 +28,8 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import (
     document,
     expected_version,
-    only_creates,
     read_body,
+    written_version,
 )
 from rota.wire.documents import (
     DocumentChangesView,
@@ -153,7 +153,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
                 kind.key(name),
                 definition,
                 by=author_of(request),
-                if_version=0 if only_creates(request.http) else _version(request, kind, before),
+                if_version=_version(kind, before, written_version(request.http)),
                 is_dry=request.is_dry_run,
             )
         return _answer(kind, saved, status=200 if before else 201)
@@ -170,7 +170,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
                 kind.key(name),
                 None,
                 by=author_of(request),
-                if_version=_version(request, kind, before),
+                if_version=_version(kind, before, expected_version(request.http)),
                 is_dry=request.is_dry_run,
             )
         return web.Response(status=204)
@@ -227,10 +227,9 @@ def _authorize_read(
 
 
 def _version(
-    request: RequestContext, kind: DocumentKind[B], before: SharedDocument | None
+    kind: DocumentKind[B], before: SharedDocument | None, expected: int | None
 ) -> int | None:
     """Return the version that a changed document must have; None for any version."""
-    expected = expected_version(request.http)
     if expected is None and kind.needs_version:
         return before.version if before else 0
     return expected

@@ -211,6 +211,18 @@ def expected_version(http: web.Request) -> int | None:
     return int(tag[1])
 
 
+def written_version(http: web.Request) -> int | None:
+    """Return the version that a resource must have before it is written; None for any version.
+
+    0 stands for a resource that must not exist: `only_creates`.
+
+    Raises:
+        Refused: One of the conditions is malformed, also if the other one decides.
+    """
+    expected = expected_version(http)
+    return 0 if only_creates(http) else expected
+
+
 def only_creates(http: web.Request) -> bool:
     """Return True if ``If-None-Match: *`` requires that the resource does not exist.
 
