@@ -6,6 +6,7 @@ without the form of a token is refused before anything is hashed or looked up.
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from hmac import compare_digest
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -17,7 +18,7 @@ from rota.node.access.attempt_identity import PREFIX as OF_TASK
 from rota.node.access.attempt_identity import AttemptIdentity
 from rota.node.access.failed_logins import FailedLogins
 from rota.node.access.oidc.web_tokens import TokenInvalid, WebTokens, is_web_token
-from rota.node.access.principal import Principal
+from rota.node.access.principal import ClientCertificate, Principal
 from rota.node.access.task_tokens import MembersUnknown, TaskTokenInvalid, TaskTokens
 from rota.node.system.clock import Clock
 from rota.node.system.sampled_log import SampledLog
@@ -111,14 +112,17 @@ class Authenticator:
         self.log = SampledLog(log, "login failed", now=clock.elapsed, level=logging.INFO)
 
     def authenticate(
-        self, authorization: str | None, remote: str, common_name: str = ""
+        self,
+        authorization: str | None,
+        remote: str,
+        certificate: ClientCertificate | None = None,
     ) -> Principal:
         """Return the principal of a request.
 
         Args:
             authorization: The header ``Authorization``; None without it.
             remote: The address of the client; empty for the unix socket.
-            common_name: The common name of the client's verified certificate; empty without one.
+            certificate: The client's certificate, if it has one that has not ended.
 
         Raises:
             LoginFailed: There is no valid credential.
@@ -132,10 +136,11 @@ class Authenticator:
         if not self._table.is_initialized:
             raise NoKeyYet if self._is_current() else NotReadYet
         if authorization is None:
-            if not common_name:
+            if certificate is None:
                 raise LoginFailed
-            name = f"cert:{common_name}"
-            return self._table.principal(name, "", (name,))
+            name = f"cert:{certificate.common_name}"
+            found = self._table.principal(name, "", (name,))
+            return replace(found, expires_at=certificate.ends_at)
         task = self._of_task_token(authorization, remote)
         if task is not None:
             return task
@@ -143,21 +148,24 @@ class Authenticator:
         if web_token is not None:
             return web_token
         credential = self._credential(authorization, remote)
-        own = f"principal:{credential.principal}"
-        subjects = (own, f"cert:{common_name}") if common_name else (own,)
-        return self._table.principal(credential.principal, credential.token_id, subjects)
+        name, subject = credential.principal, f"principal:{credential.principal}"
+        if certificate is None:
+            return self._table.principal(name, credential.token_id, (subject,))
+        subjects = (subject, f"cert:{certificate.common_name}")
+        found = self._table.principal(name, credential.token_id, subjects)
+        return replace(found, expires_at=certificate.ends_at)
 
     def is_alive(self, principal: Principal) -> bool:
-        """Return True if *principal* still has its token and the same grants.
+        """Return True if *principal* still has its token or certificate, and the same grants.
 
         A stream that began for the principal may continue as long as this is so.
         """
         if principal.attempt is not None and not self.is_valid(principal.attempt):
             return False
-        if principal.expires_at is not None:
-            is_known = self._table.has_issuer(principal.issuer)
-            if not is_known or self._clock.now() >= principal.expires_at:
-                return False
+        if principal.expires_at is not None and self._clock.now() >= principal.expires_at:
+            return False
+        if principal.issuer and not self._table.has_issuer(principal.issuer):
+            return False
         return (
             not principal.key_id or self.credential_of(principal) is not None
         ) and self._table.grants_of(principal.subjects) == principal.grants.granted

@@ -12,6 +12,7 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused
+from rota.core.timing.instants import Instant
 from rota.node.access.access_table import AccessTable
 from rota.node.access.attempt_identity import AttemptIdentity
 from rota.node.access.principal import ANONYMOUS, Principal
@@ -28,6 +29,8 @@ class _Form(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     key_id: str = ""
     subjects: tuple[str, ...] = ()
     revision: int = 0
+    issuer: str = ""
+    expires_at: Instant | None = None
     attempt: AttemptIdentity | None = None
 
 
@@ -38,6 +41,8 @@ def form_of(principal: Principal, revision: int) -> str:
         key_id=principal.key_id,
         subjects=principal.subjects,
         revision=revision,
+        issuer=principal.issuer,
+        expires_at=principal.expires_at,
         attempt=principal.attempt,
     )
     return json.dumps(msgspec.to_builtins(form), separators=(",", ":"))
@@ -61,7 +66,13 @@ async def principal_in(form: str, table: AccessTable) -> Principal:
         return ANONYMOUS
     await _wait_documents(table, found.revision)
     principal = table.principal(found.name, found.key_id, found.subjects)
-    return principal if found.attempt is None else replace(principal, attempt=found.attempt)
+    principal = table.principal(found.name, found.key_id, found.subjects)
+    if found.expires_at is None and found.attempt is None:
+        return principal
+    # The receiving node ends the streams that it serves for the caller at the same instant.
+    return replace(
+        principal, issuer=found.issuer, expires_at=found.expires_at, attempt=found.attempt
+    )
 
 
 async def _wait_documents(table: AccessTable, revision: int) -> None:

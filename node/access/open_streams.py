@@ -1,8 +1,8 @@
 """Interruption of open streams when their caller loses its access.
 
 A stream, such as the events of the cluster, may be open for days. It ends when the key of its
-caller is revoked or expires, and when the grants of the caller change, so that the caller opens it
-again with its new grants.
+caller is revoked or expires, when the certificate of its caller ends, and when the grants of the
+caller change, so that the caller opens it again with its new grants.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from rota.core.errors import Kind, Refused
 from rota.node.access.principal import Principal
 
 CHECK_S = 0.5
-"""The period of the check for keys that have expired."""
+"""The period of the check for keys and certificates that have expired."""
 
 
 class AccessEnded(Refused):
@@ -23,8 +23,8 @@ class AccessEnded(Refused):
         super().__init__(
             Kind.UNAUTHENTICATED,
             "unauthenticated",
-            "the key of this stream was revoked or has expired, or the roles of its principal have "
-            "changed; open the stream again with a valid token",
+            "the key of this stream was revoked or has expired, its certificate has ended, or the "
+            "roles of its principal have changed; open it again with a valid token or certificate",
         )
 
 

@@ -1,6 +1,7 @@
 """Principals: the callers of requests."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import ExecutionId
@@ -8,6 +9,18 @@ from rota.core.timing.instants import Instant
 from rota.node.access.attempt_identity import AttemptIdentity
 from rota.node.access.grants import Grant, Grants
 from rota.node.access.verbs import EVERY, Verb
+
+
+class ClientCertificate(NamedTuple):
+    """A certificate of a client, which TLS has verified.
+
+    Attributes:
+        common_name: The common name of its subject.
+        ends_at: When the certificate ends.
+    """
+
+    common_name: str
+    ends_at: Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +33,8 @@ class Principal:
         key_id: The id of the token with which the caller proved its name; empty for none.
         subjects: The subjects of bindings that mean this caller, such as ``principal:ci``.
         issuer: The issuer of the token, if it is none of rota; empty otherwise.
-        expires_at: When such a token ends; None for a token of rota, whose key has its end.
+        expires_at: When such a token, or the client's certificate, ends; None if the caller has
+            neither. A token of rota has its end in its key.
         attempt: The attempt that is the caller; None for a caller that is no task.
     """
 

@@ -12,7 +12,7 @@ from rota.core.timing.instants import SECOND, Instant
 from rota.node.access.access_control import AccessControl, AuthMode
 from rota.node.access.forwarded_principal import PRINCIPAL
 from rota.node.access.grants import Grants
-from rota.node.access.principal import ANONYMOUS, OPERATOR, Principal
+from rota.node.access.principal import ANONYMOUS, OPERATOR, ClientCertificate, Principal
 from rota.node.access.verbs import EVERY
 from rota.node.api.requests.local_socket import LocalOnly, is_local
 from rota.node.api.requests.operations import Operation
@@ -59,7 +59,7 @@ async def _authenticated(request: RequestContext, access: AccessControl, scope: 
         return ANONYMOUS
     try:
         return access.authenticator.authenticate(
-            authorization, http.remote or "", _common_name(http, request.node.clock)
+            authorization, http.remote or "", _certificate(http, request.node.clock)
         )
     except Refused:
         if scope is Scope.PUBLIC:
@@ -70,18 +70,23 @@ async def _authenticated(request: RequestContext, access: AccessControl, scope: 
         return ANONYMOUS
 
 
-def _common_name(http: web.BaseRequest, clock: Clock) -> str:
-    """Return the common name of the client's certificate, which TLS has verified; or nothing.
+def _certificate(http: web.BaseRequest, clock: Clock) -> ClientCertificate | None:
+    """Return the client's certificate, which TLS has verified; None without a common name.
 
     A certificate may have expired since the handshake, and then is none any more.
     """
     # asyncio returns the dict of ssl.SSLSocket.getpeercert, whose values have no type.
     found = None if http.transport is None else http.transport.get_extra_info("peercert")
     certificate = cast("dict[str, object] | None", found)
-    if not certificate or clock.now() > _end_of(str(certificate["notAfter"])):
-        return ""
+    if not certificate:
+        return None
+    ends_at = _end_of(str(certificate["notAfter"]))
     subject = cast("tuple[tuple[tuple[str, str], ...], ...]", certificate.get("subject", ()))
-    return next((value for name in subject for field, value in name if field == "commonName"), "")
+    names = (value for name in subject for field, value in name if field == "commonName")
+    common_name = next(names, "")
+    if not common_name or clock.now() >= ends_at:
+        return None
+    return ClientCertificate(common_name, ends_at)
 
 
 @lru_cache(ENDS_CACHED)

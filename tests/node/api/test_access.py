@@ -4,6 +4,7 @@ import asyncio
 import socket
 import stat
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,8 @@ import pytest
 from aiohttp import web
 
 from rota.core.model.shared_document import DocumentKey
-from rota.core.timing.instants import DAY, HOUR, Duration
+from rota.core.timing.instants import DAY, HOUR, SECOND, Duration, Instant
+from rota.node.access.principal import ClientCertificate
 from rota.node.api.app import OPERATIONS
 from rota.node.api.requests import local_socket
 from rota.node.api.requests.permissions import Scope
@@ -583,6 +585,18 @@ async def test_a_forwarded_principal_has_the_grants_of_this_nodes_documents(
 
     assert received == sent
     assert control.forwarded_form(sent).isascii()
+
+
+async def test_a_forwarded_principal_ends_with_its_certificate_or_token(access: Access) -> None:
+    control, ends_at = access.wiring.context.access, Instant(1_800_000_000 * SECOND)
+    by_certificate = control.authenticator.authenticate(None, "", ClientCertificate("ci", ends_at))
+    by_token = replace(by_certificate, name="corp/ci", issuer="corp")
+
+    for sent in (by_certificate, by_token):
+        received = await control.principal_from_forwarded_form(control.forwarded_form(sent))
+
+        assert (received.name, received.issuer) == (sent.name, sent.issuer)
+        assert received.expires_at == ends_at
 
 
 async def test_a_forwarded_principal_waits_for_the_documents_that_its_node_had(

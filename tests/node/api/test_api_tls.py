@@ -194,6 +194,28 @@ def status_of(
         return secure.recv(64).split()[1], secure.session
 
 
+async def test_an_open_stream_ends_with_the_certificate_of_its_caller(
+    tmp_path: Path, authority: PeerAuthority
+) -> None:
+    clock, alice = ShiftedClock(), authority.client("alice")
+    async with (
+        secured(tmp_path, authority, clock=clock) as node,
+        ClientSession() as session,
+        asyncio.timeout(10),
+    ):
+        headers = {"Accept": "application/x-ndjson"}
+        url = f"{node.url}{API}/events"
+        async with session.get(url, headers=headers, ssl=node.trusting(alice)) as stream:
+            opened = await stream.content.readline()
+            clock.shift = Duration(400 * DAY)
+            rest = [line async for line in stream.content if line.strip()]
+
+    assert b"stream.opened" in opened
+    (closed,) = rest
+    assert b"stream.closed" in closed
+    assert b"certificate has ended" in closed
+
+
 @pytest.mark.parametrize("has_clients", [True, False])
 async def test_a_certificate_of_another_authority_is_none(
     tmp_path: Path, authority: PeerAuthority, has_clients: bool

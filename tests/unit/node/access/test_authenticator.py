@@ -13,7 +13,7 @@ from rota.node.access.authenticator import (
     TooManyLogins,
 )
 from rota.node.access.failed_logins import ADDRESSES_MAX, LOGINS_MAX, PERIOD, FailedLogins
-from rota.node.access.principal import Principal
+from rota.node.access.principal import ClientCertificate, Principal
 from rota.node.access.verbs import Verb
 from rota.wire.tokens import parse
 from support.access_tables import bind, put, put_key, stored, token
@@ -50,6 +50,11 @@ def clock() -> SetClock:
 @pytest.fixture
 def authenticator(table: AccessTable, clock: SetClock) -> Authenticator:
     return Authenticator(table, clock)
+
+
+def certificate(common_name: str) -> ClientCertificate:
+    """Return a certificate that ends in a minute."""
+    return ClientCertificate(common_name, later(NOW, Duration(60 * SECOND)))
 
 
 def login(authenticator: Authenticator, number: int = 1, remote: str = HERE) -> Principal:
@@ -171,7 +176,7 @@ def test_a_certificate_proves_a_principal_of_its_own_name_space(
     bind(table, "cert:ci", "viewer", "team-a", name="one")
     bind(table, "principal:ci", "viewer", "team-b", name="two")
 
-    by_certificate = authenticator.authenticate(None, HERE, "ci")
+    by_certificate = authenticator.authenticate(None, HERE, certificate("ci"))
 
     assert (by_certificate.name, by_certificate.key_id) == ("cert:ci", "")
     assert by_certificate.may(Verb.READ, "team-a")
@@ -185,7 +190,7 @@ def test_a_token_with_a_certificate_has_the_grants_of_both(
     bind(table, "cert:host", "viewer", "team-a", name="one")
     bind(table, "principal:ci", "viewer", "team-b", name="two")
 
-    principal = authenticator.authenticate(f"Bearer {token(1).text}", HERE, "host")
+    principal = authenticator.authenticate(f"Bearer {token(1).text}", HERE, certificate("host"))
 
     assert principal.name == "ci"
     assert principal.may(Verb.READ, "team-a")
@@ -198,7 +203,7 @@ def test_an_invalid_token_is_refused_despite_a_valid_certificate(
     put_key(table, "ci", stored(token(1)))
 
     with pytest.raises(LoginFailed):
-        authenticator.authenticate(f"Bearer {token(2).text}", HERE, "host")
+        authenticator.authenticate(f"Bearer {token(2).text}", HERE, certificate("host"))
 
 
 def test_without_a_key_the_refusal_says_how_to_create_the_first_one(
@@ -330,3 +335,20 @@ def test_a_stream_ends_when_its_key_is_deleted_or_its_grants_change(
     again = login(authenticator)
     put(table, KEYS, "ci", None, version=2)
     assert not authenticator.is_alive(again)
+
+
+@pytest.mark.parametrize("has_token", [True, False])
+def test_a_stream_ends_with_the_certificate_of_its_caller(
+    authenticator: Authenticator, table: AccessTable, clock: SetClock, has_token: bool
+) -> None:
+    put_key(table, "ci", stored(token(1)))
+    sent = f"Bearer {token(1).text}" if has_token else None
+    principal = authenticator.authenticate(sent, HERE, certificate("host"))
+    without = login(authenticator)
+
+    clock.at = Instant(NOW + 60 * SECOND - 1)
+    assert authenticator.is_alive(principal)
+    clock.at = Instant(NOW + 60 * SECOND)
+
+    assert not authenticator.is_alive(principal)
+    assert authenticator.is_alive(without)
