@@ -52,7 +52,8 @@ async def principal_in(form: str, table: AccessTable) -> Principal:
     """Return the principal that *form* names, with the grants that this node's documents give it.
 
     Raises:
-        Refused: The form is malformed.
+        Refused: The form is malformed, or the key or issuer of the principal is deleted. The sender
+            may be cut off from etcd, and not know of the deletion.
     """
     try:
         found = msgspec.json.decode(form, type=_Form)
@@ -65,6 +66,7 @@ async def principal_in(form: str, table: AccessTable) -> Principal:
     if not found.subjects:
         return ANONYMOUS
     await _wait_documents(table, found.revision)
+    _refuse_if_revoked(found, table)
     principal = table.principal(found.name, found.key_id, found.subjects)
     principal = table.principal(found.name, found.key_id, found.subjects)
     if found.expires_at is None and found.attempt is None:
@@ -72,6 +74,19 @@ async def principal_in(form: str, table: AccessTable) -> Principal:
     # The receiving node ends the streams that it serves for the caller at the same instant.
     return replace(
         principal, issuer=found.issuer, expires_at=found.expires_at, attempt=found.attempt
+    )
+
+
+def _refuse_if_revoked(found: _Form, table: AccessTable) -> None:
+    if table.revision < found.revision:
+        return  # The sender has newer documents, and has checked the caller by them.
+    is_key_here = not found.key_id or bool(table.credentials(found.key_id))
+    if is_key_here and (not found.issuer or table.has_issuer(found.issuer)):
+        return
+    raise Refused(
+        Kind.UNAUTHENTICATED,
+        "unauthenticated",
+        "the key of this request was revoked, or its issuer was deleted; log in with a valid token",
     )
 
 

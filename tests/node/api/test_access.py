@@ -11,13 +11,16 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from rota.core.errors import Refused
 from rota.core.model.shared_document import DocumentKey
 from rota.core.timing.instants import DAY, HOUR, SECOND, Duration, Instant
+from rota.node.access.access_table import ISSUERS
 from rota.node.access.principal import ClientCertificate
 from rota.node.api.app import OPERATIONS
 from rota.node.api.requests import local_socket
 from rota.node.api.requests.permissions import Scope
 from support.access_client import API, Access, Json, ShiftedClock, access_to
+from support.access_tables import put
 from support.in_process import until
 
 JOB = {"name": "nightly", "namespace": "team-a", "command": "true"}
@@ -591,12 +594,25 @@ async def test_a_forwarded_principal_ends_with_its_certificate_or_token(access: 
     control, ends_at = access.wiring.context.access, Instant(1_800_000_000 * SECOND)
     by_certificate = control.authenticator.authenticate(None, "", ClientCertificate("ci", ends_at))
     by_token = replace(by_certificate, name="corp/ci", issuer="corp")
+    url = "https://login.example.org"
+    put(control.table, ISSUERS, "corp", {"issuer": url, "audiences": ["rota"]})
 
     for sent in (by_certificate, by_token):
         received = await control.principal_from_forwarded_form(control.forwarded_form(sent))
 
         assert (received.name, received.issuer) == (sent.name, sent.issuer)
         assert received.expires_at == ends_at
+
+
+async def test_a_forwarded_principal_whose_key_is_deleted_here_is_refused(access: Access) -> None:
+    """The node that forwards it may be cut off from etcd, and not know of the deletion."""
+    control = access.wiring.context.access
+    token = await access.key("ci", "viewer", "team-a")
+    form = control.forwarded_form(control.authenticator.authenticate(f"Bearer {token}", ""))
+    await access.wiring.context.documents.change(DocumentKey("keys", "ci"), None, by="local")
+
+    with pytest.raises(Refused, match="revoked"):
+        await control.principal_from_forwarded_form(form)
 
 
 async def test_a_forwarded_principal_waits_for_the_documents_that_its_node_had(
