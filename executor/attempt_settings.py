@@ -17,6 +17,8 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
         private_files: Paths of the node's files with keys and passwords, which no bind shows.
         url: The address of the node's API for tasks; empty if it is not known.
         users: The users as which programs may run, besides that of the node.
+        ca: The file of the authority of the API's certificate, for tasks; empty for none, or for
+            those of the system.
         reloads_code: Whether Python workers reload code that has changed on disk.
     """
 
@@ -28,6 +30,7 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
     private_files: tuple[str, ...] = ()
     url: str = ""
     users: tuple[str, ...] = ()
+    ca: str = ""
 
 
 USUAL = AttemptSettings()

@@ -111,19 +111,20 @@ class NotStartedError(Exception):
 
 
 def base_environment(
-    environ: Mapping[str, str], *, node_id: NodeId, store_id: str, url: str = ""
+    environ: Mapping[str, str], settings: AttemptSettings, *, node_id: NodeId, store_id: str
 ) -> dict[str, str]:
     """Return the variables that every attempt of a node gets.
 
     Args:
         environ: The environment of the node.
+        settings: The node's settings for attempts.
         node_id: The id of the node.
         store_id: The id of the node's data directory.
-        url: The address of the node's API; empty if it is not known.
     """
     inherited = {name: environ[name] for name in _FROM_NODE if name in environ}
     ours = {"ROTA_NODE_ID": node_id, STORE_VARIABLE: store_id}
-    return _DEFAULTS | inherited | ours | ({"ROTA_URL": url} if url else {})
+    api = {"ROTA_URL": settings.url, "ROTA_CA": settings.ca}
+    return _DEFAULTS | inherited | ours | {name: value for name, value in api.items() if value}
 
 
 def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[str, str]:

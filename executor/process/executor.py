@@ -118,7 +118,7 @@ class ProcessExecutor:
         self.watch = FdWatch()
         self._folders = Folders(directory / "work")
         self._environment = LaunchEnvironment(
-            base_environment(environ, node_id=node_id, store_id=store_id, url=settings.url),
+            base_environment(environ, settings, node_id=node_id, store_id=store_id),
             self._folders,
             settings,
             SecretFiles(store_id, "process"),

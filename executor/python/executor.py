@@ -117,7 +117,7 @@ class PythonExecutor:
         for left in list(self._folders.iterdir()):
             shutil.rmtree(left, ignore_errors=True)
         self._starter = Starter(
-            base_environment(environ, node_id=node_id, store_id=store_id, url=settings.url),
+            base_environment(environ, settings, node_id=node_id, store_id=store_id),
             folders=self._folders,
             limiter=Limiter(f"{store_id} python"),
             settings=settings,

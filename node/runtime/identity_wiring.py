@@ -27,7 +27,7 @@ AUTHORITY_BYTES_MAX = 256 << 10
 
 def with_identity(base: NodeFoundation, membership: Membership, secrets_of: SecretsOf) -> SecretsOf:
     """Return *secrets_of* with the token of each attempt that has an identity."""
-    node_id, authority = base.config.node_id, base.config.tls_ca
+    node_id, authority = base.config.node_id, base.config.api_authority
     cluster, key_of = _cluster(base), _key_of(membership)
 
     def values_of(order: Order) -> SecretValues:
@@ -122,5 +122,7 @@ def _content_of(authority: Path | None) -> bytes:
         with authority.open("rb") as file:
             return file.read(AUTHORITY_BYTES_MAX)
     except OSError as error:
-        reason = f"identity_unavailable: {authority} (tls_ca) cannot be read: {error.strerror}"
-        raise SecretUnavailable(reason) from error
+        raise SecretUnavailable(
+            f"identity_unavailable: {authority}, the file of the authority of the API, cannot be "
+            f"read: {error.strerror}"
+        ) from error

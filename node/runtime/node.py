@@ -350,6 +350,7 @@ def _attempt_settings(config: NodeConfig, umask: int) -> AttemptSettings:
         private_files=tuple(str(each.absolute()) for each in config.private_files),
         url=url_for_tasks(config),
         users=config.task_users,
+        ca=str(config.api_authority.absolute()) if config.api_authority else "",
     )
 
 

@@ -24,7 +24,13 @@ from rota.core.model.ids import NodeId
 from rota.core.timing.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
 from rota.node.system import config_values as kinds
 from rota.node.system.bootstrap_key import read_bootstrap_key
-from rota.node.system.tls_files import TlsFiles, TlsFilesInvalid, check_files, problem_with
+from rota.node.system.tls_files import (
+    TlsFiles,
+    TlsFilesInvalid,
+    check_authority,
+    check_files,
+    problem_with,
+)
 from rota.node.system.webhook_keys import read_webhook_keys
 from rota.ring.membership import WEIGHT_MAX
 from rota.ring.placement import SHARD_COUNT_MAX
@@ -142,10 +148,9 @@ class NodeConfig:
         "Certificate of the API, in PEM, with those between it and its authority.",
         unset="the API without TLS")
     tls_key: Path | None = TLS.setting(None, kinds.FILE, "Key of `tls_cert`, in PEM.")
-    # A file, because a certificate does not name its authority's.
     tls_ca: Path | None = TLS.setting(None, kinds.FILE,
-        "Certificate of the authority that signed `tls_cert`, in PEM, for tasks with `identity`.",
-        unset="the system's authorities")
+        "Certificate of the authority of `tls_cert`, in PEM, which tasks get as `ROTA_CA`.",
+        unset="`peer_ca` if `tls_cert` is `peer_cert`, otherwise those of the system")
     tls_client_ca: Path | None = TLS.setting(None, kinds.FILE,
         "Certificate of the authority of clients' certificates, in PEM.",
         unset="clients have no certificates")
@@ -307,6 +312,17 @@ class NodeConfig:
         if self.tls_cert is None or self.tls_key is None:
             return None
         return TlsFiles(self.tls_cert, self.tls_key, self.tls_client_ca)
+
+    @property
+    def api_authority(self) -> Path | None:
+        """The file with which tasks check the API's certificate; None for those of the system.
+
+        A certificate of the API that also serves between nodes has the authority of the nodes.
+        """
+        if self.api_files is None:
+            return None
+        is_shared = self.tls_cert == self.peer_cert
+        return self.tls_ca or (self.peer_ca if is_shared else None)
 
     @property
     def peer_files(self) -> TlsFiles | None:
@@ -516,8 +532,8 @@ def _has_all_api_files(config: NodeConfig) -> Iterable[Problem]:
     needed = (
         ("tls_cert", config.tls_cert, "tls_key", config.tls_key),
         ("tls_key", config.tls_key, "tls_cert", config.tls_cert),
-        ("tls_client_ca", config.tls_client_ca, "tls_cert and tls_key", config.api_files),
         ("tls_ca", config.tls_ca, "tls_cert and tls_key", config.api_files),
+        ("tls_client_ca", config.tls_client_ca, "tls_cert and tls_key", config.api_files),
     )
     for name, value, other, other_value in needed:
         if value and not other_value:
@@ -527,6 +543,11 @@ def _has_all_api_files(config: NodeConfig) -> Iterable[Problem]:
             check_files(config.api_files)
         except TlsFilesInvalid as error:
             yield Problem("tls_cert", str(error))
+    if config.tls_ca is not None:
+        try:
+            check_authority(config.tls_ca)
+        except TlsFilesInvalid as error:
+            yield Problem("tls_ca", str(error))
 
 
 def _has_all_peer_files(config: NodeConfig) -> Iterable[Problem]:

@@ -197,6 +197,15 @@ def check_files(files: TlsFiles) -> None:
     LiveTls("trial", files, ())
 
 
+def check_authority(path: Path) -> None:
+    """Check that a file has certificates of authorities.
+
+    Raises:
+        TlsFilesInvalid: It has none, or cannot be read.
+    """
+    _trust_those_in(client_context(), _read(path), path)
+
+
 def problem_with(files: TlsFiles, uri: str) -> str:
     """Return why the files cannot be used as those of a node; empty if they can.
 
@@ -238,12 +247,15 @@ def _read(path: Path) -> bytes:
 
 
 def _trust(context: ssl.SSLContext, authority: bytes, files: TlsFiles) -> None:
-    if files.authority is None:
-        return
+    if files.authority is not None:
+        _trust_those_in(context, authority, files.authority)
+
+
+def _trust_those_in(context: ssl.SSLContext, pem: bytes, path: Path) -> None:
     try:
-        context.load_verify_locations(cadata=authority.decode("ascii"))
+        context.load_verify_locations(cadata=pem.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        raise TlsFilesInvalid(f"{files.authority} is no certificate in PEM: {error}") from error
+        raise TlsFilesInvalid(f"{path} is no certificate in PEM: {error}") from error
 
 
 def _present(context: ssl.SSLContext, pem: Pem, files: TlsFiles) -> None:

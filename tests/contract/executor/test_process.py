@@ -199,17 +199,18 @@ def test_a_task_has_its_job_and_the_address_of_its_node(tmp_path: Path) -> None:
         order = Order(
             key=AttemptKey(EXECUTION_ID, "main", 1),
             token=TOKEN,
-            work=Work(shell="echo $ROTA_NAMESPACE $ROTA_JOB $ROTA_URL"),
+            work=Work(shell="echo $ROTA_NAMESPACE $ROTA_JOB $ROTA_URL $ROTA_CA"),
             fire_at=FIRE_AT,
             job="billing/report",
         )
         host.executor.launch(order)
         return (await host.ending(order.key)).output
 
-    settings = AttemptSettings(url="http://127.0.0.1:7400")
+    settings = AttemptSettings(url="https://127.0.0.1:7400", ca="/ca.crt")
     make = make_process_executor(tmp_path / "executor", settings=settings)
 
-    assert run_scenario("asyncio", make, scenario) == b"billing report http://127.0.0.1:7400\n"
+    printed = run_scenario("asyncio", make, scenario)
+    assert printed == b"billing report https://127.0.0.1:7400 /ca.crt\n"
 
 
 def test_private_folder_is_empty_and_goes_with_the_attempt(bench: Bench) -> None:

@@ -119,8 +119,8 @@ def test_a_certificate_does_not_open_a_node_without_keys(
     [
         ({"tls_cert": "/c"}, "tls_cert: has no effect without tls_key"),
         ({"tls_key": "/k"}, "tls_key: has no effect without tls_cert"),
-        ({"tls_client_ca": "/a"}, "tls_client_ca: has no effect without tls_cert and tls_key"),
         ({"tls_ca": "/a"}, "tls_ca: has no effect without tls_cert and tls_key"),
+        ({"tls_client_ca": "/a"}, "tls_client_ca: has no effect without tls_cert and tls_key"),
         ({"tls_cert": "/c", "tls_key": "/k"}, "tls_cert: /c cannot be read: No such file"),
     ],
 )
@@ -128,6 +128,17 @@ def test_the_files_of_the_api_are_complete_and_readable(
     given: dict[str, str], problem: str
 ) -> None:
     assert problem in refusal_of(**given)
+
+
+def test_the_authority_for_tasks_is_one(authority: PeerAuthority, tmp_path: Path) -> None:
+    settings = api_settings_of(authority.node("with-authority"))
+    (tmp_path / "empty").write_text("")
+
+    assert load(**settings, tls_ca=str(authority.certificate)).tls_ca == authority.certificate
+    assert "tls_ca: /none cannot be read" in refusal_of(**settings, tls_ca="/none")
+    assert "empty is no certificate in PEM" in refusal_of(
+        **settings, tls_ca=str(tmp_path / "empty")
+    )
 
 
 def test_a_key_of_another_certificate_is_refused(authority: PeerAuthority) -> None:

@@ -1,4 +1,4 @@
-"""The address of the node's API for its own tasks."""
+"""The address and the authority of the node's API for its own tasks."""
 
 from pathlib import Path
 
@@ -39,3 +39,27 @@ def test_tasks_use_the_name_of_the_certificate(tmp_path: Path, advertise: str, u
     config = load_config(None, {}, {"listen": "0.0.0.0:7400", "advertise": advertise, **settings})
 
     assert url_for_tasks(config) == url
+
+
+def test_tasks_trust_the_authority_of_the_certificate(tmp_path: Path) -> None:
+    authority = PeerAuthority(tmp_path / "certs")
+    own, other = authority.node("n1"), authority.node("n1", name="api")
+    between = {
+        "peer_cert": str(own.certificate),
+        "peer_key": str(own.key),
+        "peer_ca": str(own.authority),
+    }
+    same = {"tls_cert": str(own.certificate), "tls_key": str(own.key)}
+    of_company = {"tls_cert": str(other.certificate), "tls_key": str(other.key)}
+    ca = str(authority.certificate)
+
+    assert ca_of(**between, **same) == ca
+    assert ca_of(**between, **of_company) == ""
+    assert ca_of(**between, **of_company, tls_ca=ca) == ca
+    assert ca_of(**between) == ""
+
+
+def ca_of(**settings: str) -> str:
+    """Return what tasks of a node in a cluster get."""
+    config = load_config(None, {}, {"etcd": "http://127.0.0.1:2379", "node_id": "n1", **settings})
+    return str(config.api_authority or "")
