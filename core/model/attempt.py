@@ -84,6 +84,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         results: A JSON object with one member for each task that this task needs: its result, or
             null; the results together have at most `RESULTS_BYTES_MAX`. Empty if it needs none.
         job: The full name of the job, ``namespace/name``; empty in the order of an older node.
+        permitted_binds: The folders that may be bound, as in the policy of a namespace; set by the
+            node that launches the attempt. None for all that the node permits.
     """
 
     key: AttemptKey
@@ -94,6 +96,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: CheckpointBytes = b""
     results: bytes = b""
     job: str = ""
+    permitted_binds: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a malformed task name: executors use it in names of files and folders."""

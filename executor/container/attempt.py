@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Usage
 from rota.core.model.ids import NodeId
+from rota.core.model.permitted_binds import BY_POLICY
 from rota.core.timing.instants import Duration, Instant, from_datetime
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.container.creation import (
@@ -459,7 +460,13 @@ class ContainerAttempt:
         now = self._environment.now()
         if outcome is Outcome.FAILED and self._ladder.outcome is not None:
             outcome = self._ladder.outcome
-        return Ending(outcome=outcome, started_at=now, finished_at=now, reason=reason)
+        return Ending(
+            outcome=outcome,
+            started_at=now,
+            finished_at=now,
+            reason=reason,
+            is_permanent=reason.startswith(BY_POLICY),
+        )
 
     async def _ending_of_container(self) -> Ending:
         state = await self._last_state()

@@ -89,7 +89,7 @@ def creation(
             "CapDrop": ["ALL"],
             "Mounts": [
                 _mount_of_folder(folder),
-                *map(_mount_of, _binds_of(image, kept)),
+                *map(_mount_of, _binds_of(order, image, kept)),
                 *(_mount_of(Bind(str(path), INSIDE)) for path in (secrets,) if path),
             ],
             **({"NetworkMode": image.network} if image.network else {}),
@@ -134,9 +134,9 @@ def _image_of(work: Work) -> Image:
     return work.image
 
 
-def _binds_of(image: Image, kept: ProtectedPaths) -> tuple[Bind, ...]:
+def _binds_of(order: Order, image: Image, kept: ProtectedPaths) -> tuple[Bind, ...]:
     try:
-        resolved(image.binds, kept)
+        resolved(image.binds, kept, order.permitted_binds)
     except BindRefusedError as error:
         raise UnusableOrderError(str(error)) from error
     return image.binds  # As in the order: the engine may have other files than this process.

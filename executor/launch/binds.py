@@ -2,11 +2,12 @@
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from rota.core.model.permitted_binds import BY_POLICY, is_permitted
 from rota.core.model.work import Bind
 from rota.core.model.work_checks import why_never_bound
 from rota.executor.launch.secret_files import folder_of
@@ -57,13 +58,30 @@ def kept_from_binds(
     )
 
 
-def resolved(binds: Iterable[Bind], kept: ProtectedPaths) -> tuple[Bind, ...]:
+def resolved(
+    binds: Collection[Bind], kept: ProtectedPaths, permitted: tuple[str, ...] | None = None
+) -> tuple[Bind, ...]:
     """Return *binds* with the links in their sources resolved.
+
+    Args:
+        binds: The binds of an attempt.
+        kept: The protected paths of the node.
+        permitted: The folders that the policy of the attempt permits; None for all. A link in one
+            of them that leads elsewhere is refused, since tasks may be able to make links there.
+            The folders themselves are taken without following links.
 
     Raises:
         BindRefusedError: A bind is not allowed.
     """
-    return tuple(_resolved(bind, kept) for bind in binds)
+    targets = tuple(_resolved(bind, kept) for bind in binds)
+    for target, bind in zip(targets, binds, strict=True):
+        if permitted is not None and not is_permitted(target, permitted):
+            leads = "" if target.source == bind.source else f", which leads to {target.source!r},"
+            raise BindRefusedError(
+                f"{BY_POLICY}: a {'writable ' * bind.is_writable}bind of {bind.source!r}{leads} is "
+                f"not allowed; allowed are folders in {', '.join(permitted) or 'no folder'}"
+            )
+    return targets
 
 
 def _resolved(bind: Bind, kept: ProtectedPaths) -> Bind:

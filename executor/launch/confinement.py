@@ -132,7 +132,8 @@ class Confiner:
     ) -> StartedProcess:
         sandbox, settings = order.work.sandbox, self._environment.settings
         try:
-            sandbox = replace(sandbox, binds=resolved(sandbox.binds, self._kept))
+            binds = resolved(sandbox.binds, self._kept, order.permitted_binds)
+            sandbox = replace(sandbox, binds=binds)
             bubblewrap = self._bubblewrap.proven_for(sandbox)
             if has_egress(sandbox):
                 self._egress.prove()

@@ -21,7 +21,10 @@ import resource
 import signal
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from rota.core.model.attempt import Ending, Order, Outcome, Usage
+from rota.core.model.permitted_binds import BY_POLICY
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.executor import READ_BYTES
 from rota.executor.kernel.cgroups import Counted
@@ -177,7 +180,8 @@ class ProcessAttempt:
     def _not_started(self, reason: str) -> None:
         self._started_at = self._finished_at = self._keeper.now()
         self.capture.finish()
-        self._keeper.done(self, self._ending(reason, Collected()))
+        ending = self._ending(reason, Collected())
+        self._keeper.done(self, replace(ending, is_permanent=reason.startswith(BY_POLICY)))
 
     def _begin(self, started: StartedProcess) -> None:
         self.started = started

@@ -30,6 +30,7 @@ from rota.node.attempts.delivery import Delivery
 from rota.node.attempts.progress import ProgressRelay
 from rota.node.attempts.slot_lending import SlotLending
 from rota.node.attempts.slots import SlotTable
+from rota.node.namespaces.namespaces import Namespaces
 from rota.node.peers.messages import DeliveredCommand
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
@@ -72,7 +73,7 @@ class LocalAttempts:
         slot_table: The slots of this node.
         lending: Assigns free slots to waiting tasks.
         make_executors: Returns the executors, which report to its arguments.
-        why_not: Returns why this node may not run an attempt; empty if it may.
+        rules: The policies of namespaces.
         secrets_of: Returns the values of the secrets that an order names.
     """
 
@@ -84,7 +85,7 @@ class LocalAttempts:
         slot_table: SlotTable,
         lending: SlotLending,
         make_executors: Callable[[Ended, Reported], AttemptExecutors],
-        why_not: Callable[[Order], str],
+        rules: Namespaces,
         *,
         secrets_of: SecretsOf = lambda order: NO_SECRETS,
     ) -> None:
@@ -93,7 +94,7 @@ class LocalAttempts:
         self._shards = shards
         self._delivery = delivery
         self._clock = clock
-        self._why_not = why_not
+        self._rules = rules
         self._secrets_of = secrets_of
         self._progress = ProgressRelay(shards, delivery, clock)
         self._running: dict[AttemptKey, Order] = {}
@@ -146,14 +147,17 @@ class LocalAttempts:
         executor = self._by_name.get(order.work.executor)
         if executor is None:
             self.ended(order.key, self._never_ran(order))
-        elif reason := self._why_not(order):
+        elif reason := self._rules.why_not(order):
             # A repetition would fail alike.
             ending = self._never_began(Outcome.FAILED, reason)
             self.ended(order.key, replace(ending, is_permanent=True))
         elif not self._is_closing:
             if is_unsandboxed(order.work):
                 self._count_unsandboxed(order)
-            self._launch(order, executor)
+            # Whatever another node has set, the binds are those of the policy on this node.
+            binds = self._rules.permitted_binds(order)
+            is_set = order.permitted_binds == binds
+            self._launch(order if is_set else replace(order, permitted_binds=binds), executor)
 
     def _launch(self, order: Order, executor: Executor) -> None:
         """Launch an attempt with the values of its secrets, and its token.

@@ -12,6 +12,7 @@ from rota.core.errors import Kind, Problem, Refused, invalid_fields
 from rota.core.model.attempt import Order
 from rota.core.model.ids import namespace_of
 from rota.core.model.job import JobSpec, Pause
+from rota.core.model.permitted_binds import BY_POLICY
 from rota.core.model.shared_document import Definition, DocumentKey, SharedDocument
 from rota.core.quoting import in_quotes
 from rota.node.namespaces.pauses import pause_in
@@ -120,7 +121,11 @@ class Namespaces:
         problem = next(self.policy_of(namespace).problems_of(order.work), None)
         if problem is None:
             return ""
-        return f"policy of the namespace {in_quotes(namespace)}: {problem.detail}"
+        return f"{BY_POLICY} {in_quotes(namespace)}: {problem.detail}"
+
+    def permitted_binds(self, order: Order) -> tuple[str, ...] | None:
+        """Return the folders that an attempt may bind; None for all that the node permits."""
+        return self.policy_of(namespace_of(order.job)).binds if order.job else None
 
     def changed(self, key: DocumentKey, document: SharedDocument | None) -> None:
         """Take the new record of a document; None if the record was removed."""

@@ -4,7 +4,6 @@ A job is checked when it is saved, and each attempt again on the node that would
 policy may have become stricter since.
 """
 
-import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,6 +11,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from rota.core.errors import Problem
+from rota.core.model.permitted_binds import is_permitted
 from rota.core.model.work import Bind, Image, Work
 from rota.core.model.work_checks import PROGRAMS, is_unsandboxed
 from rota.core.quoting import in_quotes
@@ -21,8 +21,6 @@ PROFILES = ("none", "default", "strict")
 """The profiles of sandboxes, from the widest to the strictest."""
 NETWORKS = ("none", "isolated", "any")
 """The accesses to the network, from the strictest to the widest."""
-WRITABLE = ":rw"
-"""The end of a folder below which binds may be writable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +107,7 @@ class Policy:
         if self.binds is None:
             return
         for number, bind in enumerate(binds):
-            if not any(_is_below(bind, folder) for folder in self.binds):
+            if not is_permitted(bind, self.binds):
                 use = "writable " if bind.is_writable else ""
                 yield Problem(
                     f"{pointer}/{number}",
@@ -177,15 +175,6 @@ def _network_problem(pointer: str, network: str, allowed: str, remedy: str) -> P
         pointer,
         f"the network {in_quotes(network)} is not allowed, only {in_quotes(allowed)}; {remedy}",
     )
-
-
-def _is_below(bind: Bind, folder: str) -> bool:
-    """Return True if the source of *bind* is *folder* or below it; links are not followed."""
-    root = folder.removesuffix(WRITABLE)
-    if bind.is_writable and root == folder:
-        return False
-    source, root = (posixpath.normpath("/" + each.lstrip("/")) for each in (bind.source, root))
-    return source == root or source.startswith(root.rstrip("/") + "/")
 
 
 def _listed(begin: str, items: tuple[str, ...]) -> str:

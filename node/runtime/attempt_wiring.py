@@ -76,7 +76,7 @@ def wire_attempts(
         base.slot_table,
         lending,
         lambda ended, reported: environment.executors(ended, reported, book.right_of),
-        base.namespaces.why_not,
+        base.namespaces,
         secrets_of=secrets_of,
     )
     new_until = _new_until(environment, clock)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rota.core.errors import Problem, Refused
 from rota.core.model.ids import is_name
+from rota.core.model.permitted_binds import WRITABLE
 from rota.core.model.shared_document import Definition
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import parse_instant
@@ -18,7 +19,7 @@ from rota.node.api.requests.permissions import in_cluster, on_each, on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.namespaces.namespaces import NAMESPACES as KIND
 from rota.node.namespaces.pauses import pause_fields
-from rota.node.namespaces.policy import NETWORKS, PROFILES, WRITABLE
+from rota.node.namespaces.policy import NETWORKS, PROFILES
 from rota.wire.documents import NamespaceBody, NamespacePauseBody, PolicyBody
 
 DEFAULTS = (

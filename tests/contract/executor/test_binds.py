@@ -37,13 +37,16 @@ def kept(tmp_path: Path) -> ProtectedPaths:
     return kept_from_binds(tmp_path / "link" / "data", environ, "s1", files)
 
 
-def mounts_of(bind: Bind, kept: ProtectedPaths) -> list[Json]:
+def mounts_of(
+    bind: Bind, kept: ProtectedPaths, permitted: tuple[str, ...] | None = None
+) -> list[Json]:
     """Return the mounts that an engine is asked for."""
     order = Order(
         key=AttemptKey(EXECUTION_ID, "main", 1),
         token=TOKEN,
         work=Work(executor="container", image=Image(name="busybox", binds=(bind,))),
         fire_at=FIRE_AT,
+        permitted_binds=permitted,
     )
     body = creation(
         order,
@@ -150,3 +153,29 @@ def test_binds_are_made_where_links_lead(tmp_path: Path, kept: ProtectedPaths) -
     [bind] = resolved([Bind(str(tmp_path / "alias"), "/bound")], kept)
 
     assert bind == Bind(os.path.realpath(tmp_path / "pictures"), "/bound")
+
+
+def test_a_link_in_a_permitted_folder_leads_to_permitted_folders_alone(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a" / "out").symlink_to(tmp_path / "b")
+    (tmp_path / "a" / "in").symlink_to(tmp_path / "a")
+    permitted = (str(tmp_path / "a"),)
+    kept = kept_from_binds(tmp_path / "data", {}, "s1")
+
+    assert resolved([Bind(str(tmp_path / "a" / "in"), "/bound")], kept, permitted)
+    for bind in (
+        Bind(str(tmp_path / "a" / "out"), "/bound"),
+        Bind(str(tmp_path / "b"), "/bound"),
+        Bind(str(tmp_path / "a"), "/bound", is_writable=True),
+    ):
+        with pytest.raises(BindRefusedError, match=r"^policy of the namespace: .* not allowed"):
+            resolved([bind], kept, permitted)
+
+
+def test_a_container_gets_permitted_binds_alone(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    kept = kept_from_binds(tmp_path / "data", {}, "s1")
+
+    with pytest.raises(UnusableOrderError, match=r"^policy of the namespace: "):
+        mounts_of(Bind(str(tmp_path / "b"), "/bound"), kept, (str(tmp_path / "a"),))
