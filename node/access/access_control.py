@@ -10,6 +10,7 @@ from rota.node.access.oidc.signing_keys import SigningKeys
 from rota.node.access.oidc.web_tokens import WebTokens
 from rota.node.access.open_streams import OpenStreams
 from rota.node.access.principal import Principal
+from rota.node.access.refused_access import Refusal, RefusedAccess
 from rota.node.access.request_rates import RequestRates
 from rota.node.access.task_tokens import AttemptFacts, TaskTokens
 from rota.node.access.verbs import EVERY, Verb
@@ -75,6 +76,7 @@ class AccessControl:
         signing_keys: The public keys of issuers.
         streams: The open streams of authenticated callers.
         observed: The log of requests that would be refused; None if they are refused.
+        refused: The log of requests that were refused.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class AccessControl:
         )
         self.streams = OpenStreams(self._is_alive)
         self.observed = ObservedRefusals(metrics, clock) if mode is AuthMode.OBSERVE else None
+        self.refused = RefusedAccess(metrics, clock)
         documents.listen(self.table.changed)
         documents.listen(lambda key, document: self.streams.check_soon())
 
@@ -113,8 +116,8 @@ class AccessControl:
     def logs(self) -> tuple[SampledLog, ...]:
         """The sampled logs, whose omitted lines are to be reported periodically."""
         if self.observed is None:
-            return (self.authenticator.log,)
-        return (self.authenticator.log, self.observed.log)
+            return self.refused.logs
+        return (*self.refused.logs, self.observed.log)
 
     def count_request(self, principal: Principal) -> None:
         """Count a request that a client sent to this node.
@@ -143,5 +146,6 @@ class AccessControl:
         principal = await principal_in(text, self.table)
         # The sender may be a node that cannot know the attempt.
         if principal.attempt is not None and not self.authenticator.is_valid(principal.attempt):
-            raise LoginFailed
+            ended = Refusal(reason="task_token", detail="the attempt has ended", is_login=True)
+            raise LoginFailed(ended)
         return principal

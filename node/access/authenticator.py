@@ -4,7 +4,6 @@ It uses the memory of this node only, and takes 4 us for a token (`bench.parts.a
 without the form of a token is refused before anything is hashed or looked up.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -19,21 +18,33 @@ from rota.node.access.attempt_identity import AttemptIdentity
 from rota.node.access.failed_logins import FailedLogins
 from rota.node.access.oidc.web_tokens import TokenInvalid, WebTokens, is_web_token
 from rota.node.access.principal import ClientCertificate, Principal
+from rota.node.access.refused_access import NO_CREDENTIAL, NO_KEY_YET, Refusal
 from rota.node.access.task_tokens import MembersUnknown, TaskTokenInvalid, TaskTokens
 from rota.node.system.clock import Clock
-from rota.node.system.sampled_log import SampledLog
 from rota.wire.tokens import parse
-
-log = logging.getLogger(__name__)
 
 SCHEME = "bearer "
 ADDRESSES_CACHED = 1_024
 
 
-class LoginFailed(Refused):
+WITHOUT_CREDENTIAL = Refusal(reason=NO_CREDENTIAL)
+
+
+class NotLoggedIn(Refused):
+    """The caller of a request is not authenticated.
+
+    Attributes:
+        why: The reason for the audit log; the response does not have it.
+    """
+
+    why: Refusal = WITHOUT_CREDENTIAL
+
+
+class LoginFailed(NotLoggedIn):
     """The request has no valid credential; the text is the same for every failure."""
 
-    def __init__(self) -> None:
+    def __init__(self, why: Refusal = WITHOUT_CREDENTIAL) -> None:
+        self.why = why
         super().__init__(
             Kind.UNAUTHENTICATED,
             "unauthenticated",
@@ -42,8 +53,10 @@ class LoginFailed(Refused):
         )
 
 
-class NoKeyYet(Refused):
+class NoKeyYet(NotLoggedIn):
     """The cluster has no key, so no caller can be authenticated."""
+
+    why = Refusal(reason=NO_KEY_YET)
 
     def __init__(self) -> None:
         super().__init__(
@@ -54,10 +67,11 @@ class NoKeyYet(Refused):
         )
 
 
-class TooManyLogins(Refused):
+class TooManyLogins(NotLoggedIn):
     """The address had too many failed logins."""
 
-    def __init__(self) -> None:
+    def __init__(self, why: Refusal) -> None:
+        self.why = why
         super().__init__(
             Kind.TOO_MANY,
             "too_many_logins",
@@ -109,7 +123,6 @@ class Authenticator:
         self._web_tokens = web_tokens
         self._task_tokens = task_tokens
         self._failures = FailedLogins()
-        self.log = SampledLog(log, "login failed", now=clock.elapsed, level=logging.INFO)
 
     def authenticate(
         self,
@@ -198,7 +211,7 @@ class Authenticator:
         try:
             return self._task_tokens.principal(text)
         except TaskTokenInvalid as invalid:
-            raise self._failed(remote, reason=f"token of a task: {invalid}") from invalid
+            raise self._failed(remote, reason="task_token", detail=str(invalid)) from invalid
         except MembersUnknown as unknown:
             raise NotReadYet from unknown
 
@@ -218,7 +231,7 @@ class Authenticator:
         try:
             return self._web_tokens.principal(text)
         except TokenInvalid as invalid:
-            raise self._failed(remote, reason=f"web token: {invalid}") from invalid
+            raise self._failed(remote, reason="web_token", detail=str(invalid)) from invalid
 
     def _credential(self, authorization: str, remote: str) -> Credential:
         """Return the stored token that the header proves.
@@ -241,12 +254,12 @@ class Authenticator:
             raise NotReadYet
         raise self._failed(remote, reason=reason, token_id=token.id)
 
-    def _failed(self, remote: str, **facts: str) -> Refused:
-        """Return the refusal of an invalid credential, which is counted and logged."""
-        self.log.write(remote=remote, **facts)
+    def _failed(self, remote: str, *, reason: str, token_id: str = "", detail: str = "") -> Refused:
+        """Return the refusal of an invalid credential, which is counted."""
+        why = Refusal(reason=reason, token_id=token_id, detail=detail, is_login=True)
         if self._failures.count(remote, self._clock.elapsed()):
-            return LoginFailed()
-        return TooManyLogins()
+            return LoginFailed(why)
+        return TooManyLogins(why)
 
 
 def _why_refused(credential: Credential, now: Instant, remote: str) -> str:

@@ -15,7 +15,9 @@ from rota.core.errors import Kind, Refused
 from rota.core.timing.instants import Instant
 from rota.node.access.access_table import AccessTable
 from rota.node.access.attempt_identity import AttemptIdentity
+from rota.node.access.authenticator import LoginFailed
 from rota.node.access.principal import ANONYMOUS, Principal
+from rota.node.access.refused_access import Refusal
 
 PRINCIPAL = "Rota-Principal"
 """The header with the form; only nodes send it."""
@@ -83,11 +85,7 @@ def _refuse_if_revoked(found: _Form, table: AccessTable) -> None:
     is_key_here = not found.key_id or bool(table.credentials(found.key_id))
     if is_key_here and (not found.issuer or table.has_issuer(found.issuer)):
         return
-    raise Refused(
-        Kind.UNAUTHENTICATED,
-        "unauthenticated",
-        "the key of this request was revoked, or its issuer was deleted; log in with a valid token",
-    )
+    raise LoginFailed(Refusal(reason="revoked", token_id=found.key_id, is_login=True))
 
 
 async def _wait_documents(table: AccessTable, revision: int) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from rota.core.errors import Kind, Refused
+from rota.node.access.refused_access import Refusal
 from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.handlers import (
     access,
@@ -40,6 +41,7 @@ from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
 from rota.node.api.reference import html_page, openapi, served_description
 from rota.node.api.requests import problems
 from rota.node.api.requests.body_memory import BodyMemory
+from rota.node.api.requests.noted_refusals import note_refusals
 from rota.node.api.requests.operations import ACCEPTED, Operation
 from rota.node.api.requests.request_context import REQUEST, RequestContext
 from rota.node.api.requests.request_reader import BODY_MEMORY, release_body
@@ -115,6 +117,8 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
             finally:
                 if request.body_exists:
                     release_body(received)
+        if received.refusals:
+            note_refusals(received)
         if context.membership.is_leaving and not response.prepared:
             # A client must not send its next request over a connection that this node closes.
             response.force_close()
@@ -180,7 +184,12 @@ def _refused_by_guard(
     The request is logged in a sampled log, because an attacker can send many such requests.
     """
     request.http[IS_LOGGED] = True
-    refusal_logs.refused.write(code=refusal.code, detail=refusal.detail, remote=request.http.remote)
+    if refusal.kind is Kind.FORBIDDEN:
+        request.refusals.append(Refusal(reason=refusal.code, detail=refusal.detail))
+    else:
+        refusal_logs.refused.write(
+            code=refusal.code, detail=refusal.detail, remote=request.http.remote
+        )
     response = _refusal(request, refusal)
     if isinstance(refusal, UnexpectedBody):
         response.force_close()
@@ -219,6 +228,8 @@ async def _response(request: RequestContext, handler: Handler) -> web.StreamResp
 
 
 def _refusal(request: RequestContext, refusal: Refused) -> web.Response:
+    if refusal.kind in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN) and not request.refusals:
+        request.refusals.append(Refusal(reason=refusal.code))
     view = problems.problem_of(refusal)
     headers: dict[str, str] = {}
     if refusal.retry_after_s:

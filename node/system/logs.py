@@ -37,4 +37,6 @@ def begin_logging(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # The access log has its own setting, and has only lines of the level INFO.
     logging.getLogger("rota.access").setLevel(logging.INFO)
+    # Refused access is logged at every level; its lines are limited.
+    logging.getLogger("rota.audit").setLevel(logging.INFO)
     logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -119,6 +119,13 @@ _ALL = (
         labels=(Label("method", text="such as `GET`"), Label("status", text="such as `200`")),
     ),
     MetricDefinition(
+        "rota_access_refused_total", _COUNTER, "requests",
+        "requests and items of batches that were refused for reasons of access; the log "
+        "`rota.audit` has the callers",
+        labels=(Label("reason", text="a code such as `forbidden`, or a reason such as `expired`"),),
+        see="access.md#refusals-in-the-log",
+    ),
+    MetricDefinition(
         "rota_access_would_refuse_total", _COUNTER, "requests",
         "failed checks of access while nothing is refused (`auth = \"observe\"`): missing "
         "credentials, missing verbs, and objects that lists would omit",

@@ -29,6 +29,7 @@ class Metrics:
         self.possible_duplicates = _counter("rota_possible_duplicates_total", registry)
         self.requests = _counter("rota_http_requests_total", registry)
         self.access_would_refuse = _counter("rota_access_would_refuse_total", registry)
+        self.access_refused = _counter("rota_access_refused_total", registry)
         self.connections_closed = _counter("rota_http_connections_closed_total", registry)
         self.fenced = _gauge("rota_fenced", registry)
         self.fences = _counter("rota_fences_total", registry)

@@ -371,8 +371,8 @@ async def _ended(
     ended: dict[str, ExecutionView] = {}
     for each, execution in zip(ids, found, strict=True):
         shown = execution or _past_or_unreadable(request.node, each)
-        missing = not_found("execution", each)
-        request.authorize_execution(each, _namespace_of(shown), missing=missing)
+        namespace, missing = _namespace_of(shown), not_found("execution", each)
+        request.authorize_execution(each, namespace, missing=missing, of=each)
         ended[each] = execution_view(shown)
     return ended
 

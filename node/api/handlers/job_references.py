@@ -6,7 +6,6 @@ from rota.core.errors import Problem, invalid_fields
 from rota.core.model.ids import JobId, is_job_id, namespace_of
 from rota.core.model.job import JobSpec
 from rota.core.quoting import in_quotes
-from rota.node.access.principal import forbidden
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.task_bodies import OWN_FIELDS
 from rota.node.api.handlers.lookups import job_by_id, job_by_name
@@ -51,8 +50,8 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
 def _check_hooks(request: RequestContext, spec: JobSpec) -> None:
     """Check that the caller may run the jobs of other namespaces that the hooks trigger."""
     for hook in spec.hooks:
-        if hook.job and not _may_run(request, spec, hook.job):
-            raise forbidden(request.principal.name, Verb.RUN, namespace_of(hook.job))
+        if hook.job and namespace_of(hook.job) != spec.namespace:
+            request.require(Verb.RUN, namespace_of(hook.job), of=spec.full_name)
 
 
 def _may_run(request: RequestContext, spec: JobSpec, full_name: str) -> bool:
@@ -74,8 +73,7 @@ async def _check_secrets(request: RequestContext, spec: JobSpec) -> None:
     used = {name for _, secrets in named if secrets for name in secrets.names}
     if not used:
         return
-    if not request.may(Verb.SECRET_USE, spec.namespace):
-        raise forbidden(request.principal.name, Verb.SECRET_USE, spec.namespace)
+    request.require(Verb.SECRET_USE, spec.namespace, of=spec.full_name)
     unknown = await request.node.secrets.unknown(spec.namespace, used)
     problems = [
         Problem(

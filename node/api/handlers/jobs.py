@@ -343,7 +343,7 @@ async def creation_of(
         Refused: The job is invalid, a dependency does not exist, this node does not have a task
             type, or the caller lacks permission.
     """
-    request.authorize(body.namespace)
+    request.authorize(body.namespace, of=f"{body.namespace}/{body.name}")
     typed = with_template(request.node.documents, body)
     whole = with_namespace(request.node.namespaces, typed.body)
     has_defaults = whole is not typed.body

@@ -67,7 +67,8 @@ async def job_named(request: RequestContext, named: str) -> Found:
         found = await job_by_name(request, namespace, name)
     if found is None:
         raise missing_job(request, named)
-    request.authorize(namespace_of(found.full_name), missing=missing_job(request, named))
+    missing = missing_job(request, named)
+    request.authorize(namespace_of(found.full_name), missing=missing, of=found.full_name)
     return found
 
 

@@ -10,6 +10,7 @@ from multidict import istr
 from rota.core.errors import Refused
 from rota.core.timing.instants import SECOND, Instant
 from rota.node.access.access_control import AccessControl, AuthMode
+from rota.node.access.authenticator import NotLoggedIn
 from rota.node.access.forwarded_principal import PRINCIPAL
 from rota.node.access.grants import Grants
 from rota.node.access.principal import ANONYMOUS, OPERATOR, ClientCertificate, Principal
@@ -61,9 +62,11 @@ async def _authenticated(request: RequestContext, access: AccessControl, scope: 
         return access.authenticator.authenticate(
             authorization, http.remote or "", _certificate(http, request.node.clock)
         )
-    except Refused:
+    except Refused as refusal:
         if scope is Scope.PUBLIC:
             return ANONYMOUS
+        if isinstance(refusal, NotLoggedIn) and (refusal.why.is_login or access.observed is None):
+            request.refusals.append(refusal.why)
         if access.observed is None:
             raise
         access.observed.note("", None, EVERY, http.path)

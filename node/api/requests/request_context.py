@@ -5,11 +5,12 @@ from time import perf_counter
 
 from aiohttp import web
 
-from rota.core.errors import Refused
+from rota.core.errors import Kind, Refused
 from rota.core.model.ids import ExecutionId, NodeId
 from rota.core.state.shard_state import State
 from rota.node.access.access_control import ObservedRefusals
 from rota.node.access.principal import ANONYMOUS, Principal, forbidden
+from rota.node.access.refused_access import HIDDEN, Refusal
 from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.requests.body_memory import Reserved
 from rota.node.api.requests.permissions import PUBLIC, Permission, Scope
@@ -40,6 +41,8 @@ class RequestContext:
         minted_name: The name that this node generated for a job whose body has none; empty
             otherwise.
         reserved_body: The memory reserved for the body, from the first read until the response.
+        refusals: What was refused for reasons of access, for the audit log; a batch may have
+            several.
         sender: The node that has forwarded the request, once this is proven; None for a request of
             a client.
     """
@@ -58,6 +61,7 @@ class RequestContext:
         "node",
         "permission",
         "principal",
+        "refusals",
         "reserved_body",
         "sender",
     )
@@ -79,6 +83,7 @@ class RequestContext:
         self.is_dry_run = False
         self.minted_name = ""
         self.has_written = False
+        self.refusals: list[Refusal] = []
         self.reserved_body: Reserved | None = None
         self.sender: NodeId | None = None
         self._is_authorized = False
@@ -140,21 +145,23 @@ class RequestContext:
             if not any(principal.may(verb, EVERY) for verb in verbs):
                 self._refuse(forbidden(principal.name, self._verb, EVERY), self._verb, EVERY)
 
-    def authorize(self, namespace: str, *, missing: Refused | None = None) -> None:
+    def authorize(self, namespace: str, *, missing: Refused | None = None, of: str = "") -> None:
         """Check that the caller has the operation's verb in the namespace of an object.
 
         Args:
             namespace: The namespace of the object; `EVERY` if it is unknown.
             missing: The refusal for an object that does not exist. A caller that may not even read
                 the object gets this refusal. None if the request names the namespace.
+            of: The object, for the audit log; empty for the one in the path.
 
         Raises:
             Refused: The caller lacks the verb.
         """
-        self._authorize(namespace, missing, is_readable=self.principal.may(Verb.READ, namespace))
+        is_readable = self.principal.may(Verb.READ, namespace)
+        self._authorize(namespace, missing, of, is_readable=is_readable)
 
     def authorize_execution(
-        self, execution_id: ExecutionId, namespace: str, *, missing: Refused
+        self, execution_id: ExecutionId, namespace: str, *, missing: Refused, of: str = ""
     ) -> None:
         """Check that the caller has the operation's verb for an execution.
 
@@ -164,6 +171,7 @@ class RequestContext:
             execution_id: The execution.
             namespace: The namespace of its job; `EVERY` if it is unknown.
             missing: The refusal for an execution that does not exist.
+            of: The execution, for the audit log; empty for the one in the path.
 
         Raises:
             Refused: The caller lacks the verb.
@@ -173,14 +181,16 @@ class RequestContext:
             self._is_authorized = True
             return
         is_readable = is_own or self.principal.may(Verb.READ, namespace)
-        self._authorize(namespace, missing, is_readable=is_readable)
+        self._authorize(namespace, missing, of, is_readable=is_readable)
 
-    def _authorize(self, namespace: str, missing: Refused | None, *, is_readable: bool) -> None:
+    def _authorize(
+        self, namespace: str, missing: Refused | None, of: str, *, is_readable: bool
+    ) -> None:
         if not self.principal.may(self._verb, namespace):
             refusal = forbidden(self.principal.name, self._verb, namespace)
             if missing is not None and not is_readable:
                 refusal = missing
-            self._refuse(refusal, self._verb, namespace)
+            self._refuse(refusal, self._verb, namespace, of)
         self._is_authorized = True
 
     def authorize_unless(self, refusal: Refused | None) -> None:
@@ -192,6 +202,15 @@ class RequestContext:
         if refusal is not None:
             self._refuse(refusal, self._verb, EVERY)
         self._is_authorized = True
+
+    def require(self, verb: Verb, namespace: str, *, of: str = "") -> None:
+        """Check that the caller has *verb*, beside that of the operation, in *namespace*.
+
+        Raises:
+            Refused: The caller lacks it.
+        """
+        if not self.principal.may(verb, namespace):
+            self._refuse(forbidden(self.principal.name, verb, namespace), verb, namespace, of)
 
     def note_authorized(self) -> None:
         """Count the request as authorized without a namespace.
@@ -212,14 +231,17 @@ class RequestContext:
         """Return *is_visible*, the result of a rule about an object of a list."""
         return is_visible or self._is_observed(self._verb, EVERY)
 
-    def _refuse(self, refusal: Refused, verb: Verb, namespace: str) -> None:
+    def _refuse(self, refusal: Refused, verb: Verb, namespace: str, of: str = "") -> None:
         """Refuse the request, or note that it would be refused.
 
         Raises:
             Refused: *refusal*.
         """
-        if not self._is_observed(verb, namespace):
-            raise refusal
+        if self._is_observed(verb, namespace):
+            return
+        reason = refusal.code if refusal.kind is Kind.FORBIDDEN else HIDDEN
+        self.refusals.append(Refusal(reason=reason, verb=verb, namespace=namespace, of=of))
+        raise refusal
 
     def _is_observed(self, verb: Verb, namespace: str) -> bool:
         """Return False if refusals are made; otherwise note one, and return True."""

@@ -116,7 +116,8 @@ def find_job(request: RequestContext, named: str) -> tuple[Shard, Job]:
         Refused: No such job exists, or the caller lacks the operation's verb in its namespace.
     """
     shard, job = _job(request, named)
-    request.authorize(job.spec.namespace, missing=missing_job(request, named))
+    missing = missing_job(request, named)
+    request.authorize(job.spec.namespace, missing=missing, of=job.spec.full_name)
     return shard, job
 
 
@@ -159,7 +160,8 @@ def find_job_id(request: RequestContext, named: str) -> tuple[Shard, JobId]:
             raise
         request.authorize(EVERY, missing=refusal)
         return request.node.shards.of_id(JobId(named)), JobId(named)
-    request.authorize(job.spec.namespace, missing=missing_job(request, named))
+    missing = missing_job(request, named)
+    request.authorize(job.spec.namespace, missing=missing, of=job.spec.full_name)
     return shard, job.id
 
 

@@ -41,14 +41,16 @@ def test_the_setting_selects_the_logged_answers(
         assert statuses == logged
 
 
-def test_another_level_of_the_log_leaves_the_access_log_alone() -> None:
+def test_another_level_of_the_log_leaves_the_logs_of_access_alone() -> None:
     program = """
 import logging
+from rota.node.access.refused_access import AUDIT_LOGGER
 from rota.node.api.http.access_log import ACCESS_LOGGER
 from rota.node.system.logs import begin_logging
 
 begin_logging("error")
 ACCESS_LOGGER.info("request answered")
+AUDIT_LOGGER.info("access denied")
 logging.getLogger("rota.node").info("node started")
 """
 
@@ -56,7 +58,8 @@ logging.getLogger("rota.node").info("node started")
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
     )
 
-    assert [json.loads(line)["logger"] for line in ran.stderr.splitlines()] == ["rota.access"]
+    loggers = [json.loads(line)["logger"] for line in ran.stderr.splitlines()]
+    assert loggers == ["rota.access", "rota.audit"]
 
 
 def test_a_line_has_the_client_the_request_and_the_answer(tmp_path: Path) -> None:
@@ -124,9 +127,10 @@ def test_a_request_that_is_malformed_or_refused_has_a_line_of_its_own(tmp_path: 
 
         assert lines(node) == []
         found = [json.loads(line) for line in node.log().splitlines()]
-        refusals = {line["event"]: line for line in found if "refusal_log" in line["logger"]}
+        refusals = {line["event"]: line for line in found}
         assert refusals["request malformed"]["remote"] == "127.0.0.1"
-        assert refusals["request refused"]["code"] == "host_not_allowed"
+        assert refusals["access denied"]["reason"] == "host_not_allowed"
+        assert refusals["access denied"]["logger"] == "rota.audit"
 
 
 def lines(node: Rotad) -> list[Json]:

@@ -304,18 +304,17 @@ def test_hashes_are_compared_in_constant_time(
     assert compared == [(token(1).hash, token(1).hash)]
 
 
-def test_a_failed_login_is_logged_without_the_token(
-    authenticator: Authenticator, table: AccessTable, caplog: pytest.LogCaptureFixture
+def test_a_failed_login_has_its_reason_without_the_token(
+    authenticator: Authenticator, table: AccessTable
 ) -> None:
     put_key(table, "ci", stored(token(1)))
 
-    with caplog.at_level("INFO"), pytest.raises(LoginFailed):
+    with pytest.raises(LoginFailed) as failed:
         login(authenticator, 2)
 
-    (line,) = caplog.records
-    facts = vars(line)
-    assert (facts["reason"], facts["remote"], facts["token_id"]) == ("unknown", HERE, token(2).id)
-    assert token(2).text not in str(facts)
+    why = failed.value.why
+    assert (why.reason, why.token_id, why.is_login) == ("unknown", token(2).id, True)
+    assert token(2).text not in str(why)
     assert parse(token(2).text) is not None
 
 
