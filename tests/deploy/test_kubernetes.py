@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from deploy.programs import DEPLOY, run
+from rota.node.system.config import load_config
+from support.peer_certificates import PeerAuthority
 
 Manifest = Any  # Any: YAML; each test reads the fields that it checks.
 
@@ -49,7 +51,7 @@ def manifests(text: str) -> dict[tuple[str, str], Manifest]:
                 replicas=5, config={"slots": 8}, networkPolicy={"enabled": False},
                 storage={"size": "1Ti", "className": "fast"}, imagePullSecrets=[{"name": "us"}],
                 etcdAccess={"secret": "etcd-rota"}, peerTls={"secret": "rota-certs"},
-                nodeSelector={"disk": "ssd"},
+                apiTls={"secret": "rota-api"}, nodeSelector={"disk": "ssd"},
                 tolerations=[{"key": "batch", "operator": "Exists"}],
             ),
             id="chart-with-everything",
@@ -110,6 +112,7 @@ def without(node: Manifest) -> Manifest:
         ({"replicas": "3"}, "replicas"),
         ({"config": {"node_id": "a"}}, "config"),
         ({"config": {"insecure": False}}, "config"),
+        ({"config": {"tls_cert": "/x"}}, "config"),
         ({"networkPolicy": {"etcd": []}}, "networkPolicy/etcd"),
         ({"storage": {"size": "10"}}, "storage/size"),
     ],
@@ -170,6 +173,72 @@ def test_each_node_has_its_own_certificate_and_a_name_that_stays() -> None:
     # Kubernetes replaces $(NAME) by variables that stand before.
     assert list(variables).index("ROTA_NODE_ID") < list(variables).index("ROTA_PEER_ADVERTISE")
     assert volumes_of(text)["peer-tls"] == {"secretName": "rota-certs", "defaultMode": 0o440}
+
+
+def test_probes_scrapes_and_hooks_use_the_tls_of_the_api() -> None:
+    text = of_chart(apiTls={"secret": "rota-api"})
+
+    assert schemes_of_probes(text) == ["HTTPS"] * 3
+    variables = variables_of(text)
+    assert variables["ROTA_TLS_CERT"] == "/etc/rota/api/tls.crt"
+    assert variables["ROTA_TLS_KEY"] == "/etc/rota/api/tls.key"
+    assert variables["ROTA_TLS_CA"] == variables["ROTA_CA"] == "/etc/rota/api/ca.crt"
+    assert variables["ROTA_URL"] == "https://127.0.0.1:7400"
+    assert variables["ROTA_ADVERTISE"] == "$(ROTA_NODE_ID).rota-nodes.rota.svc:7400"
+    assert annotations_of(text)["prometheus.io/scheme"] == "https"
+    assert volumes_of(text)["api-tls"] == {"secretName": "rota-api", "defaultMode": 0o440}
+
+
+def test_without_tls_of_the_api_probes_and_scrapes_use_http() -> None:
+    text = of_chart()
+
+    assert schemes_of_probes(text) == ["HTTP"] * 3
+    assert "ROTA_TLS_CERT" not in variables_of(text)
+    assert "prometheus.io/scheme" not in annotations_of(text)
+
+
+@pytest.mark.parametrize(
+    ("api", "peers", "is_insecure"),
+    [("", "", True), ("x", "", True), ("", "x", True), ("x", "x", False)],
+)
+def test_nodes_are_insecure_only_while_one_of_their_ports_has_no_tls(
+    api: str, peers: str, *, is_insecure: bool
+) -> None:
+    text = of_chart(apiTls={"secret": api}, peerTls={"secret": peers})
+
+    assert ("ROTA_INSECURE" in variables_of(text)) == is_insecure
+
+
+def test_the_settings_of_a_chart_with_tls_are_those_of_a_secure_node(tmp_path: Path) -> None:
+    variables = variables_of(of_chart(apiTls={"secret": "x"}, peerTls={"secret": "x"}))
+    authority = PeerAuthority(tmp_path / "certs")
+    made = authority.node("rota-0", "127.0.0.1", "*.rota-nodes.rota.svc")
+    files = {"crt": made.certificate, "key": made.key}
+    settings = {
+        name: value.replace("$(ROTA_NODE_ID)", "rota-0")
+        for name, value in variables.items()
+        if name not in ("ROTA_BOOTSTRAP_KEY_FILE", "ROTA_TOKEN_FILE", "ROTA_ZONE")
+    } | {"ROTA_NODE_ID": "rota-0", "ROTA_ETCD": ETCD[0]}
+    for name, value in settings.items():
+        if value.startswith("/etc/rota/"):
+            settings[name] = str(authority.certificate if "ca.crt" in value else files[value[-3:]])
+
+    config = load_config(None, settings, {})
+
+    assert (config.insecure, config.auth, config.peer_tls) == (False, "keys", "require")
+
+
+def schemes_of_probes(text: str) -> list[str]:
+    """Return the scheme of each probe."""
+    [container] = manifests(text)["StatefulSet", "rota"]["spec"]["template"]["spec"]["containers"]
+    probes = ("startupProbe", "livenessProbe", "readinessProbe")
+    return [container[each]["httpGet"].get("scheme", "HTTP") for each in probes]
+
+
+def annotations_of(text: str) -> dict[str, str]:
+    """Return the annotations of the pods."""
+    template = manifests(text)["StatefulSet", "rota"]["spec"]["template"]
+    return dict(template["metadata"]["annotations"])
 
 
 def variables_of(text: str) -> dict[str, str]:
