@@ -13,6 +13,7 @@ import pytest
 
 from deploy.programs import DEPLOY, needs, run
 from support.etcd import free_ports
+from support.peer_certificates import PeerAuthority
 from support.rotad import Rotad
 
 SYSTEMD_VARIABLES = ("NOTIFY_SOCKET=", "WATCHDOG_USEC=", "INVOCATION_ID=")
@@ -123,6 +124,27 @@ def test_a_node_runs_sandboxed_tasks_in_the_environment_of_the_unit(restricted: 
     assert of_outside.splitlines()[-1] == "65534"
     assert inside["status"] == "success", of_inside
     assert "kept" in of_inside
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="as root: a node is started in the environment of the unit"
+)
+def test_a_node_of_the_unit_uses_a_renewed_certificate_of_root_without_a_restart(
+    restricted: Rotad,
+) -> None:
+    authority = PeerAuthority(restricted.data_dir.parent / "certs")
+    restricted.flags += authority.api_flags("n1")
+    restricted.ca = authority.certificate
+    authority.folder.chmod(0o750)
+    for path in (authority.folder, authority.folder / "n1.key"):
+        shutil.chown(path, 0, 65534)
+    (authority.folder / "n1.key").chmod(0o640)
+    restricted.start(60)
+
+    authority.renew("n1")
+
+    restricted.wait_logged("certificate replaced")
+    assert restricted.is_ready()
 
 
 def output(node: Rotad, execution: dict[str, object]) -> str:
