@@ -8,7 +8,8 @@ import pytest
 from support.cluster import Cluster, answer
 from support.etcd import EtcdCluster
 from support.peer_certificates import PeerAuthority
-from support.rotad import Rotad
+from support.rota_program import Rota
+from support.rotad import Refusal, Rotad
 
 IDS = ("n1", "n2", "n3")
 
@@ -78,23 +79,70 @@ def test_a_killed_process_is_reported_by_its_warden(secured: Cluster) -> None:
     secured.wait_whole()
 
 
-def test_a_cluster_changes_to_tls_node_by_node(
-    own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+@pytest.mark.timeout(180)
+def test_a_cluster_changes_to_tls_and_keys_node_by_node(
+    own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, rota_alone: Rota
 ) -> None:
     authority = PeerAuthority(tmp_path_factory.mktemp("change") / "certs", own_cluster.name)
-    certificates = {node_id: authority.flags(node_id) for node_id in IDS}
+    peer = {node_id: authority.flags(node_id)[:-1] for node_id in IDS}
+    api = {node_id: authority.api_flags(f"api-{node_id}") for node_id in IDS}
     plain = {node_id: node.flags for node_id, node in zip(IDS, own_cluster, strict=True)}
     own_cluster.start()
+    own_cluster.nodes[0].create(name="changed", command="true")
 
-    for mode in ("accept", "require"):
-        for node_id, node in zip(IDS, own_cluster, strict=True):
-            assert node.stop() == 0
-            node.flags = (*plain[node_id], *certificates[node_id][:-1], mode)
-            node.spawn()
-            own_cluster.wait_whole()
+    for node_id, node in zip(IDS, own_cluster, strict=True):
+        restart(own_cluster, node, (*plain[node_id], *peer[node_id], "accept", "--auth", "observe"))
+        run_everywhere(own_cluster)
+    assert sum(map(would_be_refused, own_cluster)) > 0
+
+    made = rota_alone("auth", "init", "--data-dir", str(own_cluster.nodes[0].data_dir))
+    assert made.status == 0, made.err
+    for node in own_cluster:
+        node.token = made.out.strip()
+    own_cluster.wait_until(
+        lambda: all(
+            node.call("GET", "/api/v1/whoami")["principal"] == "admin" for node in own_cluster
+        ),
+        "the key does not reach all nodes",
+    )
+    counted = [would_be_refused(node) for node in own_cluster]
+    run_everywhere(own_cluster)
+    assert [would_be_refused(node) for node in own_cluster] == counted
+
+    for node_id, node in zip(IDS, own_cluster, strict=True):
+        node.ca = authority.certificate
+        restart(
+            own_cluster,
+            node,
+            (*plain[node_id], *peer[node_id], "require", *api[node_id], "--auth", "keys"),
+        )
+        run_everywhere(own_cluster)
 
     assert {own_cluster.member(node_id)["peer_tls"] for node_id in IDS} == {"require"}
-    body = {"name": "changed", "command": "true"}
-    job = answer(own_cluster.nodes[0], "POST", "/api/v1/jobs", body)
-    node = own_cluster.nodes[2]
-    assert node.ended(node.trigger(job["jobId"]))["status"] == "success"
+    for node in own_cluster:
+        node.token = ""
+        with pytest.raises(Refusal, match="401"):
+            node.call("GET", "/api/v1/jobs")
+
+
+def restart(cluster: Cluster, node: Rotad, flags: tuple[str, ...]) -> None:
+    """Restart a node with other flags, and wait until all shards have their copies."""
+    assert node.stop() == 0
+    node.flags = flags
+    node.spawn()
+    cluster.wait_whole()
+
+
+def run_everywhere(cluster: Cluster) -> None:
+    """Run the job by a request to each node; any node forwards to the job's primary."""
+    for node in cluster:
+        assert node.ended(node.trigger("changed"))["status"] == "success"
+
+
+def would_be_refused(node: Rotad) -> int:
+    """Return the number of requests that a node with `observe` would have refused."""
+    lines = node.call("GET", "/metrics").splitlines()
+    values = [
+        each.split()[1] for each in lines if each.startswith("rota_access_would_refuse_total")
+    ]
+    return int(float(values[0])) if values else 0
