@@ -154,7 +154,7 @@ def follow_changes(
     "verify",
     epilog=examples(
         "rota changes verify",
-        "rota changes verify --heads /safe/place/heads.json",
+        "rota changes verify --heads heads.json",
         "rota changes verify -o json",
     ),
 )

@@ -12,6 +12,7 @@ from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Column, Look, show_many, show_one
 from rota.client.cli.documents.kinds import kind_argument, kind_of
 from rota.client.cli.human import absolute
+from rota.client.cli.inputs.files import STANDARD_INPUT, expanded
 from rota.client.cli.inputs.options import (
     connect,
     dry_run_option,
@@ -123,7 +124,7 @@ def get_documents(kind: str, *, name: str | None, has_changes: bool, form: str) 
     metavar="FILE",
     multiple=True,
     required=True,
-    help="Documents in YAML or JSON; - is standard input. Repeatable.",
+    help="Documents in YAML or JSON, or a folder of such files; - is standard input. Repeatable.",
 )
 @dry_run_option
 @format_option
@@ -183,8 +184,8 @@ class Given(NamedTuple):
 def _read(files: Iterable[str]) -> Iterable[Given]:
     from rota.client.definitions import parse_definitions, read_definitions
 
-    for file in files:
-        if file == "-":
+    for file in expanded(files):
+        if file == STANDARD_INPUT:
             source, found = "standard input", parse_definitions(sys.stdin.read(), "standard input")
         else:
             source, found = file, read_definitions(Path(file))

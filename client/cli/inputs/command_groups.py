@@ -11,6 +11,8 @@ from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])  # Any: options apply to any group
 
+NEAR_CUTOFF = 0.5
+"""The least similarity of a word and a command that the word may be meant for."""
 MOVED = "rota.moved"
 """The key, in the values of a context, of the options that stand before a command."""
 
@@ -83,7 +85,7 @@ class SuggestingGroup(click.Group):
         if word in self.advice:
             return self.advice[word]
         names = self.list_commands(ctx)
-        close = get_close_matches(word, names, n=3, cutoff=0.5)
+        close = get_close_matches(word, names, n=3, cutoff=NEAR_CUTOFF)
         hint = " or ".join(map(repr, close))
         return f"Did you mean {hint}?" if close else f"The commands are: {', '.join(names)}."
 
@@ -146,7 +148,13 @@ class LazyGroup(SuggestingGroup):
 
 
 class ListingGroup(LazyGroup):
-    """A group with the default command ``list``: ``rota jobs`` means ``rota jobs list``."""
+    """A group with the default command ``list``: ``rota jobs`` means ``rota jobs list``.
+
+    Attributes:
+        lists_names: Whether a first word that is no command, and like none, is one for ``list``.
+    """
+
+    lists_names = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert ``list`` if no command is named."""
@@ -154,9 +162,14 @@ class ListingGroup(LazyGroup):
         # The completion of an empty word returns the commands.
         is_bare = not rest and not ctx.resilient_parsing
         has_option = bool(rest) and rest[0].startswith("-")
-        if is_bare or (has_option and rest[0] not in ctx.help_option_names):
+        is_name = self.lists_names and bool(rest) and not has_option and self._is_name(rest[0])
+        if is_bare or is_name or (has_option and rest[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
+
+    def _is_name(self, word: str) -> bool:
+        known = (*self.entries, *self.aliases)
+        return not get_close_matches(word, known, n=1, cutoff=NEAR_CUTOFF)
 
     def _moved_count(self, args: Sequence[str]) -> int:
         """Return the number of words at the start of *args* that are options of the group."""

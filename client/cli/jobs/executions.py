@@ -27,11 +27,16 @@ COMMANDS = {
 }
 
 
+class _Executions(ListingGroup):
+    lists_names = True
+
+
 @click.group(
-    cls=ListingGroup,
+    cls=_Executions,
     entries=COMMANDS,
     epilog=examples(
         "rota executions",
+        "rota executions report",
         "rota executions list report --status failed",
         "rota executions show @latest",
         "rota executions wait report@latest",
@@ -41,6 +46,8 @@ COMMANDS = {
 @output_before
 def executions() -> None:
     """List, show, cancel and wait for executions; without a command, list the latest.
+
+    `rota executions JOB` lists those of a job, unless JOB resembles a command.
 
     An execution is named by its id. @latest is the latest of all executions, JOB@latest the latest
     of a job.

@@ -17,6 +17,7 @@ import msgspec
 from rota.client.cli.display.printing import Piece, Styled, out, say
 from rota.client.cli.display.show import Counter, as_yaml, is_coloured, show_many
 from rota.client.cli.display.table_columns import CREATED, JOB
+from rota.client.cli.inputs.files import STANDARD_INPUT, expanded
 from rota.client.cli.inputs.options import (
     connect,
     dry_run_option,
@@ -25,6 +26,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.client.cli.inputs.parameters import members_of, with_members
 from rota.client.cli.inputs.program_words import ProgramCommand
 from rota.wire.documents import HOOK_FIELDS, ITEMS_MAX, CreatedItem, JobView, ProblemView
 
@@ -57,7 +59,8 @@ files_option = click.option(
     metavar="FILE",
     multiple=True,
     required=True,
-    help="Jobs in YAML or JSON, one a document; - is standard input. Repeatable.",
+    help="Jobs in YAML or JSON, one a document, or a folder of such files; - is standard input. "
+    "Repeatable.",
 )
 
 
@@ -84,7 +87,8 @@ files_option = click.option(
     "files",
     metavar="FILE",
     multiple=True,
-    help="Jobs in YAML or JSON, one a document; - is standard input. Repeatable.",
+    help="Jobs in YAML or JSON, one a document, or a folder of such files; - is standard input. "
+    "Repeatable.",
 )
 @click.option(
     "--schedule",
@@ -217,6 +221,14 @@ files_option = click.option(
 @click.option(
     "--parameters", metavar="JSON", help="Parameters of its executions, such as '{\"width\": 640}'."
 )
+@click.option(
+    "-p",
+    "--parameter",
+    "members",
+    metavar="K=V",
+    multiple=True,
+    help="A member of its parameters; V is JSON, or otherwise text. Repeatable.",
+)
 @click.option("--label", "labels", metavar="K=V", multiple=True, help="Label; repeatable.")
 @click.option("--description", metavar="TEXT", help="Description of the job.")
 @dry_run_option
@@ -301,25 +313,42 @@ def definitions_in(files: Iterable[str], namespace: str | None) -> list[Fields]:
 
     A job comes after those that it depends on, since a node refuses unknown dependencies.
     A relative ``cwd`` begins in the folder of its file, on standard input in the current folder.
+    Of a job as `rota jobs show` prints it, the definition is taken.
     """
     from rota.client.definitions import parse_definitions, read_definitions, with_whole_paths
 
     definitions: list[Fields] = []
-    for file in files:
-        if file == "-":
+    for file in expanded(files):
+        if file == STANDARD_INPUT:
             found, folder = parse_definitions(sys.stdin.read(), "standard input"), Path()
         else:
             found, folder = read_definitions(Path(file)), Path(file).parent
         for each in found:
-            if "kind" in each:
+            if "kind" in each and not is_shown(each):
                 raise click.UsageError(
                     f"{file} has a document of the kind {each['kind']!r}, not a job; apply it with "
                     f"rota apply -f {file}"
                 )
-            definition = FileFields(_in(namespace, with_whole_paths(each, folder)))
-            definition.file = "standard input" if file == "-" else file
+            given = _definition_of(each) if is_shown(each) else each
+            definition = FileFields(_in(namespace, with_whole_paths(given, folder)))
+            definition.file = "standard input" if file == STANDARD_INPUT else file
             definitions.append(definition)
     return _dependencies_first(definitions)
+
+
+def is_shown(fields: Fields) -> bool:
+    """Return True if *fields* are those of a job as a node shows it."""
+    return {"jobId", "status", "namespace"} <= fields.keys()
+
+
+def _definition_of(shown: Fields) -> Fields:
+    definition = shown.get("definition")
+    if not isinstance(definition, dict):
+        raise click.UsageError(
+            f"the job {shown.get('name')!r} is from a list, which has no definitions; use "
+            f"rota jobs show {shown.get('name')} -o yaml"
+        )
+    return {"namespace": shown["namespace"], **cast("Fields", definition)}
 
 
 @contextmanager
@@ -395,6 +424,8 @@ def fields_of(name: str | None, command: tuple[str, ...], given: Fields) -> Fiel
             fields[key] = [_hook(target) for target in fields[key]]
     if "parameters" in fields:
         fields["parameters"] = _json(fields["parameters"])
+    if members := members_of(fields.pop("members", ())):
+        fields["parameters"] = with_members(fields.get("parameters"), members)
     timeout = fields.get("timeout", "")
     if timeout.isdecimal():
         fields["timeout"] = int(timeout)

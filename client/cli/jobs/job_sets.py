@@ -40,7 +40,8 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
     epilog=examples(
         "rota jobs apply -f report.yaml",
         "rota jobs apply -f report.yaml --dry-run",
-        "rota jobs apply -f - < jobs.yaml",
+        "rota jobs apply -f jobs/",
+        "rota jobs show report -o yaml | rota jobs apply -f -",
         "rota jobs apply -f jobs.yaml --prune -l team=core",
     ),
 )

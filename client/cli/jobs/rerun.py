@@ -3,9 +3,7 @@
 from typing import Any, Literal
 
 import click
-import msgspec
 
-from rota.client.cli.inputs.json_text import as_json_text
 from rota.client.cli.inputs.options import (
     connect,
     dry_run_option,
@@ -15,6 +13,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.client.cli.inputs.parameters import members_of, parameters_options
 from rota.client.cli.jobs.awaited_end import Waiting, show_started, waiting_options
 from rota.wire.documents import Json
 
@@ -37,20 +36,7 @@ from rota.wire.documents import Json
 )
 @click.option("--from", "from_task", metavar="TASK", help="Run this task and those that need it.")
 @click.option("--all", "is_all", is_flag=True, help="Run all tasks.")
-@click.option(
-    "-p",
-    "--parameter",
-    "overrides",
-    metavar="K=V",
-    multiple=True,
-    help="Replace a member of its parameters; V is JSON, or otherwise text. Repeatable.",
-)
-@click.option(
-    "--parameters",
-    metavar="JSON",
-    callback=as_json_text,
-    help="JSON that replaces its parameters; @FILE is a file, - is standard input.",
-)
+@parameters_options
 @click.option("--latest", "is_latest", is_flag=True, help="Use the latest definition of its job.")
 @waiting_options
 @click.option(
@@ -94,19 +80,9 @@ def rerun(
             tasks=tasks,
             from_task=from_task,
             parameters=parameters,
-            overrides=dict(map(_override, overrides)),
+            overrides=members_of(overrides),
             is_latest=is_latest,
             idempotency_key=idempotency_key,
             dry_run=is_dry,
         )
         return show_started(client, made, wait, form)
-
-
-def _override(text: str) -> tuple[str, Json]:
-    name, found, value = text.partition("=")
-    if not found or not name:
-        raise click.UsageError(f"{text!r} is not K=V, such as day=2027-01-01")
-    try:
-        return name, msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return name, value

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from rota.client.cli.inputs.json_text import as_json_text
 from rota.client.cli.inputs.options import (
     connect,
     dry_run_option,
@@ -13,6 +12,11 @@ from rota.client.cli.inputs.options import (
     job_argument,
     namespace_option,
     url_option,
+)
+from rota.client.cli.inputs.parameters import (
+    members_of,
+    parameters_options,
+    with_members,
 )
 from rota.client.cli.jobs.awaited_end import Waiting, show_started, waiting_options
 from rota.wire.documents import Json
@@ -23,18 +27,14 @@ from rota.wire.documents import Json
         "rota trigger report",
         "rota trigger report --wait --timeout 10m",
         "rota trigger report --follow",
+        "rota trigger report -p day=2027-01-01 -p dry=true",
         """rota trigger report --parameters '{"day": "2027-01-01"}'""",
         "id=$(rota trigger report -o name)",
     )
 )
 @job_argument
 @waiting_options
-@click.option(
-    "--parameters",
-    metavar="JSON",
-    callback=as_json_text,
-    help="JSON that replaces the job's parameters; @FILE is a file, - is standard input.",
-)
+@parameters_options
 @click.option(
     "--idempotency-key",
     metavar="KEY",
@@ -47,6 +47,7 @@ from rota.wire.documents import Json
 def trigger(
     job: str,
     *,
+    overrides: tuple[str, ...],
     parameters: Json,
     idempotency_key: str | None,
     is_dry: bool,
@@ -55,12 +56,15 @@ def trigger(
     **waiting: Any,  # of `waiting_options`
 ) -> int:
     """Start an execution of a job now."""
-    wait = Waiting(is_dry=is_dry, **waiting)
+    wait, members = Waiting(is_dry=is_dry, **waiting), members_of(overrides)
     with connect() as client:
+        if members and parameters is None:
+            definition = client.job(job, namespace=namespace).definition or {}
+            parameters = definition.get("parameters")
         made = client.trigger(
             job,
             namespace=namespace,
-            parameters=parameters,
+            parameters=with_members(parameters, members),
             idempotency_key=idempotency_key,
             dry_run=is_dry,
         )

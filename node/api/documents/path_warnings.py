@@ -1,6 +1,7 @@
 """Warnings about folders and programs of tasks that do not exist on this node."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -13,6 +14,7 @@ from rota.core.quoting import in_quotes
 TASKS_MAX = 100
 """The most tasks of a job that are checked."""
 
+_RELATIVE = re.compile(r"\.\.?/[\w./+-]+(?=\s|$)")
 _AFTER = "an attempt fails where it is missing"
 
 
@@ -63,8 +65,14 @@ def _missing(work: Work, node_id: NodeId) -> Iterator[str]:
 
 
 def _program_path(work: Work) -> str:
-    """Return the program of *work* if it is a path; empty if it is a name or there is none."""
-    return work.argv[0] if work.argv and "/" in work.argv[0] else ""
+    """Return the program of *work* if it is a path; empty if it is a name or there is none.
+
+    Of a line for the shell, only a first word like ``./run`` certainly is such a path.
+    """
+    if work.argv:
+        return work.argv[0] if "/" in work.argv[0] else ""
+    found = _RELATIVE.match(work.shell)
+    return found[0] if found else ""
 
 
 def _exists(path: str, *, is_folder: bool) -> bool:

@@ -140,6 +140,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "report.yaml").write_text(report.replace("loaded", "loaded it"))
     (home / "flaky.yaml").write_text(flaky)
     (home / "jobs.yaml").write_text(DEFINITIONS)
+    (home / "jobs").mkdir()
+    (home / "jobs" / "report.yaml").write_text(report)
     (home / "types.yaml").write_text(TYPES)
     (home / "members.yaml").write_text("[{id: n1}, {id: n2}, {id: n3}]\n")
     return home

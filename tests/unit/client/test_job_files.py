@@ -6,7 +6,10 @@ from pathlib import Path
 import click
 import pytest
 
+from rota.client.cli.inputs.files import expanded
+from rota.client.cli.inputs.parameters import members_of, with_members
 from rota.client.cli.jobs.job_files import definitions_in
+from rota.client.definitions import InvalidFile
 
 Jobs = tuple[tuple[str, list[str]], ...]
 
@@ -67,3 +70,63 @@ def test_a_shared_document_is_refused_with_the_command_for_it(tmp_path: Path) ->
 
     with pytest.raises(click.UsageError, match=f"not a job; apply it with rota apply -f {file}"):
         definitions_in([str(file)], None)
+
+
+def test_a_folder_stands_for_its_files_of_definitions_in_the_order_of_their_names(
+    tmp_path: Path,
+) -> None:
+    for name in ("b.yml", "a.yaml", "c.json", "notes.txt"):
+        (tmp_path / name).write_text("name: x")
+    (tmp_path / "old.yaml").mkdir()
+
+    found = expanded(["-", str(tmp_path), "one.yaml"])
+
+    inside = [str(tmp_path / name) for name in ("a.yaml", "b.yml", "c.json")]
+    assert found == ["-", *inside, "one.yaml"]
+
+
+def test_a_folder_without_definitions_is_refused_with_the_names_that_count(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+
+    with pytest.raises(InvalidFile, match=r"definitions \(\*\.yaml, \*\.yml, \*\.json\)"):
+        expanded([str(tmp_path)])
+
+
+def test_of_a_job_as_it_is_shown_the_definition_is_taken(tmp_path: Path) -> None:
+    file, definition = tmp_path / "shown.json", {"name": "a", "command": "true"}
+    shown = {"jobId": "1", "name": "a", "namespace": "team", "status": "manual"}
+    file.write_text(json.dumps({**shown, "definition": definition}))
+
+    (found,) = definitions_in([str(file)], None)
+
+    assert found == {"namespace": "team", **definition}
+
+
+def test_a_job_from_a_list_is_refused_with_the_command_that_shows_its_definition(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "shown.json"
+    file.write_text(json.dumps({"jobId": "1", "name": "a", "namespace": "n", "status": "manual"}))
+
+    with pytest.raises(click.UsageError, match="rota jobs show a -o yaml"):
+        definitions_in([str(file)], None)
+
+
+def test_a_member_replaces_one_of_the_parameters() -> None:
+    members = members_of(["day=2027-01-01", "n=3", "dry=true", "text=a=b"])
+
+    assert members == {"day": "2027-01-01", "n": 3, "dry": True, "text": "a=b"}
+    assert with_members({"n": 1, "kept": 0}, members) == {"kept": 0, **members}
+    assert with_members(None, members) == members
+    assert with_members([1], {}) == [1]
+
+
+@pytest.mark.parametrize("word", ["day", "=3"])
+def test_a_word_that_is_no_member_is_refused(word: str) -> None:
+    with pytest.raises(click.UsageError, match="is not K=V"):
+        members_of([word])
+
+
+def test_parameters_that_are_no_object_have_no_members() -> None:
+    with pytest.raises(click.UsageError, match="need"):
+        with_members([1], {"a": 1})
