@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rota.core.model.ids import ShardId
+from rota.core.model.ids import Epoch, ShardId
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.change_chain import position_of
 from rota.core.vocabulary.commands import NoteExported
@@ -66,8 +66,9 @@ class ChangeExport:
         self._sinks = sinks
         self._clock = clock
         self._counts = dict.fromkeys(sinks, 0)
-        self._sent: dict[tuple[str, ShardId], str] = {}
-        """The key of the newest change that this process has exported."""
+        self._sent: dict[tuple[str, ShardId], tuple[Epoch, str]] = {}
+        """The key of the newest change that this process has exported, and when it was primary:
+        after a recovery from an older copy, the shard makes changes with earlier keys."""
         metrics.counters("rota_changes_exported_total", lambda: self._counts)
         metrics.gauges("rota_changes_export_lag_seconds", self._lags)
 
@@ -104,11 +105,13 @@ class ChangeExport:
             SinkAway: The destination did not take them.
         """
         while self._is_behind(name, shard):
+            epoch = shard.epoch
             rows = self._changes.after(shard.id, self._position(name, shard), ROWS_PER_BATCH)
             if not rows:
                 return  # The newest changes are not committed yet.
             await sink.send([_line(each) for each in rows])
-            last = self._sent[name, shard.id] = rows[-1].position.key
+            last = rows[-1].position.key
+            self._sent[name, shard.id] = epoch, last
             self._counts[name] += len(rows)
             self._shards.submit(shard, NoteExported(sink=name, key=last), _ignore)
             await asyncio.sleep(0)
@@ -121,7 +124,9 @@ class ChangeExport:
 
     def _position(self, name: str, shard: Shard) -> str:
         """Return the key of the last exported change; empty if none was exported."""
-        return max(shard.state.exported.get(name, ""), self._sent.get((name, shard.id), ""))
+        stored = shard.state.exported.get(name, "")
+        epoch, sent = self._sent.get((name, shard.id), (None, ""))
+        return max(stored, sent) if epoch == shard.epoch else stored
 
     def _lags(self) -> Mapping[str, float]:
         return {name: self._lag(name) for name in self._sinks}

@@ -1,22 +1,29 @@
 """Destinations of the export of changes: a file of JSON lines, and syslog (RFC 5424).
 
-All of them work in a thread, with a limit of time for each step.
+All of them work in a thread, with a limit of time: a network disk or a name server may hang, which
+must not delay the end of the node.
 """
 
-import asyncio
 import fcntl
 import os
 import socket
 import struct
 import termios
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from rota.node.system.bounded_calls import BoundedCalls
 from rota.node.system.config_values import SyslogTarget
 
+WITHIN_S = 20.0
+"""The most seconds for a delivery, after which its outcome is unknown."""
 TIMEOUT_S = 5.0
+"""The most seconds for a step of a delivery over the network."""
 LOOK_S = 0.01
 PRIORITY = 13 * 8 + 6
 """Facility 13, log audit, and severity 6, informational."""
@@ -54,36 +61,85 @@ class Sink(Protocol):
         ...
 
 
-class ChangeFile:
+class BlockingSink(ABC):
+    """A destination whose deliveries block a thread, one after the other.
+
+    While a delivery hangs, no other one is begun.
+
+    Args:
+        name: The name of the destination in errors.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls = BoundedCalls("rota-change-export", within_s=WITHIN_S, running_max=1)
+        self._delivers = threading.Lock()
+
+    async def send(self, lines: Sequence[ExportedLine]) -> None:
+        """Deliver *lines*, all or with a repetition of some of them later.
+
+        Raises:
+            SinkAway: They were not delivered, or only some of them.
+        """
+        failure = await self._calls.result(lambda: self._failure(lines))
+        if failure is None:
+            failure = f"no response within {WITHIN_S:g} s"
+        if failure:
+            raise SinkAway(f"{self._name}: {failure}")
+
+    def _failure(self, lines: Sequence[ExportedLine]) -> str:
+        """Return why *lines* could not be delivered; empty if they were."""
+        with self._delivers:
+            try:
+                self._deliver(lines)
+            except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host.
+                self._drop()
+                return getattr(error, "strerror", None) or str(error)
+        return ""
+
+    def close(self) -> None:
+        """Close the file or the connection, unless a delivery hangs."""
+        if self._delivers.acquire(blocking=False):
+            try:
+                self._drop()
+            finally:
+                self._delivers.release()
+
+    @abstractmethod
+    def _deliver(self, lines: Sequence[ExportedLine]) -> None:
+        """Deliver *lines*; raises OSError."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Close the file or the connection."""
+
+
+class ChangeFile(BlockingSink):
     """A file of JSON lines; after it was moved, a new one is made.
+
+    Lines count as delivered when they are on the disk.
 
     Args:
         path: The path of the file.
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
         self._path = path
         self._file: int | None = None
 
-    async def send(self, lines: Sequence[ExportedLine]) -> None:
-        """Append *lines*, and wait until they are on the disk."""
-        await asyncio.to_thread(self._append, b"".join(each.document + b"\n" for each in lines))
-
-    def _append(self, content: bytes) -> None:
+    def _deliver(self, lines: Sequence[ExportedLine]) -> None:
+        file = self._opened()
+        size = os.fstat(file).st_size
         try:
-            file = self._opened()
-            size = os.fstat(file).st_size
-            try:
-                rest = memoryview(content)
-                while rest:
-                    rest = rest[os.write(file, rest) :]
-                os.fsync(file)
-            except OSError:
+            rest = memoryview(b"".join(each.document + b"\n" for each in lines))
+            while rest:
+                rest = rest[os.write(file, rest) :]
+            os.fsync(file)
+        except OSError:
+            with suppress(OSError):
                 os.ftruncate(file, size)  # So that no line is in the file by half.
-                raise
-        except OSError as error:
-            self.close()
-            raise SinkAway(f"{self._path}: {error.strerror}") from error
+            raise
 
     def _opened(self) -> int:
         """Return the descriptor of the file that now has the path."""
@@ -94,22 +150,31 @@ class ChangeFile:
                 is_same = False
             if is_same:
                 return self._file
-            self.close()
+            self._drop()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         file = self._file = os.open(self._path, flags, 0o600)
         size = os.fstat(file).st_size
-        if size and os.pread(file, 1, size - 1) != b"\n":  # The machine ended in a write.
+        if not size:
+            _sync_folder(self._path.parent)  # A new file is lost with the power otherwise.
+        elif os.pread(file, 1, size - 1) != b"\n":  # The machine ended in a write.
             os.write(file, b"\n")
         return file
 
-    def close(self) -> None:
-        """Close the file."""
+    def _drop(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
-class Syslog:
+def _sync_folder(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+class Syslog(BlockingSink):
     """A receiver of syslog.
 
     Over TCP, lines count as delivered when the receiver's kernel has acknowledged them; over UDP
@@ -121,38 +186,31 @@ class Syslog:
     """
 
     def __init__(self, target: SyslogTarget, node: str) -> None:
+        super().__init__(str(target))
         self._target = target
         self._node = node
         self._host = socket.gethostname()
         self._socket: socket.socket | None = None
 
-    async def send(self, lines: Sequence[ExportedLine]) -> None:
-        """Send each line as one message."""
-        await asyncio.to_thread(self._send, [self._message(each) for each in lines])
-
     def _message(self, line: ExportedLine) -> bytes:
         head = f"<{PRIORITY}>1 {line.at} {self._host} rota {self._node} change - "
         return head.encode() + line.document
 
-    def _send(self, messages: Sequence[bytes]) -> None:
-        try:
-            connected = self._connected()
-            if self._target.transport != "tcp":
-                for each in messages:
-                    connected.send(each)
-                return
-            # Octet counting (RFC 6587): a frame that was sent by half is not read as a message.
-            connected.sendall(b"".join(b"%d %s" % (len(each), each) for each in messages))
-            _wait_acknowledged(connected)
-        except OSError as error:
-            self.close()
-            reason = error.strerror or str(error)
-            raise SinkAway(f"{self._target}: {reason}") from error
+    def _deliver(self, lines: Sequence[ExportedLine]) -> None:
+        messages = [self._message(each) for each in lines]
+        connected = self._connected()
+        if self._target.transport != "tcp":
+            for each in messages:
+                connected.send(each)
+            return
+        # Octet counting (RFC 6587): a frame that was sent by half is not read as a message.
+        connected.sendall(b"".join(b"%d %s" % (len(each), each) for each in messages))
+        _wait_acknowledged(connected)
 
     def _connected(self) -> socket.socket:
         if self._socket is not None and not self._is_ended(self._socket):
             return self._socket
-        self.close()
+        self._drop()
         target = self._target
         if target.transport == "tcp":
             address = (target.host, target.port)
@@ -173,8 +231,7 @@ class Syslog:
         except BlockingIOError:
             return False
 
-    def close(self) -> None:
-        """Close the connection."""
+    def _drop(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from rota.core.model.ids import Epoch
+from rota.core.vocabulary.commands import NoteExported
 from rota.node.runtime import change_export
 from rota.node.runtime.change_export import ChangeExport
 from rota.node.runtime.wiring import NodeWiring
+from rota.node.shards.shard import Shard
 from rota.node.system.background import beside
 from rota.node.system.change_sinks import ChangeFile, ExportedLine, Sink, SinkAway
 from rota.node.system.metrics import Metrics
@@ -120,12 +123,36 @@ async def test_many_changes_of_a_shard_are_exported_in_batches(
     assert taking.tries == 4
 
 
+async def test_a_new_time_as_primary_begins_at_the_stored_position(
+    wiring: NodeWiring, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a recovery from an older copy, changes have earlier keys than those already sent."""
+    taking, epoch = Away(), Epoch(1)
+    taking.is_away = False
+    await create(client, "one")
+    monkeypatch.setattr(Shard, "epoch", property(lambda shard: epoch))
+    monkeypatch.setattr(change_export, "NoteExported", without_position)
+
+    async with beside(export_of(wiring, {"file": taking}).run()):
+        await until(lambda: len(taking.taken) == 1)
+        epoch = Epoch(2)
+        await until(lambda: len(taking.taken) == 2)
+
+    assert taking.taken[0] == taking.taken[1]
+
+
 def export_of(
     wiring: NodeWiring, sinks: Mapping[str, Sink], metrics: Metrics | None = None
 ) -> ChangeExport:
     base = wiring.foundation
     changes = UserChanges(base.environment.store)
     return ChangeExport(wiring.shards, changes, sinks, base.clock, metrics or Metrics())
+
+
+def without_position(*, sink: str, key: str) -> NoteExported:
+    """Return the command that stores the position of the export, but for the beginning."""
+    del key
+    return NoteExported(sink=sink, key="")
 
 
 def positions(wiring: NodeWiring) -> int:

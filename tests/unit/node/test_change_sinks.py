@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
+import resource
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from rota.node.system import change_sinks
 from rota.node.system.change_sinks import ChangeFile, ExportedLine, SinkAway, Syslog
 from rota.node.system.config_values import SYSLOG, SyslogTarget
 from support.in_process import until
@@ -117,6 +120,65 @@ async def test_a_file_that_cannot_be_written_is_reported_and_used_again_later(
     await sink.send(LINES)
 
     assert numbers_in(file) == [0, 1, 2]
+
+
+async def test_a_new_file_is_in_its_folder_on_the_disk_before_its_lines_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    sync = os.fsync
+
+    def noted(file: int) -> None:
+        synced.append(os.fstat(file).st_ino)
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    file = tmp_path / "changes.jsonl"
+
+    await ChangeFile(file).send(LINES)
+
+    assert synced == [os.stat(tmp_path).st_ino, os.stat(file).st_ino]
+
+
+async def test_a_full_disk_leaves_no_line_by_half_and_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "changes.jsonl"
+    sink = ChangeFile(file)
+    await sink.send(LINES[:1])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))  # The second line fits by half.
+    try:
+        with pytest.raises(SinkAway, match=r"changes\.jsonl: File too large"):
+            await sink.send(LINES[1:])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert numbers_in(file) == [0]
+    await sink.send(LINES[1:])
+
+    assert numbers_in(file) == [0, 1, 2]
+
+
+async def test_a_destination_that_hangs_is_reported_and_delays_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_sinks, "WITHIN_S", 0.05)
+    pipe = tmp_path / "changes.jsonl"
+    os.mkfifo(pipe)
+    much = [ExportedLine(LINES[0].at, b"x" * 100_000)]  # More than a pipe takes.
+    sink = ChangeFile(pipe)
+
+    for _ in range(2):
+        with pytest.raises(SinkAway, match=r"changes\.jsonl: no response within 0\.05 s"):
+            await sink.send(much)
+    sink.close()
+
+    with pipe.open("rb") as reader:  # So that the thread ends.
+        assert len(reader.read(100_001)) == 100_001
+
+
+async def test_a_name_that_no_host_can_have_is_reported() -> None:
+    with pytest.raises(SinkAway, match=r"tcp://a\.\.b:1: "):
+        await Syslog(SyslogTarget("tcp", "a..b", 1), "node-a").send(LINES)
 
 
 async def test_messages_over_tcp_have_the_form_of_syslog(receiver: Receiver) -> None:
