@@ -31,6 +31,7 @@ from rota.core.model.execution import (
 from rota.core.model.ids import trigger_execution_id
 from rota.core.model.job import Job
 from rota.core.model.recorded_endings import outline
+from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import Graph, graph_of
@@ -163,12 +164,12 @@ def _again(graph: Graph, past: Mapping[str, Task], command: Rerun) -> set[str]:
 def _no_task(command: Rerun, names: list[str]) -> Refused:
     left_out = len(names) - TASKS_NAMED_MAX
     more = f" and {left_out:,} more" if left_out > 0 else ""
-    job = in_quotes(command.past.job_name)
+    listed = f"its tasks are {', '.join(names[:TASKS_NAMED_MAX])}{more}"
+    job, hint = in_quotes(command.past.job_name), did_you_mean(command.first, names)
     return Refused(
         Kind.NOT_FOUND,
         "task_not_found",
-        f"the job {job} has no task {in_quotes(command.first)}; its tasks are "
-        f"{', '.join(names[:TASKS_NAMED_MAX])}{more}",
+        f"the job {job} has no task {in_quotes(command.first)}; {hint or listed}",
     )
 
 

@@ -104,7 +104,7 @@ async def rotate_key(request: RequestContext) -> web.Response:
     name, documents, reader = request.http.match_info["document"], request.node.documents, Reader()
     found = documents.get(KEYS.key(name))
     if found is None:
-        raise KEYS.missing(name)
+        raise KEYS.missing(name, (each.name for each in documents.of_kind(KEYS.plural)))
     key = msgspec.convert(found.definition, KeyBody)
     now, token = request.node.clock.now(), new_token(request)
     grace_ends_at = _after(now, reader.timespan(body.grace, "/grace"))

@@ -9,7 +9,7 @@ from rota.core.model.job import Job
 from rota.node.api.forwarding.peer_requests import ask_peer, owner_of, peer_headers
 from rota.node.api.handlers.executions import load_execution
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.requests.targets import missing_job
+from rota.node.api.requests.targets import missing_job, unknown_job
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ExecutionView, JobView
@@ -66,7 +66,7 @@ async def job_named(request: RequestContext, named: str) -> Found:
         namespace = namespace or request.http.query.get("namespace", "default")
         found = await job_by_name(request, namespace, name)
     if found is None:
-        raise missing_job(request, named)
+        raise unknown_job(request, named)
     missing = missing_job(request, named)
     request.authorize(namespace_of(found.full_name), missing=missing, of=found.full_name)
     return found

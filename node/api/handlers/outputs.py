@@ -9,6 +9,7 @@ from rota.core.errors import Kind, Refused, invalid, not_found
 from rota.core.model.attempt import Attempt, AttemptKey
 from rota.core.model.execution import Task
 from rota.core.model.ids import NAME_RULE, ExecutionId, is_execution_id, is_name
+from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.executor.executor import Output
 from rota.node.access.open_streams import AccessEnded
@@ -142,7 +143,7 @@ def _no_attempt(number: int, task: str, why: str) -> Refused:
 
 def _no_task(name: str, tasks: Mapping[str, Task]) -> Refused:
     exist = f"the tasks of the execution are {_listed(list(tasks))}" if tasks else NAME_RULE
-    return not_found("task", name, exist)
+    return not_found("task", name, did_you_mean(name, tasks) or exist)
 
 
 def _listed(names: list[str]) -> str:

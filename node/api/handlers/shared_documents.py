@@ -4,6 +4,7 @@ from bisect import bisect_right
 
 from aiohttp import web
 
+from rota.core.errors import Refused
 from rota.core.model.shared_document import Definition, SharedDocument
 from rota.core.timing.instants import format_instant
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
@@ -79,7 +80,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         found = request.node.documents.get(kind.key(name))
         _authorize_read(request, kind, name, found)
         if found is None:
-            raise kind.missing(name)
+            raise _unknown(request, kind, name)
         return _answer(kind, found)
 
     async def list_changes(request: RequestContext) -> web.Response:
@@ -87,7 +88,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         record = request.node.documents.record(kind.key(name))
         _authorize_read(request, kind, name, record)
         if record is None:
-            raise kind.missing(name)
+            raise _unknown(request, kind, name)
         changes = [
             DocumentChangeView(
                 version=each.version,
@@ -162,7 +163,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
         name = request.http.match_info["document"]
         before = request.node.documents.get(kind.key(name))
         if before is None:
-            raise kind.missing(name)
+            raise _unknown(request, kind, name)
         if kind.rules is not None:
             kind.rules.authorize_change(request, _definition(before), None, kind.missing(name))
         with coordinator_refusals(READ_AGAIN):
@@ -218,6 +219,14 @@ def _visible(request: RequestContext, kind: DocumentKind[B]) -> list[SharedDocum
     return [each for each in found if rules.may_see(request, each.name, _definition(each))]
 
 
+def _unknown(request: RequestContext, kind: DocumentKind[B], name: str) -> Refused:
+    """Return the refusal of a request about a document that does not exist, with similar names.
+
+    Only documents that a list for the caller has are suggested.
+    """
+    return kind.missing(name, (each.name for each in _visible(request, kind)))
+
+
 def _authorize_read(
     request: RequestContext, kind: DocumentKind[B], name: str, found: SharedDocument | None
 ) -> None:
@@ -264,6 +273,5 @@ OF_ALL_KINDS = (
     operations_of(ISSUERS),
     operations_of(NAMESPACES),
     operations_of(BINDINGS),
-    operations_of(ISSUERS),
 )
 """The operations on the documents of all kinds."""

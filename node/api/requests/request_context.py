@@ -18,6 +18,9 @@ from rota.node.context import NodeContext
 from rota.node.shards.shard import NotCommitted, OutcomeUnknown, Shard
 from rota.storage.history import History
 
+SUGGESTIONS_MAX = 3
+"""The most errors of a request, such as a batch, that suggest similar names."""
+
 
 class RequestContext:
     """One request, as its handler receives it.
@@ -51,6 +54,7 @@ class RequestContext:
         "_is_authorized",
         "_observed",
         "_shard",
+        "_suggestions_left",
         "_unsettled",
         "began_at",
         "has_written",
@@ -89,6 +93,7 @@ class RequestContext:
         self._is_authorized = False
         self._observed: ObservedRefusals | None = None
         self._shard: Shard | None = None
+        self._suggestions_left = SUGGESTIONS_MAX
         self._unsettled: set[Shard] = set()
 
     @property
@@ -117,6 +122,11 @@ class RequestContext:
         if shard is not None:
             shard.check_open()
         self._shard = shard
+
+    def take_suggestion(self) -> bool:
+        """Use up a suggestion of similar names, and return True if one was left."""
+        self._suggestions_left -= 1
+        return self._suggestions_left >= 0
 
     # -- permissions ----------------------------------------------------------------------------
 

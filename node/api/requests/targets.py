@@ -14,6 +14,7 @@ from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.model.job import Job
 from rota.node.access.verbs import EVERY
+from rota.node.api.requests.near_jobs import near_jobs
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import idempotency_key, read_content
 from rota.node.shards.shard import Shard
@@ -126,6 +127,17 @@ def missing_job(request: RequestContext, named: str) -> Refused:
     return not_found("job", named if is_job_id(named) else "/".join(_full_name(request, named)))
 
 
+def unknown_job(request: RequestContext, named: str) -> Refused:
+    """Return the same refusal as `missing_job`, with similar names that the caller may read.
+
+    It is only for jobs that do not exist, as the search for names takes some time.
+    """
+    if is_job_id(named):
+        return missing_job(request, named)
+    namespace, name = _full_name(request, named)
+    return not_found("job", f"{namespace}/{name}", near_jobs(request, namespace, name))
+
+
 def _job(request: RequestContext, named: str) -> tuple[Shard, Job]:
     shards = request.node.shards
     if is_job_id(named):
@@ -141,7 +153,7 @@ def _job(request: RequestContext, named: str) -> tuple[Shard, Job]:
     state = request.state(shard)
     job_id = state.names.get(f"{namespace}/{name}")
     if job_id is None:
-        raise missing_job(request, named)
+        raise unknown_job(request, named)
     return shard, state.jobs[job_id]
 
 

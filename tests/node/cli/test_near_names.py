@@ -1,10 +1,13 @@
 """Suggestions of jobs with near names in errors about jobs that do not exist."""
 
+import click
 import pytest
 
+from rota.client.cli.inputs.near_names import add_near_names
+from rota.core.errors import RotaError
 from support.rota_program import Rota
 
-NEAR = "hint: did you mean 'near/report'?\n"
+NEAR = "error: there is no job 'near/repotr'; did you mean 'near/report'?\n"
 
 
 @pytest.fixture(autouse=True)
@@ -29,15 +32,13 @@ def jobs(rota: Rota) -> None:
 def test_a_near_name_of_the_namespace_is_suggested(rota: Rota, argv: list[str]) -> None:
     ran = rota(*argv, "-n", "near")
 
-    assert ran.status == 3
-    assert ran.err.startswith("error: there is no job 'near/repotr'; check the name")
-    assert ran.err.endswith(f"\n{NEAR}")
+    assert (ran.status, ran.err) == (3, NEAR)
 
 
 def test_a_suggestion_has_the_namespace_that_was_typed(rota: Rota) -> None:
     ran = rota("jobs", "show", "near/repotr")
 
-    assert (ran.status, ran.err.splitlines()[1]) == (3, "hint: did you mean 'near/report'?")
+    assert (ran.status, ran.err) == (3, NEAR)
 
 
 def test_the_namespace_of_a_suggestion_comes_from_the_environment_too(
@@ -45,7 +46,21 @@ def test_the_namespace_of_a_suggestion_comes_from_the_environment_too(
 ) -> None:
     monkeypatch.setenv("ROTA_NAMESPACE", "near")
 
-    assert rota("jobs", "show", "reprot").err.endswith(NEAR)
+    assert rota("jobs", "show", "repotr").err == NEAR
+
+
+@pytest.mark.parametrize("typed", ["near/repotr", "repotr"])
+def test_the_command_looks_for_names_that_the_node_did_not_suggest(
+    rota: Rota, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    # The node suggests jobs of its own shards alone; the list has those of all nodes.
+    monkeypatch.setenv("ROTA_NAMESPACE", "near")
+    error = RotaError(f"there is no job '{typed}'; check the name and the namespace")
+
+    with click.Context(click.Command("rota")).scope():
+        add_near_names(error)
+
+    assert error.__notes__ == [f"did you mean '{typed.replace('repotr', 'report')}'?"]
 
 
 def test_jobs_of_other_namespaces_and_other_names_are_not_suggested(rota: Rota) -> None:

@@ -1,5 +1,7 @@
 """Reruns of finished executions."""
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
@@ -104,6 +106,26 @@ def test_a_rerun_from_a_task_runs_that_task_and_those_after_it() -> None:
     assert refusal(shard, command) == "nothing_to_rerun"
     unknown = replace(command, scope=RerunScope.FROM, first="nope")
     assert refusal(shard, unknown) == "task_not_found"
+
+
+@pytest.mark.parametrize(
+    ("first", "hint"),
+    [
+        ("tranfsorm", "has no task 'tranfsorm'; did you mean 'transform'?"),
+        ("nope", "has no task 'nope'; its tasks are extract, transform, load"),
+    ],
+)
+def test_a_rerun_from_an_unknown_task_suggests_a_similar_one_or_lists_the_tasks(
+    first: str, hint: str
+) -> None:
+    shard = Shard()
+    execution_id = shard.run(*CHAIN)
+    for name in ("extract", "transform", "load"):
+        shard.finish(execution_id, name)
+    command = past(shard, execution_id, ("extract", "transform", "load"))
+
+    with pytest.raises(Refused, match=re.escape(hint)):
+        shard.do(replace(command, scope=RerunScope.FROM, first=first))
 
 
 def test_a_rerun_of_all_tasks_keeps_nothing() -> None:
