@@ -85,6 +85,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         task_key: The key of the tokens of tasks that run on this node
             (`rota.node.access.attempt_identity`); it outlives the process, as the tasks do. Empty
             for a node of an earlier version. Never logged or shown.
+        api_tls: Whether the API serves TLS; false for a node of an earlier version, too.
     """
 
     node_id: NodeId
@@ -100,6 +101,12 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     peer_tls: str = ""
     auth: str = ""
     task_key: bytes = b""
+    api_tls: bool = False
+
+    @property
+    def url(self) -> str:
+        """The URL of the API."""
+        return f"{'https' if self.api_tls else 'http'}://{self.address}"
 
     def __repr__(self) -> str:
         fields = (name for name in self.__struct_fields__ if name not in _SECRET)

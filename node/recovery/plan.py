@@ -414,13 +414,13 @@ def _check_answered(view: View, inventories: Mapping[NodeId, Inventory]) -> None
     silent = sorted(view.lives.keys() - inventories.keys())
     if not silent:
         return
-    address = view.members[silent[0]].address if silent[0] in view.members else "HOST:PORT"
+    url = view.members[silent[0]].url if silent[0] in view.members else "http://HOST:PORT"
     raise Refused(
         Kind.UNAVAILABLE,
         "nodes_unreached",
         "no node that responded has detected a loss of state in etcd, but "
         f"{_listed(silent)}, alive according to etcd, did not respond. Run there: `rota cluster "
-        f"recover-coordination --url http://{address} --dry-run`. If it reports that "
+        f"recover-coordination --url {url} --dry-run`. If it reports that "
         f"etcd has another cluster, {_listed(sorted(inventories))} founded that cluster in the "
         "emptied etcd and must be stopped",
         retry_after_s=1,

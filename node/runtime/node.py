@@ -389,6 +389,23 @@ class _Placed(NamedTuple):
     tls: PeerTls | None = None
 
 
+def member_of(config: NodeConfig, store_id: str) -> Member:
+    """Return the record with which a node announces itself to the cluster."""
+    return Member(
+        node_id=config.node_id,
+        store_id=store_id,
+        address=config.advertise or str(config.listen),
+        peer_address=config.peer_advertise or str(config.peer_listen),
+        zone=config.zone,
+        weight=config.weight,
+        labels=dict(config.labels),
+        version=rota.__version__,
+        auth=config.auth,
+        task_key=draw_bytes(SystemEntropy(), KEY_BYTES),
+        api_tls=config.api_files is not None,
+    )
+
+
 def alone(
     config: NodeConfig,
     directory: DataDirectory,
@@ -428,18 +445,7 @@ def alone(
         # In an older directory, an earlier process left its attempts to a warden that is found.
         store_made_at=directory.made_at if directory.is_new else Instant(0),
         incarnation=directory.begin_incarnation(clock.now()),
-        member=Member(
-            node_id=config.node_id,
-            store_id=identity.store_id,
-            address=config.advertise or str(config.listen),
-            peer_address=config.peer_advertise or str(config.peer_listen),
-            zone=config.zone,
-            weight=config.weight,
-            labels=dict(config.labels),
-            version=rota.__version__,
-            auth=config.auth,
-            task_key=draw_bytes(SystemEntropy(), KEY_BYTES),
-        ),
+        member=member_of(config, identity.store_id),
         store=store,
         shard_count=identity.shard_count,
         commit=commit,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from rota.core.errors import Refused
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
@@ -422,6 +423,16 @@ def test_a_live_node_that_does_not_answer_may_have_detected_a_loss() -> None:
 
     assert refusal.code == "nodes_unreached"
     assert "`rota cluster recover-coordination --url http://" in refusal.detail
+
+
+def test_the_command_for_a_node_that_does_not_answer_has_the_url_of_its_api() -> None:
+    seen = view(OLD, alive=(B,))
+    secured = Member(node_id=B, store_id="b", address="b.example:7400", api_tls=True)
+    seen = replace(seen, members={**seen.members, B: secured})
+
+    refusal = refused(seen, inventories({A: THREE[A]}, None), [])
+
+    assert "--url https://b.example:7400 --dry-run`" in refusal.detail
 
 
 def test_the_command_that_a_refusal_names_has_what_was_given_already() -> None:

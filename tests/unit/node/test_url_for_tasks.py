@@ -1,10 +1,10 @@
-"""The address and the authority of the node's API for its own tasks."""
+"""The address and the authority of the node's API for its own tasks, and for other nodes."""
 
 from pathlib import Path
 
 import pytest
 
-from rota.node.runtime.node import url_for_tasks
+from rota.node.runtime.node import member_of, url_for_tasks
 from rota.node.system.config import load_config
 from support.peer_certificates import PeerAuthority
 
@@ -63,3 +63,13 @@ def ca_of(**settings: str) -> str:
     """Return what tasks of a node in a cluster get."""
     config = load_config(None, {}, {"etcd": "http://127.0.0.1:2379", "node_id": "n1", **settings})
     return str(config.api_authority or "")
+
+
+def test_a_node_announces_whether_its_api_has_tls(tmp_path: Path) -> None:
+    files = PeerAuthority(tmp_path / "certs").node("n1")
+    settings = {"advertise": "n1.example:7400", "node_id": "n1"}
+    secured = {**settings, "tls_cert": str(files.certificate), "tls_key": str(files.key)}
+
+    urls = [member_of(load_config(None, {}, each), "s").url for each in (settings, secured)]
+
+    assert urls == ["http://n1.example:7400", "https://n1.example:7400"]
