@@ -11,10 +11,13 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from rota.core.errors import Problem
+from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes, shortened
 
 _SHOWN_MAX = 10
 """The largest number of task names in one message."""
+_HINTS_MAX = 3
+"""The most unknown needs of a job for which similar names are suggested."""
 
 
 class TriggerRule(Enum):
@@ -170,22 +173,28 @@ def repetitions(names: Iterable[str]) -> Iterator[int]:
 def _unknown_needs(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
     names = {task.name for task in tasks}
     first: list[str] = []
+    hints_left = _HINTS_MAX
     for number, task in enumerate(tasks):
         for place, needed in enumerate(task.needs):
             if needed not in names:
                 # Computed once for all needs. One name more than is shown, because the name of the
                 # task itself is left out.
                 first = first or heapq.nsmallest(_SHOWN_MAX + 1, names)
+                others = (other.name for other in tasks if other is not task)
+                hint = did_you_mean(needed, others) if hints_left > 0 else ""
+                hints_left -= 1
                 yield Problem(
-                    f"/tasks/{number}/needs/{place}", _unknown_need(task.name, needed, first)
+                    f"/tasks/{number}/needs/{place}", _unknown_need(task.name, needed, first, hint)
                 )
 
 
-def _unknown_need(name: str, needed: str, first: list[str]) -> str:
+def _unknown_need(name: str, needed: str, first: list[str], hint: str) -> str:
+    missing = f"task {in_quotes(name)} needs {in_quotes(needed)}, which is not a task of this job"
+    if hint:
+        return f"{missing}; {hint}"
     others = [shortened(other) for other in first if other != name][:_SHOWN_MAX]
     known = f"its other tasks are {', '.join(others)}" if others else "it has no other task"
-    missing = f"needs {in_quotes(needed)}, which is not a task of this job ({known})"
-    return f"task {in_quotes(name)} {missing}"
+    return f"{missing} ({known})"
 
 
 def _find_cycle(tasks: tuple[Vertex, ...]) -> tuple[str, ...]:

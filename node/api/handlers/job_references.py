@@ -1,16 +1,20 @@
 """References in the definition of a job: to the jobs that it depends on, and to task types."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from rota.core.errors import Problem, invalid_fields
 from rota.core.model.ids import JobId, is_job_id, namespace_of
 from rota.core.model.job import JobSpec
+from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.task_bodies import OWN_FIELDS
 from rota.node.api.handlers.lookups import job_by_id, job_by_name
+from rota.node.api.kinds.job_types import JOB_TYPES
+from rota.node.api.requests.near_jobs import near_jobs
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.context import NodeContext
 
 
 async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
@@ -24,7 +28,7 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
             `Namespaces.check`; or the primary of a dependency cannot be reached.
     """
     request.node.namespaces.check(spec)
-    _check_types(request.node, spec)
+    _check_types(request, spec)
     _check_hooks(request, spec)
     await _check_secrets(request, spec)
     full_names: list[str] = []
@@ -36,12 +40,9 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
         if found is not None and _may_run(request, spec, found.full_name):
             full_names.append(found.full_name)
         else:
-            problems.append(
-                Problem(
-                    f"/dependencies/{number}",
-                    f"the job {in_quotes(named)} does not exist; create it first",
-                )
-            )
+            hint = "" if is_job_id(name) else near_jobs(request, namespace, name)
+            detail = f"the job {in_quotes(named)} does not exist; {hint or 'create it first'}"
+            problems.append(Problem(f"/dependencies/{number}", detail))
     if problems:
         raise invalid_fields("unknown_dependency", problems)
     return msgspec.structs.replace(spec, dependencies=tuple(full_names))
@@ -90,12 +91,12 @@ async def _check_secrets(request: RequestContext, spec: JobSpec) -> None:
         raise invalid_fields("unknown_secret", problems)
 
 
-def _check_types(context: NodeContext, spec: JobSpec) -> None:
-    known = sorted(context.attempts.types)
+def _check_types(request: RequestContext, spec: JobSpec) -> None:
+    known = sorted(request.node.attempts.types)
     problems = [
         Problem(
             f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/{_field(task.work.executor)}",
-            _unknown(task.work.executor, ", ".join(known)),
+            _unknown(request, task.work.executor, known),
         )
         for number, task in enumerate(spec.tasks)
         if task.work.executor not in known
@@ -104,12 +105,16 @@ def _check_types(context: NodeContext, spec: JobSpec) -> None:
         raise invalid_fields("unknown_type", problems)
 
 
-def _unknown(executor: str, known: str) -> str:
+def _unknown(request: RequestContext, executor: str, known: Sequence[str]) -> str:
+    listed = ", ".join(known)
     if executor in OWN_FIELDS:
-        return f"this node cannot run the task type {executor}; its task types are {known}"
-    return (
-        f"there is no task type or job type {in_quotes(executor)}; this node has the task types "
-        f"{known}; `rota get types` lists the job types"
+        return f"this node cannot run the task type {executor}; its task types are {listed}"
+    hint = ""
+    if request.take_suggestion():
+        types = request.node.documents.of_kind(JOB_TYPES.plural)
+        hint = did_you_mean(executor, (*known, *(each.name for each in types)))
+    return f"there is no task type or job type {in_quotes(executor)}; " + (
+        hint or f"this node has the task types {listed}; `rota get types` lists the job types"
     )
 
 

@@ -137,3 +137,34 @@ async def test_bindings_that_the_caller_may_not_read_are_not_suggested(access: A
 
     assert suggested.endswith("did you mean 'key-builder'?")
     assert "did you mean" not in hidden
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        (
+            {"command": "true", "dependencies": ["team-a/nihgtly"]},
+            "the job 'team-a/nihgtly' does not exist; did you mean 'team-a/nightly'?",
+        ),
+        (
+            {"command": "true", "dependencies": ["team-a/other"]},
+            "the job 'team-a/other' does not exist; create it first",
+        ),
+        (
+            {"type": "proces"},
+            "there is no task type or job type 'proces'; did you mean 'process'?",
+        ),
+        (
+            {"type": "rezise"},
+            "there is no task type or job type 'rezise'; did you mean 'resize'?",
+        ),
+    ],
+)
+async def test_similar_names_of_the_references_of_a_job_are_suggested(
+    access: Access, body: Json, detail: str
+) -> None:
+    await access.call(access.admin, "PUT", f"{API}/types/resize", {"template": {"command": "true"}})
+
+    _, problem = await access.call(access.admin, "POST", f"{API}/jobs", {"name": "x", **body})
+
+    assert problem["errors"][0]["detail"] == detail

@@ -120,11 +120,25 @@ def test_a_task_cannot_need_itself() -> None:
 
 
 def test_an_unknown_need_is_refused_with_what_there_is() -> None:
-    (problem,) = problems_of_graph((task("build"), task("test", "biuld")))
+    (problem,) = problems_of_graph((task("build"), task("test", "compile")))
 
     assert problem.pointer == "/tasks/1/needs/0"
-    assert "'biuld'" in problem.detail
-    assert "build" in problem.detail
+    assert problem.detail == (
+        "task 'test' needs 'compile', which is not a task of this job (its other tasks are build)"
+    )
+
+
+def test_similar_names_of_other_tasks_are_suggested_for_the_first_unknown_needs() -> None:
+    job = (task("build"), *(task(f"test-{number}", "biuld", "tets-0") for number in range(2)))
+
+    details = [problem.detail.rpartition("; ")[2] for problem in problems_of_graph(job)]
+
+    assert details[:3] == [
+        "did you mean 'build'?",
+        "did you mean 'test-1'?",
+        "did you mean 'build'?",
+    ]
+    assert "did you mean" not in details[3]
 
 
 class Compared(str):
