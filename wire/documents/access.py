@@ -198,7 +198,8 @@ class WhoamiView(View, frozen=True):
     Attributes:
         principal: The name of the caller.
         token_id: The public part of the token that was sent; null without a token.
-        expires_at: When the token ends; null for never.
+        expires_at: When the token or the certificate of the caller ends, whichever is first; null
+            for never.
         bindings: The roles of the caller.
         allowed: Whether the caller has the verb of the query in its namespace; null without a verb.
     """

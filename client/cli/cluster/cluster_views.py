@@ -41,8 +41,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         kept: The number of copies that stay on draining nodes, because no other node can take them
             and too few would remain.
         troubles: The problems that nodes report, each with the names of these nodes.
-        warnings: Modes of access control that let everyone in, or that differ between nodes; they
-            do not count for *is_whole*, as they are wanted during a change of the mode.
+        warnings: Modes of access control that refuse nothing, or that differ between nodes; they do
+            not count for *is_whole*, as they are intended during a change of the mode.
     """
 
     cluster: str

@@ -82,9 +82,12 @@ async def whoami(request: RequestContext) -> web.Response:
     ]
     if access.mode is AuthMode.OPEN:
         bindings = [HeldRoleView(role="cluster-admin", namespaces=[EVERY])]
-    expires_at = found.expires_at if found else None
-    if caller.attempt is not None:
-        expires_at = caller.attempt.expires_at
+    ends = (
+        found.expires_at if found else None,
+        caller.expires_at,
+        caller.attempt.expires_at if caller.attempt else None,
+    )
+    expires_at = min((each for each in ends if each is not None), default=None)
     return document(
         WhoamiView(
             principal=caller.name,

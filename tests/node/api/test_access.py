@@ -530,9 +530,6 @@ async def test_an_own_role_has_its_verbs_at_once(access: Access) -> None:
     assert (run["allowed"], read["allowed"], later["allowed"]) == (True, False, True)
 
 
-# -- forwarded requests ----------------------------------------------------------------------------
-
-
 async def test_the_parameters_of_an_execution_need_the_verb_of_its_output(access: Access) -> None:
     await access.call(access.admin, "PUT", f"{API}/roles/reader", {"verbs": ["read"]})
     seeing = await access.key("ann", "viewer", "team-a")
@@ -551,6 +548,9 @@ async def test_the_parameters_of_an_execution_need_the_verb_of_its_output(access
     assert shown["parameters"] == {"day": 2}
     assert (hidden["status"], hidden["parameters"]) == ("success", None)
     assert [each["parameters"] for each in (ended, *listed["items"])] == [None, None]
+
+
+# -- forwarded requests ----------------------------------------------------------------------------
 
 
 async def test_a_pretended_forward_is_refused(access: Access) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientConnectorCertificateError, ClientError, ClientSession
 
-from rota.core.timing.instants import DAY, Duration
+from rota.client.certificates.issuing import load_certificate
+from rota.core.timing.instants import DAY, Duration, format_instant, from_datetime
 from rota.node.api.app import make_app
 from rota.node.api.http import api_tls
 from rota.node.api.http.api_tls import ApiTls
@@ -146,6 +147,25 @@ async def test_a_certificate_is_a_credential(tmp_path: Path, authority: PeerAuth
 
     assert (before, made, after) == (403, 201, 200)
     assert found["principal"] == "cert:alice"
+
+
+async def test_a_caller_sees_when_its_certificate_or_its_token_ends(
+    tmp_path: Path, authority: PeerAuthority
+) -> None:
+    alice = authority.client("alice")
+    certificate = load_certificate(alice.certificate.read_bytes())
+    ends_at = format_instant(from_datetime(certificate.not_valid_after_utc))
+    async with secured(tmp_path, authority) as node, ClientSession() as session:
+        ends: list[str] = []
+        short = await node.access.key("short", expiresIn="1h")
+        for token in (None, node.access.admin, short):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            tls = node.trusting(alice)
+            async with session.get(node.url + WHOAMI, headers=headers, ssl=tls) as answer:
+                ends.append((await answer.json())["expiresAt"])
+
+    assert ends[:2] == [ends_at, ends_at]
+    assert ends[2] < ends_at
 
 
 async def test_a_certificate_that_has_expired_since_the_handshake_is_none(
