@@ -16,6 +16,7 @@ from rota.core.model.attempt import Order
 from rota.core.model.author import Author, as_author
 from rota.core.model.ids import namespace_of
 from rota.core.model.shared_document import SECRETS, DocumentKey, SharedDocument
+from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import format_instant
 from rota.executor.secret_values import (
@@ -130,6 +131,10 @@ class SecretStore:
         found = map(_secret_in, self._documents.of_kind(SECRETS))
         kept = [each for each in found if each is not None]
         return sorted(kept, key=lambda each: (each.namespace, each.name))
+
+    def names_in(self, namespace: str) -> list[str]:
+        """Return the names of the secrets in a namespace, in order."""
+        return [each.name for each in self.all() if each.namespace == namespace]
 
     async def unknown(self, namespace: str, names: Iterable[str]) -> set[str]:
         """Return those of *names* that no secret has.
@@ -321,9 +326,17 @@ class SecretStore:
             )
 
 
-def missing(namespace: str, name: str) -> Refused:
-    """Return the refusal of a request about a secret that does not exist."""
-    hint = f"check the name: `rota secret list -n {namespace}` lists the names"
+def missing(namespace: str, name: str, existing: Iterable[str] = ()) -> Refused:
+    """Return the refusal of a request about a secret that does not exist.
+
+    Args:
+        namespace: The namespace of the secret.
+        name: The name of the secret.
+        existing: The names in the namespace, if the caller may list them; similar ones are
+            suggested.
+    """
+    hint = did_you_mean(name, existing, prefix=f"{namespace}/")
+    hint = hint or f"check the name: `rota secret list -n {namespace}` lists the names"
     return not_found("secret", f"{namespace}/{name}", hint)
 
 

@@ -79,8 +79,7 @@ async def _check_secrets(request: RequestContext, spec: JobSpec) -> None:
     problems = [
         Problem(
             f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/secrets",
-            f"there is no secret {in_quotes(name)} in {in_quotes(spec.namespace)}; set it with "
-            f"`rota secret set`",
+            _unknown_secret(request, spec.namespace, name),
         )
         for number, secrets in named
         if secrets
@@ -89,6 +88,14 @@ async def _check_secrets(request: RequestContext, spec: JobSpec) -> None:
     ]
     if problems:
         raise invalid_fields("unknown_secret", problems)
+
+
+def _unknown_secret(request: RequestContext, namespace: str, name: str) -> str:
+    hint = ""
+    if request.take_suggestion():
+        hint = did_you_mean(name, request.node.secrets.names_in(namespace))
+    missing = f"there is no secret {in_quotes(name)} in {in_quotes(namespace)}"
+    return f"{missing}; {hint or 'set it with `rota secret set`'}"
 
 
 def _check_types(request: RequestContext, spec: JobSpec) -> None:

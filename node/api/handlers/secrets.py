@@ -92,7 +92,7 @@ async def get_secret(request: RequestContext) -> web.Response:
     request.authorize(namespace, missing=missing(namespace, name))
     found = request.node.secrets.get(namespace, name)
     if found is None:
-        raise missing(namespace, name)
+        raise missing(namespace, name, request.node.secrets.names_in(namespace))
     return _answer(found)
 
 

@@ -114,7 +114,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         query=(LIMIT, CURSOR),
     )(list_documents)
     get_document.__name__ = f"get_{kind.singular}"
-    get_document.__doc__ = f"Show a {kind.about}."
+    get_document.__doc__ = f"Show {kind.one}."
     operations.declare(
         "GET",
         one,
@@ -123,7 +123,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         problems=(kind.not_found_code,),
     )(get_document)
     list_changes.__name__ = f"list_{kind.singular}_changes"
-    list_changes.__doc__ = f"""Show the changes of a {kind.about}.
+    list_changes.__doc__ = f"""Show the changes of {kind.one}.
 
     The changes are kept for 30 days after a deletion.
     """
@@ -177,7 +177,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
         return web.Response(status=204)
 
     put_document.__name__ = f"put_{kind.singular}"
-    put_document.__doc__ = f"""Create or replace a {kind.about}.
+    put_document.__doc__ = f"""Create or replace {kind.one}.
 
     A replacement is the next version; sending the same definition changes nothing.
     """
@@ -199,7 +199,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
         ),
     )(put_document)
     delete_document.__name__ = f"delete_{kind.singular}"
-    delete_document.__doc__ = f"Delete a {kind.about}."
+    delete_document.__doc__ = f"Delete {kind.one}."
     operations.declare(
         "DELETE",
         one,

@@ -98,6 +98,11 @@ class DocumentKind(Generic[B]):
     shown: Callable[[Definition], Definition] | None = None
 
     @property
+    def one(self) -> str:
+        """A phrase for one document with its article, such as ``a job type``."""
+        return f"{'an' if self.about[0] in 'aeiou' else 'a'} {self.about}"
+
+    @property
     def needs_version(self) -> bool:
         """Whether a change depends on the definition before it, and is made for that version."""
         return self.rules is not None or self.completed is not None

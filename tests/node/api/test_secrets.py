@@ -55,6 +55,19 @@ async def ended(access: Access, execution: str) -> Json:
     return found
 
 
+async def test_a_secret_with_a_similar_name_is_suggested(access: Access) -> None:
+    await set_secret(access, access.admin, "team-a", VALUE, "database")
+    path = f"{API}/secrets/team-a/databsae"
+
+    _, problem = await access.call(access.admin, "GET", path)
+    _, refused = await save(access, access.admin, secrets={"env": {"DB": "databsae"}})
+    _, elsewhere = await access.call(access.admin, "GET", path.replace("team-a", "team-b"))
+
+    assert problem["detail"].endswith("'team-a/databsae'; did you mean 'team-a/database'?")
+    assert refused["errors"][0]["detail"].endswith("in 'team-a'; did you mean 'database'?")
+    assert "did you mean" not in elsewhere["detail"]
+
+
 async def test_a_task_gets_the_value_that_its_job_names(access: Access) -> None:
     status, job = await save(access, access.admin)
 
