@@ -1,6 +1,6 @@
 """The parts of a running node, for the API, the fallback and the housekeeping."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
@@ -22,6 +22,7 @@ from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
 from rota.node.system.entropy import Entropy
 from rota.node.system.metrics import Metrics
+from rota.node.system.suggestion_budget import SuggestionBudget
 from rota.storage.history import History
 
 
@@ -54,6 +55,7 @@ class NodeContext:
         etcd: The guard of the space in etcd; None on a single node.
         file_checks: Checks of this machine's files.
         unready: Returns why the node is not ready for requests.
+        suggestions: The searches for similar names that errors may still make.
     """
 
     config: NodeConfig
@@ -77,3 +79,4 @@ class NodeContext:
     etcd: EtcdGuard | None
     file_checks: BoundedCalls
     unready: Unready
+    suggestions: SuggestionBudget = field(default_factory=SuggestionBudget)

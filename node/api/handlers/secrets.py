@@ -92,7 +92,9 @@ async def get_secret(request: RequestContext) -> web.Response:
     request.authorize(namespace, missing=missing(namespace, name))
     found = request.node.secrets.get(namespace, name)
     if found is None:
-        raise missing(namespace, name, request.node.secrets.names_in(namespace))
+        is_searched = request.take_suggestion()
+        existing = request.node.secrets.names_in(namespace) if is_searched else ()
+        raise missing(namespace, name, existing)
     return _answer(found)
 
 

@@ -224,7 +224,8 @@ def _unknown(request: RequestContext, kind: DocumentKind[B], name: str) -> Refus
 
     Only documents that a list for the caller has are suggested.
     """
-    return kind.missing(name, (each.name for each in _visible(request, kind)))
+    found = _visible(request, kind) if request.take_suggestion() else ()
+    return kind.missing(name, (each.name for each in found))
 
 
 def _authorize_read(

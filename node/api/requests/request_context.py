@@ -124,9 +124,13 @@ class RequestContext:
         self._shard = shard
 
     def take_suggestion(self) -> bool:
-        """Use up a suggestion of similar names, and return True if one was left."""
+        """Use up a suggestion of similar names, and return True if one was left.
+
+        Both this request and the node have a limit.
+        """
         self._suggestions_left -= 1
-        return self._suggestions_left >= 0
+        is_left = self._suggestions_left >= 0
+        return is_left and self.node.suggestions.take(self.node.clock.elapsed())
 
     # -- permissions ----------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.core.timing.instants import HOUR, Duration, later
 from support.access_client import API, Access, Json, access_to
 
 
@@ -171,3 +172,18 @@ async def test_similar_names_of_the_references_of_a_job_are_suggested(
     _, problem = await access.call(access.admin, "POST", f"{API}/jobs", {"name": "x", **body})
 
     assert problem["errors"][0]["detail"] == detail
+
+
+async def test_a_node_searches_for_similar_names_only_some_times_in_a_second(
+    access: Access,
+) -> None:
+    path = "/jobs/team-a%2Fnihgtly"
+    context = access.wiring.context
+    in_an_hour = later(context.clock.elapsed(), Duration(HOUR))
+    # The period ends after that, and has no search left.
+    while context.suggestions.take(in_an_hour):
+        pass
+
+    _, detail = await missing(access, access.admin, path)
+
+    assert detail.endswith("`rota jobs` lists the jobs")
