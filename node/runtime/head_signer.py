@@ -20,6 +20,7 @@ from rota.storage.user_changes import UserChanges
 from rota.wire.key_rings import KeyRing
 
 log = logging.getLogger(__name__)
+audit_log = logging.getLogger("rota.audit")
 
 SIGN_EVERY = Duration(MINUTE)
 ROWS_PER_ROUND = 500
@@ -83,6 +84,11 @@ class HeadSigner:
             key, digest, ring, cluster=self._cluster, shard=shard.id, at=self._clock.now()
         )
 
+        if before is None:
+            # Nothing proves these changes: without a new key ring, a signature was removed.
+            facts = {"shard": shard.id, "number": head.number}
+            audit_log.warning("changes signed for the first time", extra=facts)
+
         def signed(answer: Answer) -> None:
             del answer  # If it was refused, a later change is signed in a minute.
 
@@ -92,21 +98,27 @@ class HeadSigner:
         self, shard: Shard, chain: ChangeChain, before: SignedHead | None, ring: KeyRing
     ) -> tuple[str, bytes] | None:
         """Return the key and the hash of the change to be signed; None for none."""
+        found: tuple[str, bytes] | str | None
         if before is None:
-            key = self._changes.newest(shard.id)
-            row = self._changes.row(shard.id, key) if key is not None else None
-            return (key, row.hash) if key is not None and row is not None else None
-        fault = fault_of_signature(before, ring, cluster=self._cluster, shard=shard.id)
-        if not fault:
-            found = self._follow(shard, chain, before)
-            if not isinstance(found, str):
-                self._refused.discard(shard.id)
-                return found
-            fault = found
+            found = self._newest(shard)
+        else:
+            found = fault_of_signature(before, ring, cluster=self._cluster, shard=shard.id)
+            found = found or self._follow(shard, chain, before)
+        if isinstance(found, tuple):
+            found = _fault_of_end(chain, *found) or found
+        if not isinstance(found, str):
+            self._refused.discard(shard.id)
+            return found
         if shard.id not in self._refused:
             self._refused.add(shard.id)
-            log.error("changes not signed", extra={"shard": shard.id, "reason": fault})
+            log.error("changes not signed", extra={"shard": shard.id, "reason": found})
         return None
+
+    def _newest(self, shard: Shard) -> tuple[str, bytes] | None:
+        """Return the key and the hash of the newest change; None if none can be read."""
+        key = self._changes.newest(shard.id)
+        row = self._changes.row(shard.id, key) if key is not None else None
+        return (key, row.hash) if key is not None and row is not None else None
 
     def _follow(
         self, shard: Shard, chain: ChangeChain, before: SignedHead
@@ -137,3 +149,13 @@ class HeadSigner:
 
     def _has_expired(self, head: SignedHead) -> bool:
         return position_of(head.key)[0] < self._clock.now() - self._keep_for
+
+
+def _fault_of_end(chain: ChangeChain, key: str, digest: bytes) -> str:
+    """Return why a change is not one of *chain*; empty if it may be signed."""
+    number = position_of(key)[1]
+    if number > chain.last:
+        return f"change {number} was inserted: the newest change is {chain.last}"
+    if number == chain.last and digest != chain.hash:
+        return f"change {number} is not the one that the shard's state names"
+    return ""

@@ -136,6 +136,49 @@ async def test_a_chain_that_was_cut_is_found_and_not_signed(
     assert shard.state.signed_head == head
 
 
+async def test_a_change_that_was_inserted_at_the_end_is_not_signed(
+    wiring: NodeWiring, store: MemoryStore, client: Client
+) -> None:
+    shard = await shard_with_changes(wiring, client)
+    head = await sign(wiring, shard)
+    insert(store, shard, number=4)
+
+    signer_of(wiring, ring_of(LATER_KEY, KEY)).sign(shard)
+    await decided(wiring, shard)
+
+    assert shard.state.signed_head == head
+
+
+async def test_a_newest_change_that_the_state_does_not_name_is_not_signed(
+    wiring: NodeWiring, store: MemoryStore, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    shard = await shard_with_changes(wiring, client)
+    chain = shard.state.chain
+    rewrite(store, shard, count=3, reason="forged")
+    shard.state.apply(Change(Table.CHANGE_CHAIN, "", chain))
+
+    signer_of(wiring).sign(shard)
+    await decided(wiring, shard)
+
+    assert shard.state.signed_head is None
+    (line,) = (each for each in caplog.records if each.getMessage() == "changes not signed")
+    assert vars(line)["reason"] == "change 3 is not the one that the shard's state names"
+
+
+async def test_changes_without_an_earlier_signature_are_signed_with_a_line_in_the_audit_log(
+    wiring: NodeWiring, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    shard = await shard_with_changes(wiring, client)
+    await sign(wiring, shard)
+    await call(client, "POST", f"{JOBS}/j/pause")
+    signer_of(wiring).sign(shard)
+    await decided(wiring, shard)
+
+    (line,) = (each for each in caplog.records if each.name == "rota.audit")
+    assert line.getMessage() == "changes signed for the first time"
+    assert (vars(line)["shard"], vars(line)["number"]) == (shard.id, 3)
+
+
 async def test_a_forged_signature_is_found(wiring: NodeWiring, client: Client) -> None:
     shard = await shard_with_changes(wiring, client)
     head = await sign(wiring, shard)
@@ -200,6 +243,18 @@ def rewrite(store: MemoryStore, shard: Shard, *, count: int, reason: str | None 
         batch.put(Family.HIST, place(shard.id, change_key(change.at, change.number)), put)
     store.write(batch)
     shard.state.apply(Change(Table.CHANGE_CHAIN, "", chain))
+
+
+def insert(store: MemoryStore, shard: Shard, *, number: int) -> None:
+    """Insert a change after the newest one, which follows from it."""
+    [*_, (_, row)] = UserChanges(store).chain(shard.id, "", 100)
+    change = opened(row) if row else None
+    assert change is not None
+    fresh, _ = sealed(shard.state.chain, replace(change, number=number))
+    batch = store.batch()
+    put = encode_record(SealedChange(fresh.body, fresh.hash))
+    batch.put(Family.HIST, place(shard.id, change_key(change.at, number)), put)
+    store.write(batch)
 
 
 def place(shard: ShardId, key: str) -> bytes:

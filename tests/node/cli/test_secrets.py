@@ -101,6 +101,36 @@ def test_a_key_that_secrets_need_is_not_removed(rota: Rota, node: Rotad, tmp_pat
     assert needed in read_key_ring(file).keys
 
 
+def test_a_key_that_signatures_of_changes_need_is_not_removed(
+    rota_alone: Rota, tmp_path: Path
+) -> None:
+    file = key_ring_file(tmp_path)
+    needed = read_key_ring(file).in_use
+    with Rotad(tmp_path / "data", "--keyring", str(file), "--shards", "1") as node:
+        node.start().create(name="signed", command="true")
+        node.stop()
+        node.start()  # A node signs the changes of its first shard first, and at once.
+        node.wait_until(lambda: signature_of_the_shard(node) == "valid")
+        copy = tmp_path / "copy"
+        copy.write_bytes(file.read_bytes())
+        copy.chmod(0o600)
+        rota_alone("keyring", "add", str(copy))
+        [other] = read_key_ring(copy).keys.keys() - {needed}
+        rota_alone("keyring", "use", str(copy), other)
+
+        refused = rota_alone("keyring", "remove", str(copy), needed, "--url", node.url)
+
+    assert refused.status == 9
+    assert "the newest changes of 1 shards are signed" in refused.err
+    assert needed in read_key_ring(copy).keys
+
+
+def signature_of_the_shard(node: Rotad) -> str:
+    """Return whether the newest change of the only shard is signed."""
+    [shard] = node.call("GET", "/api/v1/changes:verify")["items"]
+    return str(shard["signature"])
+
+
 def test_an_existing_key_ring_is_not_replaced(rota_alone: Rota, tmp_path: Path) -> None:
     file = key_ring_file(tmp_path)
     before = file.read_bytes()
