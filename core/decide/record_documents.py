@@ -30,8 +30,8 @@ ACTIONS = {
     DocumentAction.DELETED: Action.DOCUMENT_DELETED,
 }
 CLOCKS_APART_MAX = DAY
-"""The most by which the clocks of nodes differ; a later document of the same name is a month later
-(`rota.core.model.shared_document.DELETED_KEPT`)."""
+"""The most by which the clocks of nodes differ, so that a change later than this after the recorded
+one is none of an outdated copy."""
 
 
 def unrecorded(
@@ -43,17 +43,21 @@ def unrecorded(
         changes: The newest changes of a document, newest first.
         recorded: The newest change that is recorded; None if none is.
     """
-    if recorded is None or not changes:
+    if recorded is None:
         return changes
-    oldest = changes[-1]
-    if oldest.version <= recorded.version and oldest.at > recorded.at + CLOCKS_APART_MAX:
-        return changes  # The recorded document was deleted and forgotten: this is another one.
+    for place, each in enumerate(changes):
+        if (each.version, each.at) == (recorded.version, recorded.at):
+            changes = changes[:place]  # The others were made before it, whatever their clocks.
+            break
     return [
         each
         for each in changes
         if each.version > recorded.version
         # Two changes may create the same version if the coordinator lost one of them.
         or (each.version == recorded.version and each.at != recorded.at)
+        # The coordinator lost more than one version, or forgot a deleted document, and versions
+        # are used again.
+        or each.at > recorded.at + CLOCKS_APART_MAX
     ]
 
 

@@ -88,6 +88,32 @@ def test_two_changes_to_the_same_version_are_both_recorded() -> None:
     assert [each.after for each in shard.user_changes()] == [1, 1]
 
 
+def test_changes_after_the_coordinator_lost_several_versions_are_recorded() -> None:
+    early = changed(None, {"a": 1})
+    late = changed(changed(changed(early, {"a": 2}), {"a": 3}), {"a": 4})
+    shard = Shard()
+    record(shard, late)
+    again = changed(early, {"a": 5}, at=Instant(START + 2 * DAY))
+
+    record(shard, again)
+    record(shard, again)
+    record(shard, changed(again, {"a": 6}, at=Instant(START + 3 * DAY)))
+
+    assert [each.after for each in shard.user_changes()] == [1, 2, 3, 4, 2, 3]
+    assert shard.chain_check().fault == ""
+
+
+def test_a_change_by_a_node_whose_clock_was_far_ahead_is_recorded_once() -> None:
+    ahead = changed(changed(None, {"a": 1}), {"a": 2}, at=Instant(START + 9 * DAY))
+    document = changed(ahead, {"a": 3}, at=Instant(START + SECOND))
+    shard = Shard()
+
+    for _ in range(3):
+        record(shard, document)
+
+    assert [each.after for each in shard.user_changes()] == [1, 2, 3]
+
+
 def test_a_change_of_an_early_version_names_its_principal() -> None:
     document = changed(None, {"a": 1})
     early = tuple(replace(each, author=None) for each in document.changes)
