@@ -1,4 +1,4 @@
-"""Warnings about a saved job: reasons why its tasks cannot run in the present cluster."""
+"""Warnings about a saved job: tasks that cannot run in the present cluster, and plain secrets."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,6 +7,7 @@ from rota.core.model.job import JobSpec
 from rota.core.model.work import Selector
 from rota.core.timing.schedule import is_startup
 from rota.node.api.documents.path_warnings import may_have_warnings, path_warnings
+from rota.node.api.documents.plain_secret_warnings import plain_secret_warnings
 from rota.node.cluster.membership import Membership
 from rota.node.context import NodeContext
 
@@ -20,6 +21,7 @@ async def warnings_of(spec: JobSpec, node: NodeContext) -> list[str]:
     Warnings about files are omitted if the node's disks do not respond.
     """
     found = list(dict.fromkeys(_missing_labels(spec, node.membership)))
+    found += plain_secret_warnings(spec)
     if node.config.etcd:
         found += startup_warnings(spec)
     if may_have_warnings(spec):

@@ -78,6 +78,16 @@ async def test_a_task_gets_the_value_that_its_job_names(access: Access) -> None:
     assert found["status"] == "success", found
 
 
+async def test_a_password_in_plain_text_has_a_warning_and_a_named_secret_has_none(
+    access: Access,
+) -> None:
+    _, named = await save(access, access.admin)
+    _, plain = await save(access, access.admin, env={"PGPASSWORD": VALUE})
+
+    assert named["warnings"] == []
+    assert "'PGPASSWORD' may be a secret" in plain["warnings"][0]
+
+
 async def test_a_value_is_in_no_answer_and_versions_count_values(access: Access) -> None:
     _, first = await access.call(access.admin, "GET", f"{API}/secrets/team-a/db")
     _, second = await set_secret(access, access.admin, "team-a", VALUE)
