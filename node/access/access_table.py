@@ -97,6 +97,10 @@ class AccessTable:
         """Return the verbs of a role; None if the role does not exist."""
         return self._roles.get(role)
 
+    def own_roles(self) -> list[str]:
+        """Return the names of the roles of documents."""
+        return [name for name in self._roles if name not in ROLES]
+
     def issuers_at(self, url: str) -> tuple[Issuer, ...]:
         """Return the issuers whose tokens have *url* in the claim ``iss``; usually one."""
         return tuple(each for each in self._issuers.values() if each.url == url)

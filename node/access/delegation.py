@@ -10,6 +10,7 @@ from rota.core.errors import Kind, Refused
 from rota.core.quoting import in_quotes
 from rota.node.access.access_table import AccessTable
 from rota.node.access.principal import Principal
+from rota.node.access.unknown_words import unknown_role
 from rota.node.access.verbs import EVERY, Verb
 
 
@@ -28,8 +29,8 @@ def why_not_delegable(
         return None
     verbs = table.verbs_of(role)
     if verbs is None:
-        # An administrator may define the role later, with any verbs.
-        return _refusal(principal, f"the role {in_quotes(role)} does not exist")
+        # The caller may not read the roles of documents, so that the message has none of them.
+        return _refusal(principal, unknown_role(role))
     for pattern in namespaces or (EVERY,):
         for verb in sorted(verbs | {Verb.GRANT}, key=lambda each: each.value):
             if not principal.grants.may_in_all(verb, pattern):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rota.client.cli.access.next_steps import say_what_a_subject_needs
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.options import connect, dry_run_option, examples, url_option
 from rota.core.errors import RotaError
@@ -75,7 +76,9 @@ def grant(subject: str, role: str, namespaces: tuple[str, ...], *, is_dry: bool)
             if_version=own.version if own else NEW,
             dry_run=is_dry,
         )
-    _say(f"granted {role} in {_listed(namespaces)} to {subject}", is_dry=is_dry)
+        _say(f"granted {role} in {_listed(namespaces)} to {subject}", is_dry=is_dry)
+        if not is_dry:
+            say_what_a_subject_needs(client, subject)
 
 
 @click.command(

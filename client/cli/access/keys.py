@@ -1,14 +1,12 @@
 """``rota key``: keys, which are the credentials of principals."""
 
-from collections.abc import Mapping
-from typing import Any, cast
-
 import click
 
 from rota.client.cli.access.new_tokens import new_token_option, show_new_token
+from rota.client.cli.access.next_steps import say_what_a_principal_needs
 from rota.client.cli.display.printing import say
-from rota.client.cli.display.show import Column, Look, show_many
-from rota.client.cli.human import absolute
+from rota.client.cli.display.show import show_many
+from rota.client.cli.documents.document_views import KEY
 from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
 from rota.client.cli.inputs.options import (
     connect,
@@ -17,7 +15,6 @@ from rota.client.cli.inputs.options import (
     format_option,
     url_option,
 )
-from rota.wire.documents import DocumentView
 
 KIND = "keys"
 
@@ -96,7 +93,10 @@ def create_key(
             role=role,
             namespaces=namespaces,
         )
-    show_new_token(made, form)
+        # First, since the token is shown only once.
+        show_new_token(made, form)
+        if not role:
+            say_what_a_principal_needs(client, made.principal)
 
 
 @key.command(
@@ -165,31 +165,3 @@ def revoke_keys(names: tuple[str, ...], *, is_dry: bool) -> None:
                 if is_dry
                 else f"revoked key {name}"
             )
-
-
-def _words(found: DocumentView, field: str) -> str:
-    return " ".join(map(str, found.definition.get(field) or ()))
-
-
-def _tokens(found: DocumentView) -> list[Mapping[str, Any]]:  # Any: JSON of the node
-    return cast("list[Mapping[str, Any]]", found.definition.get("tokens") or [])
-
-
-def _ends(found: DocumentView) -> str:
-    """Return the end of the token that ends last; empty if one has no end."""
-    ends = [each.get("expiresAt") for each in _tokens(found)]
-    return absolute(max(map(str, ends))) if ends and all(ends) else ""
-
-
-KEY: Look[DocumentView] = Look(
-    name=lambda found: found.name,
-    columns=(
-        Column("NAME", lambda found, _: found.name),
-        Column("PRINCIPAL", lambda found, _: str(found.definition.get("principal", ""))),
-        Column("TOKENS", lambda found, _: " ".join(str(each["id"]) for each in _tokens(found))),
-        Column("EXPIRES (UTC)", lambda found, _: _ends(found) or "-"),
-        Column("FROM", lambda found, _: _words(found, "from"), is_optional=True),
-        Column("CHANGED (UTC)", lambda found, _: absolute(found.changed_at), is_wide=True),
-        Column("BY", lambda found, _: found.changed_by, is_wide=True),
-    ),
-)

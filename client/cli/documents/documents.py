@@ -1,7 +1,8 @@
 """``rota get``, ``apply`` and ``delete``: shared documents, such as job types."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -10,7 +11,8 @@ import click
 from rota.client.cli.display.document_words import KINDS
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Column, Look, show_many, show_one
-from rota.client.cli.documents.kinds import kind_argument, kind_of
+from rota.client.cli.documents.document_views import look_of
+from rota.client.cli.documents.kinds import kind_argument, kind_of, unknown_kind
 from rota.client.cli.human import absolute
 from rota.client.cli.inputs.files import STANDARD_INPUT, expanded
 from rota.client.cli.inputs.options import (
@@ -30,6 +32,9 @@ FIELDS = ("kind", "name", "definition", "version", "changedAt", "changedBy")
 when a file is read."""
 
 
+STAND_IN_ROLE = "viewer"
+
+
 class AppliedDocument(DocumentView, frozen=True, kw_only=True):
     """A document, and the change that applying its definition made.
 
@@ -44,20 +49,6 @@ def _name(found: DocumentView) -> str:
     return f"{KINDS.get(found.kind, found.kind)} {found.name}"
 
 
-def _description(found: DocumentView) -> str:
-    return str(found.definition.get("description", ""))
-
-
-DOCUMENT: Look[DocumentView] = Look(
-    name=lambda found: found.name,
-    columns=(
-        Column("NAME", lambda found, _: found.name),
-        Column("VERSION", lambda found, _: str(found.version)),
-        Column("CHANGED (UTC)", lambda found, _: absolute(found.changed_at)),
-        Column("BY", lambda found, _: found.changed_by),
-        Column("DESCRIPTION", lambda found, _: _description(found), is_optional=True),
-    ),
-)
 APPLIED: Look[AppliedDocument] = Look(
     name=lambda applied: applied.name,
     columns=(
@@ -100,13 +91,13 @@ def get_documents(kind: str, *, name: str | None, has_changes: bool, form: str) 
         raise click.UsageError("--changes needs the name of a document")
     with connect() as client:
         if name is None:
-            show_many(list(client.documents(kind)), DOCUMENT, form)
+            show_many(list(client.documents(kind)), look_of(kind), form)
         elif has_changes:
             show_many(client.document_changes(kind, name), CHANGE, form)
         elif form == "table":
-            show_one(client.document(kind, name), DOCUMENT, "yaml")
+            show_one(client.document(kind, name), look_of(kind), "yaml")
         else:
-            show_one(client.document(kind, name), DOCUMENT, form)
+            show_one(client.document(kind, name), look_of(kind), form)
 
 
 @click.command(
@@ -133,10 +124,12 @@ def apply_documents(files: tuple[str, ...], *, is_dry: bool, form: str) -> None:
     """Create or replace shared documents; identical definitions change nothing.
 
     A document has kind, name and definition. All documents are checked before the first is written.
+    Roles are written before the bindings that name them.
     """
-    given = list(_read(files))
+    given = in_order(_read(files))
     with connect() as client:
-        applied = [_apply(client, each, is_dry=True) for each in given]
+        missing = _missing_roles(client, given)
+        applied = [_apply(client, each, is_dry=True, missing_roles=missing) for each in given]
         if not is_dry:
             applied = [_apply(client, each, is_dry=False) for each in given]
     show_many(applied, APPLIED, form)
@@ -208,14 +201,13 @@ def _given(fields: dict[str, Any], place: str) -> Given:
         )
     kind = kind_of(str(fields["kind"]))
     if kind is None:
-        raise InvalidFile(
-            f"{place}: {fields['kind']!r} is not a kind of documents; the kinds are: "
-            f"{', '.join(KINDS)}"
-        )
+        raise InvalidFile(f"{place}: {unknown_kind(str(fields['kind']))}")
     unknown = sorted(fields.keys() - set(FIELDS))
     if unknown:
+        close = get_close_matches(unknown[0], FIELDS, n=1)
+        remedy = f"did you mean {close[0]!r}? A" if close else "remove it: a"
         raise InvalidFile(
-            f"{place}: unknown field {unknown[0]!r}; remove it: a document has kind, name and "
+            f"{place}: unknown field {unknown[0]!r}; {remedy} document has kind, name and "
             "definition"
         )
     name, definition = fields.get("name"), fields.get("definition")
@@ -224,19 +216,55 @@ def _given(fields: dict[str, Any], place: str) -> Given:
     return Given(kind, name, cast("dict[str, Any]", definition), place)
 
 
-def _apply(client: "Client", given: Given, *, is_dry: bool) -> AppliedDocument:
+def in_order(given: Iterable[Given]) -> list[Given]:
+    """Return documents in the order in which they are written: bindings after the roles."""
+    return sorted(given, key=lambda each: each.kind == "bindings")
+
+
+def _missing_roles(client: "Client", given: Iterable[Given]) -> set[str]:
+    """Return the roles among *given* that do not exist yet."""
+    from rota.client.errors import NotFound
+
+    missing: set[str] = set()
+    for each in given:
+        if each.kind == "roles":
+            try:
+                client.document(each.kind, each.name)
+            except NotFound:
+                missing.add(each.name)
+    return missing
+
+
+def _apply(
+    client: "Client", given: Given, *, is_dry: bool, missing_roles: Collection[str] = ()
+) -> AppliedDocument:
+    """Apply a document, and return it with the change.
+
+    Args:
+        client: The client.
+        given: The document.
+        is_dry: True if it is only checked.
+        missing_roles: Roles that will exist when the document is written. A binding of one is
+            checked with a built-in role in its place, since nodes refuse roles that do not exist.
+    """
     from rota.client.errors import NotFound, RequestFailed
+
+    definition = given.definition
+    if given.kind == "bindings" and str(definition.get("role")) in missing_roles:
+        definition = {**definition, "role": STAND_IN_ROLE}
 
     try:
         before = client.document(given.kind, given.name).version
     except NotFound:
         before = 0
     try:
-        after = client.put_document(given.kind, given.name, given.definition, dry_run=is_dry)
+        after = client.put_document(given.kind, given.name, definition, dry_run=is_dry)
     except RequestFailed as error:
         error.file = given.place
         say(f"{KINDS[given.kind]} {given.name!r} is refused:")
         raise
     change = "unchanged" if after.version == before else "replaced" if before else "created"
     fields = {name: getattr(after, name) for name in after.__struct_fields__}
+    if definition is not given.definition:
+        fields["definition"] = given.definition
     return AppliedDocument(change=change, **fields)

@@ -1,5 +1,7 @@
 """Words for the kinds of shared documents."""
 
+from difflib import get_close_matches
+
 import click
 
 from rota.client.cli.display.document_words import KINDS
@@ -18,9 +20,7 @@ class KindParameter(click.ParamType[str]):
         """
         kind = kind_of(value)
         if kind is None:
-            self.fail(
-                f"{value!r} is not a kind of documents; the kinds are: {_words()}", param, ctx
-            )
+            self.fail(unknown_kind(value), param, ctx)
         return kind
 
 
@@ -29,8 +29,12 @@ def kind_of(word: str) -> str | None:
     return next((kind for kind, one in KINDS.items() if word in (kind, one)), None)
 
 
-def _words() -> str:
-    return ", ".join(KINDS)
+def unknown_kind(word: str) -> str:
+    """Return the message that *word* names no kind, with a similar kind if there is one."""
+    close = get_close_matches(word, [*KINDS, *KINDS.values()], n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    jobs = "; for jobs, see `rota jobs -h`" if word in ("job", "jobs") else ""
+    return f"{word!r} is not a kind of documents{hint}; the kinds are: {', '.join(KINDS)}{jobs}"
 
 
 kind_argument = click.argument("kind", type=KindParameter())

@@ -130,9 +130,8 @@ async def _bind(request: RequestContext, body: CreateKeyBody, principal: str) ->
     binding = BindingBody(
         subject=f"principal:{principal}", role=body.role, namespaces=body.namespaces
     )
-    await request.node.documents.change(
-        BINDINGS.key(name), BINDINGS.checked(name, binding), by=author_of(request)
-    )
+    definition = BINDINGS.checked_to_save(request, name, binding, None)
+    await request.node.documents.change(BINDINGS.key(name), definition, by=author_of(request))
 
 
 def _problems_of_role(body: CreateKeyBody) -> Sequence[Problem]:

@@ -145,10 +145,10 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
         before = request.node.documents.get(kind.key(name))
         if kind.completed is not None and before is not None:
             body = kind.completed(body, _definition(before))
+        kept = _definition(before) if before else None
         if kind.rules is not None:
-            kept = _definition(before) if before else None
             kind.rules.authorize_change(request, kept, body, kind.missing(name))
-        definition = kind.checked(name, body)
+        definition = kind.checked_to_save(request, name, body, kept)
         with coordinator_refusals(READ_AGAIN):
             saved = await request.node.documents.change(
                 kind.key(name),

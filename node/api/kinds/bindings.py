@@ -16,6 +16,7 @@ from rota.core.model.shared_document import Definition
 from rota.core.quoting import in_quotes
 from rota.node.access.access_table import BINDINGS as KIND
 from rota.node.access.delegation import name_taken, why_not_delegable
+from rota.node.access.unknown_words import unknown_role
 from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.kinds.document_kind import DocumentKind, ObjectRules
 from rota.node.api.requests.permissions import on_each, on_object
@@ -103,6 +104,24 @@ class BindingRules(ObjectRules[BindingBody]):
         request.authorize_unless(next(filter(None, refusals), None))
 
 
+def problems_of_role(
+    request: RequestContext, body: BindingBody, before: Definition | None
+) -> Sequence[Problem]:
+    """Return the error of a role that does not exist, unless the binding had it before.
+
+    A binding of a role that was deleted can thus still be changed, for example to take away a
+    namespace.
+    """
+    table = request.node.access.table
+    if (
+        not is_name(body.role)  # That is an error already.
+        or table.verbs_of(body.role) is not None
+        or (before is not None and before.get("role") == body.role)
+    ):
+        return []
+    return [Problem("/role", unknown_role(body.role, table.own_roles()))]
+
+
 def _may_read(request: RequestContext, definition: Definition | None) -> bool:
     """Return True if the caller may read all bindings, or has ``grant`` wherever this one counts.
 
@@ -142,5 +161,6 @@ BINDINGS = DocumentKind(
     reading=on_object(Verb.GRANT),
     writing=on_object(Verb.GRANT),
     problems_of=problems_of,
+    dangling=problems_of_role,
     rules=BindingRules(),
 )

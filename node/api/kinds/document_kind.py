@@ -76,6 +76,9 @@ class DocumentKind(Generic[B]):
         reading: The permission that callers need to read a document of this kind.
         writing: The permission that callers need to change them.
         problems_of: Returns the errors of a definition; its arguments are name and definition.
+        dangling: Returns the errors about other documents that a new definition names; its
+            arguments are the request, the definition, and the definition before it. None if
+            definitions name no others.
         rules: The rules of access to single documents; None if the permissions suffice.
         completed: Returns a definition with what it takes over from the definition before it; None
             if it takes over nothing.
@@ -93,6 +96,7 @@ class DocumentKind(Generic[B]):
     reading: Permission
     writing: Permission
     problems_of: Callable[[str, B], Sequence[Problem]]
+    dangling: Callable[[RequestContext, B, Definition | None], Sequence[Problem]] | None = None
     rules: ObjectRules[B] | None = None
     completed: Callable[[B, Definition], B] | None = None
     shown: Callable[[Definition], Definition] | None = None
@@ -125,10 +129,28 @@ class DocumentKind(Generic[B]):
     def checked(self, name: str, body: B) -> Definition:
         """Return the definition in *body*, as it is stored: without defaults.
 
+        Documents that it names are not looked up; see `checked_to_save`.
+
         Raises:
             Refused: The name or the definition is invalid.
         """
+        return self._stored(name, body, self.problems_of(name, body))
+
+    def checked_to_save(
+        self, request: RequestContext, name: str, body: B, before: Definition | None
+    ) -> Definition:
+        """Return the definition in *body*, as it is stored in the place of *before*.
+
+        Raises:
+            Refused: The name or the definition is invalid, or names what does not exist.
+        """
         problems = list(self.problems_of(name, body))
+        if self.dangling is not None:
+            problems += self.dangling(request, body, before)
+        return self._stored(name, body, problems)
+
+    def _stored(self, name: str, body: B, found: Sequence[Problem]) -> Definition:
+        problems = list(found)
         if not is_name(name):
             problems.insert(0, Problem("/name", f"{in_quotes(name)} is not a name: {NAME_RULE}"))
         if problems:

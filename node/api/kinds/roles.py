@@ -3,13 +3,12 @@
 from rota.core.errors import Problem
 from rota.core.quoting import in_quotes
 from rota.node.access.access_table import ROLES_KIND as KIND
+from rota.node.access.unknown_words import VERBS, unknown_verb
 from rota.node.access.verbs import ROLES as BUILT_IN
 from rota.node.access.verbs import Verb
 from rota.node.api.kinds.document_kind import DocumentKind
 from rota.node.api.requests.permissions import in_cluster
 from rota.wire.documents import RoleBody
-
-WORDS = [each.value for each in Verb]
 
 
 def problems_of(name: str, body: RoleBody) -> list[Problem]:
@@ -19,11 +18,9 @@ def problems_of(name: str, body: RoleBody) -> list[Problem]:
         detail = f"{in_quotes(name)} is a built-in role and cannot be changed; choose another name"
         problems.append(Problem("/name", detail))
     return problems + [
-        Problem(
-            f"/verbs/{number}", f"{in_quotes(verb)} is not a verb; the verbs are {', '.join(WORDS)}"
-        )
+        Problem(f"/verbs/{number}", unknown_verb(verb))
         for number, verb in enumerate(body.verbs)
-        if verb not in WORDS
+        if verb not in VERBS
     ]
 
 

@@ -370,6 +370,7 @@ async def test_a_key_that_is_sent_back_as_it_was_shown_keeps_its_token(access: A
         ),
         ("bindings/b", {"subject": "cert:", "role": "viewer", "namespaces": ["a"]}, "/subject"),
         ("bindings/b", {"subject": "cert:x", "role": "v w", "namespaces": ["a"]}, "/role"),
+        ("bindings/b", {"subject": "cert:x", "role": "viewr", "namespaces": ["a"]}, "/role"),
         ("bindings/b", {"subject": "cert:x", "role": "viewer", "namespaces": []}, "/namespaces"),
         (
             "bindings/b",
@@ -434,6 +435,38 @@ async def test_an_existing_key_is_not_created_again_and_keeps_its_rights(access:
 def bound(role: str, *namespaces: str, subject: str = "principal:new") -> Json:
     """Return a binding."""
     return {"subject": subject, "role": role, "namespaces": list(namespaces)}
+
+
+async def test_a_binding_of_a_role_that_does_not_exist_is_refused_with_similar_roles(
+    access: Access,
+) -> None:
+    put, path = (access.admin, "PUT"), f"{API}/bindings/b"
+    key = {"name": "ci", "role": "viewr", "namespaces": ["team-a"]}
+
+    status, problem = await access.call(*put, path, bound("editr", "team-a"))
+    of_key = await access.call(access.admin, "POST", f"{API}/keys", key)
+    await access.call(*put, f"{API}/roles/starter", {"verbs": ["run"]})
+    defined = await access.call(*put, path, bound("starter", "team-a"))
+    _, own = await access.call(*put, path, bound("startr", "team-a"))
+
+    assert (status, problem["code"]) == (422, "invalid_binding")
+    assert [each["pointer"] for each in problem["errors"]] == ["/role"]
+    assert "there is no role 'editr' (did you mean 'editor'?)" in str(problem)
+    assert (of_key[0], of_key[1]["code"]) == (422, "invalid_binding")
+    assert defined[0] == 201
+    assert "did you mean 'starter'?" in str(own)
+
+
+async def test_a_binding_of_a_deleted_role_can_still_lose_namespaces(access: Access) -> None:
+    put, path = (access.admin, "PUT"), f"{API}/bindings/b"
+    await access.call(*put, f"{API}/roles/starter", {"verbs": ["run"]})
+    await access.call(*put, path, bound("starter", "team-a", "team-b"))
+    await access.call(access.admin, "DELETE", f"{API}/roles/starter")
+
+    changed = await access.call(*put, path, bound("starter", "team-a"))
+    other = await access.call(*put, f"{API}/bindings/c", bound("starter", "team-a"))
+
+    assert (changed[0], other[0]) == (200, 422)
 
 
 async def test_an_administrator_of_a_namespace_gives_roles_in_it(access: Access) -> None:

@@ -494,7 +494,8 @@ def test_a_grant_is_a_binding_that_later_grants_extend(rota: Rota, door: Door) -
     again = rota("grant", "ana", "editor", "team-a")
     rota("grant", "cert:build-01", "editor", "*", "--dry-run")
 
-    assert (first.status, first.err) == (0, "granted editor in team-a to principal:ana\n")
+    assert first.status == 0
+    assert first.err.startswith("granted editor in team-a to principal:ana\n")
     assert again.err == "principal:ana has the role editor in team-a already\n"
     assert bindings(door)[0] == {
         "subject": "principal:ana",
@@ -502,6 +503,34 @@ def test_a_grant_is_a_binding_that_later_grants_extend(rota: Rota, door: Door) -
         "namespaces": ["team-a", "team-b-*"],
     }
     assert door.asked[-1][1].endswith("?dryRun=true")
+
+
+def test_a_grant_to_a_subject_without_a_key_names_the_next_command(rota: Rota, door: Door) -> None:
+    without = rota("grant", "ana", "editor", "team-a")
+    dry = rota("grant", "eve", "editor", "team-a", "--dry-run")
+    of_group = rota("grant", "group:corp/devs", "editor", "team-a")
+    door.documents["keys/laptop"] = {"principal": "ana", "tokens": []}
+    door.documents["issuers/corp"] = {"issuer": "https://corp.example"}
+    others = [
+        rota("grant", subject, "viewer", "team-a")
+        for subject in ("ana", "group:corp/devs", "cert:build")
+    ]
+
+    assert without.err.splitlines()[1:] == ["ana has no key yet; create one: rota key create ana"]
+    assert "no key" not in dry.err
+    assert "there is no issuer corp yet; define it in a file" in of_group.err
+    assert [len(each.err.splitlines()) for each in others] == [1, 1, 1]
+
+
+def test_a_new_key_of_a_principal_without_a_role_names_the_next_command(
+    rota: Rota, door: Door
+) -> None:
+    without = rota("key", "create", "ci")
+    door.documents["bindings/b"] = {"subject": "principal:ci", "role": "viewer", "namespaces": []}
+    bound = rota("key", "create", "ci")
+
+    assert without.err.endswith("give it one: rota grant ci viewer default\n")
+    assert "no role" not in bound.err
 
 
 def test_a_grant_leaves_the_binding_of_another_author(rota: Rota, door: Door) -> None:

@@ -87,7 +87,8 @@ def test_nothing_is_written_if_one_document_is_refused(
     ("text", "error"),
     [
         ("name: x\ncommand: 'true'", "there is no field kind, such as kind: type; apply jobs with"),
-        ("kind: tipe\nname: x", "'tipe' is not a kind of documents; the kinds are: types"),
+        ("kind: tipe\nname: x", "'tipe' is not a kind of documents (did you mean 'type'?); the k"),
+        ("kind: type\nname: x\ndefinitoin: {}", "'definitoin'; did you mean 'definition'?"),
         ("kind: type\nname: x\ntemplate: {}", "unknown field 'template'; remove it: a doc"),
         ("kind: type\nname: x", "the document needs a name (text) and a definition (an object)"),
     ],
@@ -100,13 +101,60 @@ def test_a_file_without_documents_is_refused(
 
     run(url, "apply", "-f", str(file), status=9)
 
-    assert f"{file}, document 1: {error}" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{file}, document 1: " in said
+    assert error in said
 
 
 def test_an_unknown_kind_is_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(url, "get", "pods", status=2)
 
     assert "'pods' is not a kind of documents; the kinds are: types" in capsys.readouterr().err
+
+
+def test_a_misspelt_kind_is_refused_with_a_similar_one(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(url, "get", "bidings", status=2)
+    run(url, "get", "jobs", status=2)
+
+    said = capsys.readouterr().err
+    assert "'bidings' is not a kind of documents (did you mean 'bindings'?)" in said
+    assert "'jobs' is not a kind of documents; the kinds are:" in said
+    assert "for jobs, see `rota jobs -h`" in said
+
+
+def test_a_binding_may_come_before_its_role_in_a_file(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, alone = tmp_path / "access.yaml", tmp_path / "binding.yaml"
+    role = {"kind": "role", "name": "deployer", "definition": {"verbs": ["read", "run"]}}
+    binding = {
+        "kind": "binding",
+        "name": "ann-deploys",
+        "definition": {
+            "subject": "principal:ann",
+            "role": "deployer",
+            "namespaces": ["team-a", "team-b"],
+        },
+    }
+    file.write_text(yaml.safe_dump_all([binding, role]))
+    alone.write_text(yaml.safe_dump(binding))
+
+    run(url, "apply", "-f", str(alone), status=9)
+    refused = capsys.readouterr().err
+    run(url, "apply", "-f", str(file), "--dry-run")
+    run(url, "apply", "-f", str(file))
+    capsys.readouterr()
+    run(url, "get", "bindings")
+    bindings = capsys.readouterr().out.splitlines()
+    run(url, "get", "roles")
+    roles = capsys.readouterr().out.splitlines()
+
+    assert "there is no role 'deployer'" in refused
+    row = ["principal:ann", "deployer", "team-a", "team-b", "ann-deploys"]
+    assert row in [each.split() for each in bindings]
+    assert ["deployer", "read", "run"] in [each.split() for each in roles]
 
 
 def test_jobs_of_a_type_are_created_from_flags(
