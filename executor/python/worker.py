@@ -187,6 +187,10 @@ class NotCallable(Exception):
     """There is no function to call; the text is the reason."""
 
 
+class WrongArguments(Exception):
+    """The function does not take the arguments; the text is the reason, the cause the error."""
+
+
 class Launch(NamedTuple):
     """The settings and the environment that this program was started with.
 
@@ -304,10 +308,17 @@ class Worker:
             self._enter_folder()
             target = self._target(name)
             args, kwargs = _arguments_of(arguments, target, context)
+            if not arguments:
+                _warn_of_misspelt(name, target, context)
             if "ctx" in target.names:
                 self._is_interruptible = False
                 kwargs["ctx"] = context
-            value = target.function(*args, **kwargs)
+            try:
+                value = target.function(*args, **kwargs)
+            except TypeError as error:
+                if _users_part(error.__traceback__) is None:  # The call itself has failed.
+                    raise WrongArguments(_wrong_arguments(error, target, context)) from error
+                raise
             self._is_interruptible = False
             if inspect.iscoroutine(value):
                 value = self._coroutines.run(value, context)
@@ -333,7 +344,7 @@ class Worker:
     def _target(self, name: str) -> Target:
         target = self._targets.get(name)
         if target is None:
-            target = self._targets[name] = _find(name)
+            target = self._targets[name] = _find(name, self._launch.settings, self._folder)
         return target
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
@@ -534,7 +545,7 @@ class Coroutines:
 # -- finding the function and its arguments --------------------------------------------------------
 
 
-def _find(name: str) -> Target:
+def _find(name: str, settings: dict[str, Json], folder: str) -> Target:
     module_name, _, path = name.partition(":")
     if not module_name or not path:
         raise NotCallable(f"{name!r} is not the name of a function; write module:function")
@@ -543,7 +554,8 @@ def _find(name: str) -> Target:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise NotCallable(f"cannot import {module_name!r}: {_summary(error)}") from error
+        remedy = _remedy_of_import(error, module_name, settings, folder)
+        raise NotCallable(f"cannot import {module_name!r}: {_summary(error)}{remedy}") from error
     for part in path.split("."):
         try:
             found = getattr(found, part)
@@ -552,6 +564,70 @@ def _find(name: str) -> Target:
     if not callable(found):
         raise NotCallable(f"{name!r} is not a function; its type is {type(found).__name__!r}")
     return _target_of(found)
+
+
+def _remedy_of_import(
+    error: BaseException, module_name: str, settings: dict[str, Json], folder: str
+) -> str:
+    """Return where a missing module was searched for and what to set; empty for other errors."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    if error.name != module_name and not module_name.startswith(f"{error.name}."):
+        return (
+            f"; {module_name!r} imports it: install it for the interpreter {sys.executable}, or "
+            "set another one in python.interpreter"
+        )
+    folders = ", ".join(map(repr, settings["path"][:_NAMES_SHOWN]))
+    searched = f"python.path ({folders})" if folders else "no folder, since python.path is not set"
+    remedy = "set python.path to the folder of the module"
+    if not settings["is_private"]:
+        remedy += f"; the working directory {folder!r} is not searched"
+        top = os.path.join(folder, error.name.partition(".")[0])
+        if os.path.isfile(f"{top}.py") or os.path.isdir(top):
+            remedy += f", but has it: set python.path to [{folder!r}]"
+    return f"; searched: {searched}, and the packages of {sys.executable}; {remedy}"
+
+
+def _warn_of_misspelt(name: str, target: Target, context: Context) -> None:
+    """Write a line for each parameter that is not passed and looks like one of the function.
+
+    Other parameters may be meant for other tasks of the execution, which take others of them.
+    """
+    for given, meant in _misspelt(target, context).items():
+        sys.stderr.write(
+            f"rota: {name} has no parameter {given!r} (did you mean {meant!r}?), so that it is "
+            f"not passed; {_parameters_of(target)}\n"
+        )
+
+
+def _misspelt(target: Target, context: Context) -> dict[str, str]:
+    """Return parameters that *target* does not take, with similar ones that have no value."""
+    given: dict[str, Json] = context.parameters if _is_object(context.parameters) else {}
+    unknown = [] if target.takes_any_name else sorted(given.keys() - target.names)
+    free = target.names - given.keys() - {"ctx"}
+    if not unknown or not free:
+        return {}
+    from difflib import get_close_matches  # Loaded for mistakes only.
+
+    close = {each: get_close_matches(each, free, n=1) for each in unknown[:_NAMES_SHOWN]}
+    return {each: found[0] for each, found in close.items() if found}
+
+
+def _wrong_arguments(error: TypeError, target: Target, context: Context) -> str:
+    """Return the reason of a call that failed because of its arguments."""
+    misspelt = _misspelt(target, context)
+    hints = "".join(
+        f"; the parameter {given!r} is not passed (did you mean {meant!r}?)"
+        for given, meant in misspelt.items()
+    )
+    return f"{_summary(error)}{hints}; {_parameters_of(target)}"
+
+
+def _parameters_of(target: Target) -> str:
+    names = sorted(target.names - {"ctx"})
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    more = " and any other" if target.takes_any_name else ""
+    return f"the function takes {shown or 'no parameters by name'}{more}"
 
 
 def _target_of(function: Callable[..., Any]) -> Target:
@@ -656,6 +732,9 @@ def _failed(error: BaseException, context: Context) -> dict[str, Json]:
     if isinstance(error, NotCallable):
         cause = error.__cause__
         return {"exit_code": -1, "reason": _text(error), "raised": cause and _raised(cause)}
+    if isinstance(error, WrongArguments):
+        cause = error.__cause__
+        return {"exit_code": 1, "reason": _text(error), "raised": cause and _raised(cause)}
     if isinstance(error, SystemExit):
         return _exited(error.code)
     if context.cancelled and type(error).__name__ in ("KeyboardInterrupt", "CancelledError"):

@@ -70,10 +70,10 @@ files_option = click.option(
     epilog=examples(
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
         "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
-        "rota jobs create late --start-deadline 5m --execution-timeout 1h -- ./report",
-        "rota jobs create backup --on-failure https://hooks.example.com/rota -- ./backup",
+        "rota jobs create late --start-deadline 5m --execution-timeout 1h --cwd . -- ./report",
+        "rota jobs create backup --on-failure https://hooks.example.com/x --cwd . -- ./backup",
         "rota jobs create sums --sandbox strict --memory 2GiB -- sha256sum /usr/bin/env",
-        "rota jobs create thumbs --sandbox strict --bind /srv/img:rw -- ./thumbs",
+        "rota jobs create thumbs --sandbox strict --bind /srv/img:rw --cwd . -- ./thumbs",
         "rota jobs create --type image.render --parameters '{\"width\": 640}'",
         "rota jobs create -f report.yaml",
         "rota jobs create -f report.yaml -f flaky.yaml --dry-run",

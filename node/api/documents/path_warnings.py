@@ -14,7 +14,8 @@ from rota.core.quoting import in_quotes
 TASKS_MAX = 100
 """The most tasks of a job that are checked."""
 
-_RELATIVE = re.compile(r"\.\.?/[\w./+-]+(?=\s|$)")
+_PLAIN = re.compile(r"[A-Za-z0-9_./+:,@%=-]+( +[A-Za-z0-9_./+:,@%=-]+)*", re.ASCII)
+"""A line for the shell that is a program and its arguments, and nothing else."""
 _AFTER = "an attempt fails where it is missing"
 
 
@@ -58,21 +59,23 @@ def _missing(work: Work, node_id: NodeId) -> Iterator[str]:
     if not work.cwd and not os.path.isabs(program):
         yield (
             f"there is no program {in_quotes(program)} in the empty folder of a task without cwd; "
-            "give the program's absolute path, or set cwd"
+            "give the program's absolute path, or set cwd (`--cwd FOLDER` of `rota jobs create`)"
         )
     elif not _exists(os.path.join(work.cwd, program), is_folder=False):
-        yield f"there is no program {in_quotes(program)} on node {node_id}; {_AFTER}"
+        where = "" if os.path.isabs(program) else f" in {in_quotes(work.cwd)} (cwd)"
+        yield f"there is no program {in_quotes(program)}{where} on node {node_id}; {_AFTER}"
 
 
 def _program_path(work: Work) -> str:
     """Return the program of *work* if it is a path; empty if it is a name or there is none.
 
-    Of a line for the shell, only a first word like ``./run`` certainly is such a path.
+    That of a line for the shell is found if the line has no characters that are special there.
     """
     if work.argv:
-        return work.argv[0] if "/" in work.argv[0] else ""
-    found = _RELATIVE.match(work.shell)
-    return found[0] if found else ""
+        word = work.argv[0]
+    else:
+        word = work.shell.partition(" ")[0] if _PLAIN.fullmatch(work.shell) else ""
+    return word if "/" in word and "=" not in word else ""
 
 
 def _exists(path: str, *, is_folder: bool) -> bool:

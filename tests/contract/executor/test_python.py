@@ -375,7 +375,65 @@ def test_traceback_and_message_are_cut_to_their_limits(bench: Bench) -> None:
 def test_wrong_arguments_are_the_callers_type_error(bench: Bench) -> None:
     ending = bench.ending_of(call("functions:pid", 1))
 
-    assert ending.reason == "TypeError: pid() takes 0 positional arguments but 1 was given"
+    assert ending.reason == (
+        "TypeError: pid() takes 0 positional arguments but 1 was given; the function takes no "
+        "parameters by name"
+    )
+
+
+def test_a_misspelt_parameter_is_named_in_the_reason(bench: Bench) -> None:
+    ending = bench.ending_of(without_arguments("functions:greet", '{"nmae": "x", "other": 1}'))
+
+    assert ending.exit_code == 1
+    assert ending.reason == (
+        "TypeError: greet() missing 1 required positional argument: 'name'; the parameter 'nmae' "
+        "is not passed (did you mean 'name'?); the function takes day, name"
+    )
+
+
+def test_a_misspelt_parameter_with_a_default_is_named_in_the_output(bench: Bench) -> None:
+    misspelt, of_other_task = bench.endings_of(
+        without_arguments("functions:greet", '{"name": "x", "dya": 1}'),
+        without_arguments("functions:greet", '{"name": "x", "colour": 1}'),
+    )
+
+    assert misspelt.outcome is Outcome.SUCCEEDED
+    assert misspelt.output == (
+        b"rota: functions:greet has no parameter 'dya' (did you mean 'day'?), so that it is not "
+        b"passed; the function takes day, name\n"
+    )
+    assert of_other_task.output == b""
+
+
+def test_a_type_error_inside_the_function_keeps_its_reason(bench: Bench) -> None:
+    ending = bench.ending_of(call("functions:value", "None + 1"))
+
+    assert "the function takes" not in ending.reason
+
+
+def test_a_missing_module_is_explained_with_the_folders_searched(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "tasks.py").write_text("import no_such_package\n")
+    without_path = Work(executor="python", call=Call(function="tasks:f"), cwd=str(tmp_path))
+    with_path = Work(executor="python", call=Call(function="tasks:f", path=(str(tmp_path),)))
+
+    no_path, misses, dependency = bench.endings_of(
+        without_path, replace(call("no_such:f"), cwd="/etc"), with_path
+    )
+
+    assert "searched: no folder, since python.path is not set, and the packages of" in (
+        no_path.reason
+    )
+    assert no_path.reason.endswith(
+        f"the working directory {str(tmp_path)!r} is not searched, but has it: set python.path to "
+        f"[{str(tmp_path)!r}]"
+    )
+    assert f"searched: python.path ({CALLED!r})" in misses.reason
+    assert misses.reason.endswith(
+        "set python.path to the folder of the module; the working directory '/etc' is not searched"
+    )
+    assert "; 'tasks' imports it: install it for the interpreter " in dependency.reason
 
 
 @pytest.mark.parametrize(
@@ -402,11 +460,11 @@ def test_sys_exit_means_what_it_means_to_a_program(
     [
         (
             "no_such:f",
-            "cannot import 'no_such': ModuleNotFoundError: No module named 'no_such'",
+            "cannot import 'no_such': ModuleNotFoundError: No module named 'no_such'; searched: p",
         ),
         (
             "wire:f",  # Which is a neighbour of the worker's program.
-            "cannot import 'wire': ModuleNotFoundError: No module named 'wire'",
+            "cannot import 'wire': ModuleNotFoundError: No module named 'wire'; searched: python.",
         ),
         ("broken:f", "cannot import 'broken': ValueError: this module has a fault"),
         ("functions:no_such", "module 'functions' has no 'no_such'"),
@@ -421,7 +479,7 @@ def test_function_that_is_not_there_says_why(bench: Bench, function: str, reason
     ending = bench.ending_of(call(function))
 
     assert (ending.outcome, ending.exit_code, ending.signal) == (Outcome.FAILED, -1, 0)
-    assert ending.reason == reason
+    assert ending.reason.startswith(reason)
 
 
 def test_a_failed_import_is_repeated_in_a_new_worker(bench: Bench, tmp_path: Path) -> None:

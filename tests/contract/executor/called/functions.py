@@ -39,6 +39,11 @@ def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def greet(name: str, day: str = "today") -> str:
+    """Return both parameters."""
+    return f"{name} {day}"
+
+
 def echo(*args: Json, **kwargs: Json) -> Json:
     """Return the arguments."""
     return [list(args), kwargs]

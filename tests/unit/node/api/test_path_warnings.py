@@ -11,10 +11,6 @@ from rota.node.api.documents.path_warnings import TASKS_MAX, may_have_warnings, 
 from rota.wire.documents import JobBody, TaskBody
 
 AFTER = "an attempt fails where it is missing"
-NO_PROGRAM = (
-    "there is no program './run' in the empty folder of a task without cwd; give the program's "
-    "absolute path, or set cwd"
-)
 NO_FOLDER = f"there is no folder '/no/such' (cwd) on node n1; {AFTER}"
 
 
@@ -41,10 +37,22 @@ def warnings_about(**fields: Any) -> list[str]:  # Any: fields of all types
         ),
         (
             {"command": ["./no-such"], "cwd": "/etc"},
-            [f"there is no program './no-such' on node n1; {AFTER}"],
+            [f"there is no program './no-such' in '/etc' (cwd) on node n1; {AFTER}"],
         ),
-        ({"command": ["./run"]}, [NO_PROGRAM]),
-        ({"command": "./run --fast"}, [NO_PROGRAM]),
+        (
+            {"command": ["./run"]},
+            [
+                (
+                    "there is no program './run' in the empty folder of a task without cwd; "
+                    "give the program's absolute path, or set cwd (`--cwd FOLDER` of `rota jobs "
+                    "create`)"
+                )
+            ],
+        ),
+        (
+            {"command": "/no/such --all  x=1"},
+            [f"there is no program '/no/such' on node n1; {AFTER}"],
+        ),
         ({"command": "true", "cwd": "/no/such", "node_selector": {"zone": "a"}}, [NO_FOLDER]),
     ],
 )
@@ -57,14 +65,27 @@ def test_what_is_missing_here_is_warned_about(fields: dict[str, Any], expected: 
     [
         {"command": ["no-such"]},
         {"command": "/no/such | true"},
-        {"command": "./run$SUFFIX"},
+        {"command": "/no/such || true"},
+        {"command": "X=/no/such true"},
+        {"command": "$HOME/such"},
         {"command": ["/bin/sh"], "cwd": "/etc"},
         {"command": "true", "cwd": "/" + 300 * "x"},
         {"command": ["/no/such"], "container": "alpine", "cwd": "/no/such"},
         {"command": ["/no/such"], "sandbox": "default", "cwd": "/no/such"},
         {"command": ["/no/such"], "cwd": "/no/such", "node_selector": {"zone": "b"}},
     ],
-    ids=["name", "shell", "variable", "there", "unknown", "container", "sandbox", "other nodes"],
+    ids=[
+        "name",
+        "shell",
+        "or",
+        "variable",
+        "expanded",
+        "there",
+        "unknown",
+        "container",
+        "sandbox",
+        "other nodes",
+    ],
 )
 def test_what_is_not_certain_to_fail_here_is_not_warned_about(fields: dict[str, Any]) -> None:
     assert warnings_about(**fields) == []
