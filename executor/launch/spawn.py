@@ -404,7 +404,8 @@ def _explain(error: Exception, argv: tuple[str, ...], cwd: str, *, node: str) ->
             return f"there is no program {program!r} on node {node}"
         case FileNotFoundError():
             place = repr(cwd) if cwd else "its empty folder, as the task has no cwd,"
-            return f"there is no program {program!r} in {place} on node {node}"
+            remedy = "" if cwd else "; set cwd, or give the absolute path of the program"
+            return f"there is no program {program!r} in {place} on node {node}{remedy}"
         case OSError():
             return f"cannot start {program!r} on node {node}: {error.strerror}"
         case _:

@@ -42,6 +42,9 @@ from rota.executor.stop_ladder import StopLadder
 
 DRAIN_S = 0.25  # A killed process ends within milliseconds.
 
+NOT_FOUND = 127
+"""The exit code of a shell that has not found the last command of its line."""
+
 _LOOK_S, _LOOK_S_MAX = 0.001, 0.05  # The time between checks of killed processes.
 _SAID_BY_BUBBLEWRAP = b"bwrap: "
 
@@ -400,6 +403,9 @@ class ProcessAttempt:
             said = self.capture.tail.removeprefix(_SAID_BY_BUBBLEWRAP).decode(errors="replace")
             return f"cannot start in its sandbox: {said.strip()}"
         how = f"exited with code {self._exit_code}" if self._exit_code else ""
+        work = self.order.work
+        if self._exit_code == NOT_FOUND and work.shell:
+            how += ": a command was not found" + ("" if work.cwd else ", and the task has no cwd")
         if self._signal:
             how = f"ended by signal {self._signal} ({_signal_name(self._signal)})"
         if self._is_out_of_memory():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.client.cli.access.login import store_token
+from rota.client.cli.access.login import check_profile_for, store_token
 from rota.client.cli.access.new_tokens import new_token_option, show_new_token
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import Column, Look, print_facts, print_table, show_one
@@ -20,6 +20,7 @@ from rota.client.cli.inputs.options import (
     url_option,
     urls_in_use,
 )
+from rota.client.cli.inputs.settings import value_of
 from rota.client.cli.inputs.tokens import credentials_in_use
 from rota.core.errors import RotaError
 from rota.wire.tokens import ID_BYTES, SECRET_BYTES, mint
@@ -86,6 +87,8 @@ def init(data_dir: Path, *, name: str, is_saved: bool, form: str) -> None:
 
     # Settings are checked first, since the token is given only once.
     urls, timeout_s = urls_in_use(is_new=True), timeout_in_use(is_new=True)
+    if is_saved:
+        check_profile_for(urls)
     call = requests.init_auth(InitBody(name=name))
     made = asyncio.run(ask_at_socket(data_dir, call, timeout_s))
     if is_saved:
@@ -109,15 +112,17 @@ def _save(made: "NewTokenView", urls: tuple[str, ...], form: str) -> None:
 @format_option
 @url_option
 def whoami(form: str) -> None:
-    """Show the principal of the token in use, and its roles."""
+    """Show the principal of the token in use, its roles, and the source of the URL."""
     with connect() as client:
         found = client.whoami()
+    url = value_of("url")
     if form not in ("table", "wide"):
         show_one(found, _caller_look(), form)
         return
     print_facts(
         [
             ("principal", found.principal),
+            ("at", f"{url.text} ({url.source})"),
             ("token", found.token_id or ""),
             ("expires", f"{absolute(found.expires_at)} UTC" if found.expires_at else ""),
         ]

@@ -17,15 +17,18 @@ from rota.client.cli.inputs.options import (
     url_option,
     urls_in_use,
 )
+from rota.client.transport.endpoints import DEFAULT_URL, urls_of
 
 INPUT_MAX = 4_096
 """The most characters that are read as a token."""
+OF_A_CLUSTER = ("url", "token", "token_file")
+"""Settings of a profile that are replaced by a login."""
 
 
 @click.command(
     epilog=examples(
         "rota login --url https://rota.example:7400",
-        "rota login --profile work < token",
+        "rota login --profile work --url https://10.0.0.11:7400 < token",
         "rota login --url https://10.0.0.11:7400 --ca ca.crt < token",
     )
 )
@@ -34,7 +37,8 @@ def login() -> None:
     """Store a token in a profile, with the URL and the files of TLS.
 
     The token is read from standard input; on a terminal, it is asked for and not shown. It is
-    stored if a node accepts it. The file of profiles is then readable by its owner only.
+    stored if a node accepts it. The file of profiles is then readable by its owner only. A profile
+    of another URL is replaced only if it is named with --profile.
     """
     from rota.client.client import Client
 
@@ -44,6 +48,7 @@ def login() -> None:
             "token_file FILE` stores the path instead"
         )
     urls, timeout_s = urls_in_use(is_new=True), timeout_in_use(is_new=True)
+    check_profile_for(urls)
     token = _read_token()
     files = tls_in_use(is_new=True)
     with Client(urls, token=token, timeout_s=timeout_s, **files._asdict()) as client:
@@ -66,6 +71,26 @@ def logout() -> None:
         return
     settings.write_profiles(profiles)
     say(f"removed the token from profile {name}; `rota key revoke` ends a key and its tokens")
+
+
+def check_profile_for(urls: tuple[str, ...]) -> None:
+    """Check that storing a token for *urls* replaces nothing that belongs to another cluster.
+
+    Raises:
+        InvalidConfig: The file of profiles cannot be read.
+        click.UsageError: The profile has other addresses, and was not named by the flag.
+    """
+    profile = settings.profile_in_use()
+    values = settings.values_of_profile(profile, is_new=True)
+    if profile.source == settings.PROFILE_FLAG or values.keys().isdisjoint(OF_A_CLUSTER):
+        return
+    there = values.get("url", DEFAULT_URL)
+    if {*urls}.isdisjoint(urls_of(there)):
+        raise click.UsageError(
+            f"profile {profile.text} is for {there}, and its URL and token would be replaced by "
+            f"those for {','.join(urls)}; store them in another profile with --profile NAME, or "
+            f"replace these with --profile {profile.text}"
+        )
 
 
 def store_token(urls: tuple[str, ...], token: str, files: TlsInUse = NO_FILES) -> str:

@@ -12,7 +12,7 @@ import click
 import rota
 from rota.client.cli.display.printing import out
 from rota.client.cli.inputs.options import examples
-from rota.client.cli.setup.dev_access import access_line
+from rota.client.cli.setup.dev_access import access_line, export_line
 from rota.client.dev.local_node import LocalNode, NodeNotStarted
 from rota.client.transport.endpoints import DEFAULT_URL
 
@@ -178,7 +178,7 @@ def _shell_status(exit_status: int) -> int:
 
 
 def _greet(node: LocalNode, *, has_demo: bool) -> None:
-    elsewhere = "" if node.url == DEFAULT_URL else f"  export ROTA_URL={node.url}\n"
+    elsewhere = export_line(node.url, is_usual=node.url == DEFAULT_URL)
     out(
         f"rota {rota.__version__}: a temporary node; Ctrl-C stops it\n"
         f"  API   {node.url}\n"

@@ -9,7 +9,7 @@ from types import FrameType
 
 import rota
 from rota.client.cli.display.printing import out, say
-from rota.client.cli.setup.dev_access import access_line
+from rota.client.cli.setup.dev_access import access_line, export_line
 from rota.client.dev.demo_jobs import save_demo_jobs
 from rota.client.dev.local_cluster import SESSION_TTL, LocalCluster, folder_for_a_while
 
@@ -102,7 +102,7 @@ def _greet(cluster: LocalCluster, *, is_kept: bool) -> None:
         f"{access_line(cluster.nodes['n1'].url, is_open=cluster.token is None)}"
         "\n"
         "In another terminal:\n"
-        f"  export ROTA_URL={cluster.urls}\n"
+        f"{export_line(cluster.urls, is_usual=False)}"
         "  rota cluster status\n"
         '  rota jobs create hello --schedule "@every 1s" -- echo hello\n'
         "  rota ledger hello -w\n"

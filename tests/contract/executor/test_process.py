@@ -104,6 +104,22 @@ def test_script_with_a_missing_interpreter_says_so(bench: Bench, tmp_path: Path)
     assert ending.reason.endswith("the interpreter in its first line is missing")
 
 
+def test_a_line_whose_command_is_not_found_says_so(bench: Bench) -> None:
+    without_cwd, with_cwd, of_program = (
+        bench.ending_of(work)
+        for work in (
+            Work(shell="./program"),
+            Work(shell="./program", cwd="/etc"),
+            Work(argv=("/bin/sh", "-c", "exit 127")),
+        )
+    )
+
+    said = "exited with code 127: a command was not found"
+    assert without_cwd.reason == f"{said}, and the task has no cwd"
+    assert with_cwd.reason == said
+    assert of_program.reason == "exited with code 127"
+
+
 def test_missing_working_directory_fails_with_its_name(bench: Bench, tmp_path: Path) -> None:
     cwd = f"{tmp_path}/missing"
 
@@ -132,7 +148,7 @@ def test_missing_working_directory_fails_with_its_name(bench: Bench, tmp_path: P
             Work(argv=("./no-such",)),
             (
                 "there is no program './no-such' in its empty folder, as the task has no cwd, "
-                "on node node-a"
+                "on node node-a; set cwd, or give the absolute path of the program"
             ),
         ),
         (

@@ -209,6 +209,31 @@ def test_login_checks_and_stores_a_token_that_later_commands_send(without_token:
     assert without_token("auth", "token").out == f"{FIRST.text}\n"
 
 
+def test_login_does_not_replace_a_profile_of_another_cluster_unless_it_is_named(
+    without_token: Rota, door: Door
+) -> None:
+    file = settings.config_path()
+    without_token("config", "set", "url", "https://rota.example:7400")
+    before = file.read_text()
+
+    refused = logged_in()
+    kept, asked = file.read_text(), list(door.asked)
+    beside = logged_in("--profile", "local")
+    named = logged_in("--profile", "default")
+
+    assert refused.returncode == 2
+    assert "profile default is for https://rota.example:7400, and its URL" in refused.stderr
+    assert (kept, asked) == (before, [])
+    assert (beside.returncode, named.returncode) == (0, 0)
+    assert "rota.example" not in file.read_text()
+
+
+def test_a_new_token_for_the_same_cluster_is_stored(without_token: Rota) -> None:
+    del without_token
+
+    assert [logged_in().returncode, logged_in().returncode] == [0, 0]
+
+
 def test_login_stores_no_token_that_is_refused(without_token: Rota, door: Door) -> None:
     del without_token
     door.accepted = SECOND.text
@@ -312,6 +337,7 @@ def test_whoami_shows_principal_and_roles(rota: Rota) -> None:
 
     assert shown.out.splitlines() == [
         "principal  ana",
+        f"at         {os.environ['ROTA_URL']} ($ROTA_URL)",
         f"token      {FIRST.id}",
         "expires    2027-01-01 00:00:00 UTC",
         "",
