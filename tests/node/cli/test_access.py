@@ -228,6 +228,18 @@ def test_login_does_not_replace_a_profile_of_another_cluster_unless_it_is_named(
     assert "rota.example" not in file.read_text()
 
 
+def test_a_first_key_is_not_created_if_its_profile_is_that_of_another_cluster(
+    without_token: Rota, tmp_path: Path
+) -> None:
+    without_token("config", "set", "url", "https://rota.example:7400")
+
+    # There is no socket in this folder; asking it would end with another status.
+    refused = without_token("auth", "init", "--data-dir", str(tmp_path), "--save")
+
+    assert refused.status == 2
+    assert "profile default is for https://rota.example:7400" in refused.err
+
+
 def test_a_new_token_for_the_same_cluster_is_stored(without_token: Rota) -> None:
     del without_token
 
