@@ -10,7 +10,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 def expanded(names: Iterable[str]) -> list[str]:
     """Return *names* with the files of each folder, in the order of their names, in its place.
 
-    Folders in a folder, and files with other suffixes, are left out.
+    Hidden files, files with other suffixes, and the folders in a folder are left out.
 
     Raises:
         InvalidFile: A folder has no file of definitions, or cannot be read.
@@ -26,7 +26,8 @@ def _files_in(folder: Path) -> list[str]:
     from rota.client.definitions import InvalidFile
 
     try:
-        names = sorted(each for each in folder.iterdir() if each.suffix in SUFFIXES)
+        named = (each for each in folder.iterdir() if not each.name.startswith("."))
+        names = sorted(each for each in named if each.suffix in SUFFIXES)
     except OSError as error:
         raise InvalidFile(f"{folder}: {error.strerror}") from error
     files = [str(each) for each in names if each.is_file()]

@@ -120,7 +120,7 @@ async def test_keys_and_values_are_those_that_other_versions_read(
         '"session_ttl":5000000,"peer_lease":2000000,"attempt_lease":15000000,"format":1,"generation":0}',
         f"{prefix}node/node-a": '{"node_id":"node-a","store_id":"s1","address":"h:1",'
         '"peer_address":"","zone":"","weight":1.0,"labels":{},"state":"active","version":"","key":"",'
-        '"peer_tls":"","auth":"","api_tls":false}',
+        '"peer_tls":"","auth":"","task_key":"","api_tls":false}',
         f"{prefix}sess/node-a": f'{{"session":"{session}","store_id":"store of node-a",'
         '"lock":"lock"}',
         f"{prefix}shard/12": f'{{"epoch":1,"primary":"node-a","primary_session":"{session}",'

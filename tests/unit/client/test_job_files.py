@@ -75,7 +75,7 @@ def test_a_shared_document_is_refused_with_the_command_for_it(tmp_path: Path) ->
 def test_a_folder_stands_for_its_files_of_definitions_in_the_order_of_their_names(
     tmp_path: Path,
 ) -> None:
-    for name in ("b.yml", "a.yaml", "c.json", "notes.txt"):
+    for name in ("b.yml", "a.yaml", "c.json", ".d.yaml", "notes.txt"):
         (tmp_path / name).write_text("name: x")
     (tmp_path / "old.yaml").mkdir()
 
