@@ -159,14 +159,23 @@ class Authenticator:
             return task
         web_token = self._of_web_token(authorization, remote)
         if web_token is not None:
-            return web_token
+            return self._with_certificate(web_token, certificate)
         credential = self._credential(authorization, remote)
         name, subject = credential.principal, f"principal:{credential.principal}"
+        found = self._table.principal(name, credential.token_id, (subject,))
+        return self._with_certificate(found, certificate)
+
+    def _with_certificate(
+        self, principal: Principal, certificate: ClientCertificate | None
+    ) -> Principal:
+        """Return the principal of a token with the subject, and until the end, of a certificate."""
         if certificate is None:
-            return self._table.principal(name, credential.token_id, (subject,))
-        subjects = (subject, f"cert:{certificate.common_name}")
-        found = self._table.principal(name, credential.token_id, subjects)
-        return replace(found, expires_at=certificate.ends_at)
+            return principal
+        subjects = (*principal.subjects, f"cert:{certificate.common_name}")
+        found = self._table.principal(principal.name, principal.key_id, subjects)
+        ends = (principal.expires_at, certificate.ends_at)
+        expires_at = min(each for each in ends if each is not None)
+        return replace(found, issuer=principal.issuer, expires_at=expires_at)
 
     def is_alive(self, principal: Principal) -> bool:
         """Return True if *principal* still has its token or certificate, and the same grants.

@@ -14,6 +14,7 @@ from rota.node.access.authenticator import Authenticator, LoginFailed
 from rota.node.access.oidc import web_tokens
 from rota.node.access.oidc.signing_keys import SigningKeys
 from rota.node.access.oidc.web_tokens import TokenInvalid, WebTokens
+from rota.node.access.principal import ClientCertificate
 from rota.node.access.verbs import Verb
 from support.access_tables import bind, put, put_key, stored, token
 from support.issuers import SomeIssuer, seconds
@@ -264,6 +265,24 @@ def test_the_authenticator_accepts_tokens_of_issuers_and_ends_their_streams(
         authenticator.authenticate(f"Bearer {issuer.token(aud='other')}", "10.1.2.3")
     with pytest.raises(LoginFailed):
         authenticator.authenticate(f"Basic {issuer.token()}", "10.1.2.3")
+
+
+def test_a_token_of_an_issuer_with_a_certificate_has_the_subjects_of_both_and_the_earlier_end(
+    tokens: WebTokens, table: AccessTable, issuer: SomeIssuer, clock: SetClock
+) -> None:
+    authenticator, text = Authenticator(table, clock, web_tokens=tokens), issuer.token()
+    alone = authenticator.authenticate(f"Bearer {text}", "10.1.2.3")
+    ends = [Instant(clock.at + 1), Instant(clock.at + 100 * HOUR)]
+
+    found = [
+        authenticator.authenticate(f"Bearer {text}", "10.1.2.3", ClientCertificate("host", each))
+        for each in ends
+    ]
+
+    for each in found:
+        assert each.subjects == (*alone.subjects, "cert:host")
+        assert (each.name, each.issuer) == (alone.name, "corp")
+    assert [each.expires_at for each in found] == [ends[0], alone.expires_at]
 
 
 def test_a_stream_of_a_deleted_issuer_ends(
