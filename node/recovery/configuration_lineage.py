@@ -27,8 +27,9 @@ configurations, has a replaced copy: `_is_replaced`.
 
 If the journal of a copy begins after X's committed entries, they cannot be compared. Trimmed
 entries were committed, so X's entries are contained if a copy of X's configuration still counts,
-even if it is lost by now, or if X's configuration is replaced. Otherwise there may be two lines,
-and nothing is certain.
+even if it is lost by now, or if X's configuration is replaced. They are contained, too, if a third
+copy has them all as committed entries, and what the third has as committed is contained. Otherwise
+there may be two lines, and nothing is certain.
 
 With one line the newest configuration is sound. With two, the sound one has every acknowledged
 entry, even if its epoch is lower. If both lines have acknowledged entries of their own, none is
@@ -159,19 +160,48 @@ class ConfigurationLineage:
             return True
         if its.committed > own.tip[1]:
             return False
-        # With fewer copies nothing is committed, for example in a shard founded a second time.
-        counts = (
-            its.seen is not None
-            and its.seen.allocation_of(other) == its.allocation
-            and len(its.seen.sync) >= self._least
-        )
+        counts = self._counts(other)
         if its.committed < own.before:
-            return not counts or self._is_followed(other, configuration)
+            return (
+                not counts
+                or self._is_followed(other, configuration)
+                or self._is_committed_by_third(node_id, other, configuration)
+            )
         if not self._is_common(node_id, other, its.committed):
             return False
         if not counts or self._is_replaced(its.seen):
             return True
         return self._is_lacked(node_id, other, Index(self._last_common(node_id, other) + 1))
+
+    def _counts(self, node_id: NodeId) -> bool:
+        """Return True if a copy counts, and may commit, in the configuration its node has seen.
+
+        With too few copies nothing is committed, for example in a shard founded a second time.
+        """
+        held = self._held[node_id]
+        return (
+            held.seen is not None
+            and held.seen.allocation_of(node_id) == held.allocation
+            and len(held.seen.sync) >= self._least
+        )
+
+    def _is_committed_by_third(
+        self, node_id: NodeId, other: NodeId, configuration: Configuration
+    ) -> bool:
+        """Return True if a third copy has committed all entries of *other*, and is contained.
+
+        The third copy counts in the configuration that its node has seen, which *configuration*
+        follows, so what it has committed is in the line of *configuration*.
+        """
+        tip = self._held[other].tip[1]
+        return any(
+            tip <= self._held[third].committed
+            and self._counts(third)
+            and self._is_followed(third, configuration)
+            and self._is_common(third, other, tip)
+            for third in self._whole
+            if third not in (node_id, other)
+        )
 
     def _is_followed(self, other: NodeId, configuration: Configuration) -> bool:
         """Return True if *configuration* follows the newest one that a node has seen.

@@ -112,7 +112,7 @@ def _save(made: "NewTokenView", urls: tuple[str, ...], form: str) -> None:
 @format_option
 @url_option
 def whoami(form: str) -> None:
-    """Show the principal of the token in use, its roles, and the source of the URL."""
+    """Show the caller and its roles, and where URL and token are from."""
     with connect() as client:
         found = client.whoami()
     url = value_of("url")

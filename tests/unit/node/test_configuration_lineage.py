@@ -82,9 +82,47 @@ CB_LATER = configuration(10, "cb", session="later")
 CD = configuration(11, "cd")
 
 
+AC = configuration(8, "ac")
+EARLIER = configuration(11, "bde")
 DE = configuration(12, "de")
 BDE = configuration(12, "bde")
 LONG = "x" * 1_000
+
+
+# -- a stale copy whose entries the journals that count do not have any more ----------------------
+
+
+def stale_beside(third: tuple[Configuration, str], stale: str = "|x|x") -> Copies:
+    """Return copies: of a configuration that two later ones replaced, and a *third* one."""
+    trimmed = (DE, "xxxxx|x|")
+    return {A: (DE, "|xx|"), B: third, C: (AC, stale), D: trimmed, E: trimmed}
+
+
+def test_a_third_copy_that_is_followed_shows_that_the_entries_of_a_stale_one_are_contained() -> (
+    None
+):
+    assert sound(stale_beside((EARLIER, "|xxxx|"))) == DE
+
+
+@pytest.mark.parametrize(
+    "copies",
+    [
+        stale_beside((EARLIER, "|xxxx|"), stale="|x|z"),
+        stale_beside((EARLIER, "|x|xxx")),
+        stale_beside((DE, "|xxxx|")),
+        stale_beside((configuration(9, "bc"), "|xxxx|")),
+        stale_beside((EARLIER, "xxx|x|")),
+    ],
+    ids=[
+        "the third has other entries",
+        "the third has not committed them",
+        "the third does not count",
+        "nothing follows the third",
+        "the third has dropped them",
+    ],
+)
+def test_a_third_copy_that_proves_nothing_makes_nothing_sound(copies: Copies) -> None:
+    assert sound(copies) is None
 
 
 # -- one line -------------------------------------------------------------------------------------
