@@ -112,6 +112,7 @@ def test_a_third_copy_that_is_followed_shows_that_the_entries_of_a_stale_one_are
         stale_beside((DE, "|xxxx|")),
         stale_beside((configuration(9, "bc"), "|xxxx|")),
         stale_beside((EARLIER, "xxx|x|")),
+        stale_beside((configuration(9, "bc"), "|xx|"), stale="|xx|"),
     ],
     ids=[
         "the third has other entries",
@@ -119,6 +120,7 @@ def test_a_third_copy_that_is_followed_shows_that_the_entries_of_a_stale_one_are
         "the third does not count",
         "nothing follows the third",
         "the third has dropped them",
+        "each of two that nothing follows is the third of the other",
     ],
 )
 def test_a_third_copy_that_proves_nothing_makes_nothing_sound(copies: Copies) -> None:
