@@ -130,6 +130,8 @@ def plan_of(
         _found(view.configurations.get(n), n, inventories, hashes, without=without, least=least)
         for n in pending
     ]
+    if not accepts_loss:
+        found = [_if_unsure(each, inventories, without, least) for each in found]
     generation, epoch = _next(lost, raised, _highest_generation(view, inventories, found))
     wanted = {Finding.RECOVERABLE, *({Finding.UNSURE} if accepts_loss else ())}
     is_blind = len({*without, *_wiped(found, inventories)}) >= least and not accepts_loss
@@ -200,7 +202,9 @@ def _found(
     lineage = ConfigurationLineage(shard, held, hashes, least)
     newest = max(known, key=lambda each: each.epoch, default=None)
     finding = _doubt(newest, known, held, lineage)
-    if finding is None:
+    if finding is Finding.NO_COPY and current is None and _never_committed(known, held, least):
+        finding = Finding.NEW
+    elif finding is None:
         sound = lineage.sound(known)
         empty = {node_id for node_id, each in held.items() if each.seen is None}
         finding = _finding(sound, lineage.holders(sound), blind={*without, *empty}, least=least)
@@ -213,6 +217,35 @@ def _found(
         holders=lineage.holders(newest),
         fresh=None,
     )
+
+
+def _never_committed(
+    known: Iterable[Configuration], held: Mapping[NodeId, HeldCopy], least: int
+) -> bool:
+    """Return True if no configuration had the copies for a commit, and no node has an entry.
+
+    Such a shard was founded, and its first copy was lost before it had a second one.
+    """
+    return all(len(each.sync) < least for each in known) and all(
+        each.tip == NOTHING_HELD.tip for each in held.values()
+    )
+
+
+def _if_unsure(
+    plan: ShardPlan,
+    inventories: Mapping[NodeId, Inventory],
+    without: Collection[NodeId],
+    least: int,
+) -> ShardPlan:
+    """Return the plan of a shard that is to be founded a second time; unsure if it had commits.
+
+    It may have had some under a configuration that no node here has seen, on as many nodes as a
+    commit needs, each of which is missing or has seen no configuration of the shard.
+    """
+    if plan.finding is not Finding.NEW or plan.newest is None:
+        return plan
+    blind = {*without, *(each for each, one in inventories.items() if not one.of(plan.shard).seen)}
+    return replace(plan, finding=Finding.UNSURE) if len(blind) >= least else plan
 
 
 def _is_nothing(held: HeldCopy) -> bool:

@@ -88,7 +88,8 @@ class ShardRecoveryView(View, frozen=True):
 
     Attributes:
         shard: The number of the shard.
-        outcome: ``recovered``; ``founded``: no node had any data of the shard; ``changed``: the
+        outcome: ``recovered``; ``founded``: no node had any data of the shard,
+            or nothing of the shard can have been committed; ``changed``: the
             configuration changed during the recovery, which must be run again; or the reason why
             the shard stays closed: ``no_copy``, ``unknown_configuration``, ``forked``, ``unsure``.
         epoch_before: The epoch of the newest known configuration or, if the shard has forked, of

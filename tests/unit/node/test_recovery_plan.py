@@ -224,6 +224,60 @@ def test_a_shard_is_not_founded_where_as_many_nodes_may_have_had_it_as_may_commi
     assert bold.shards[1].finding is Finding.NEW
 
 
+FIRST = configuration(1, A)
+"""The first configuration of a shard, with too few copies for a commit."""
+
+
+@pytest.mark.parametrize(
+    ("seen_by", "without", "finding"),
+    [
+        ((A, B, C), [], Finding.NEW),
+        ((B, C), [], Finding.NEW),
+        ((C,), [], Finding.UNSURE),
+        ((B,), [C], Finding.UNSURE),
+    ],
+)
+def test_a_shard_whose_only_copy_was_lost_before_it_could_commit_is_founded_again(
+    seen_by: tuple[NodeId, ...], without: list[NodeId], finding: Finding
+) -> None:
+    reported = inventories(
+        {
+            each: HeldCopy(seen=FIRST) if each in seen_by else HeldCopy()
+            for each in (A, B, C)
+            if each not in without
+        }
+    )
+
+    cautious = only(plan_of(view(), reported, NO_HASHES, without=without, least=LEAST))
+    bold = only(
+        plan_of(view(), reported, NO_HASHES, without=without, least=LEAST, accepts_loss=True)
+    )
+
+    assert (cautious.finding, cautious.fresh) == (finding, None)
+    assert (bold.finding, bold.fresh) == (Finding.NEW, None)
+
+
+@pytest.mark.parametrize(
+    ("current", "seen", "found"),
+    [
+        (None, configuration(1, A, B), HeldCopy()),
+        (None, FIRST, HeldCopy(tip=(Epoch(1), Index(1)))),
+        (FIRST, FIRST, HeldCopy()),
+    ],
+    ids=["it may have committed", "there is an entry", "the coordinator has a configuration"],
+)
+def test_a_shard_that_lost_its_copies_later_is_not_founded_again(
+    current: Configuration | None, seen: Configuration, found: HeldCopy
+) -> None:
+    reported = inventories({A: found, B: HeldCopy(seen=seen), C: HeldCopy(seen=seen)})
+
+    there = view(current) if current else view()
+
+    plan = only(plan_of(there, reported, NO_HASHES, least=LEAST, accepts_loss=True))
+
+    assert plan.finding is Finding.NO_COPY
+
+
 # -- generations ----------------------------------------------------------------------------------
 
 
