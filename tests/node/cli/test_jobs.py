@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -567,6 +568,56 @@ def test_nothing_is_applied_if_a_job_depends_on_one_that_will_not_exist(
     assert applied.status == 9
     assert "job 'middle' is refused:" in applied.err
     assert rota("jobs", "-n", "unmet", "-o", "name").out == ""
+
+
+SHOWN = {
+    "schedules": """
+        schedules: ["@every 1h", {schedule: 0 5 * * 1-5, timezone: UTC}]
+        timezone: Europe/Berlin
+        labels: {"on": "yes", number: "010"}
+        description: "several\\nlines: text # and more"
+        command: "true"
+        """,
+    "once": 'schedule: "@at 2027-01-01T09:00"\ntimezone: Europe/Berlin\ncommand: "true"',
+    "dag": """
+        tasks:
+          - {name: a, command: echo a}
+          - {name: b, command: [echo, b, ""], needs: [a], limits: {memory: 1GiB, cpu: 0.5}}
+          - {name: c, python: {function: "os:getcwd", path: [lib]}, triggerRule: all_done}
+        """,
+    "hooks": """
+        command: "true"
+        cwd: .
+        env: {A: "no", B: "1:30", C: "", D: "*x"}
+        onFailure: [{webhook: "https://hooks.example.com/x"}]
+        onLate: [{webhook: "https://hooks.example.com/y"}]
+        lateAfter: 30m
+        schedule: "@every 90s"
+        limits: {cpu: 2, memory: 512MiB, pids: 7}
+        parameters: {a: [1, null, "x"], b: 1.0e10}
+        consistency: available
+        """,
+    "container": 'container: {image: "alpine:3", binds: ["/srv:/srv:rw"]}\ncommand: [a, ""]',
+    "sandbox": "sandbox: {profile: strict}\ncommand: |\n  echo 1\n  echo 2",
+    "typed": "type: shown-type\nparameters: {who: Ann}",
+}
+
+
+@pytest.mark.parametrize(("kind", "form"), [*((kind, "yaml") for kind in SHOWN), ("dag", "json")])
+def test_a_shown_job_is_applied_again_without_a_new_version(
+    kind: str, form: str, rota: Rota, tmp_path: Path
+) -> None:
+    a_type = tmp_path / "type.yaml"
+    a_type.write_text("{kind: type, name: shown-type, definition: {template: {command: x}}}")
+    assert rota("apply", "-f", str(a_type)).status == 0
+    name = f"shown-{kind}-{form}"
+    text = f"name: {name}\n{dedent(SHOWN[kind])}"
+    assert rota("jobs", "apply", "-f", jobs_file(tmp_path, text)).status == 0
+
+    shown = rota("jobs", "show", name, "-o", form).out
+    again = rota("jobs", "apply", "-n", "other", "-f", jobs_file(tmp_path, shown), "-o", "json")
+
+    assert [(job["namespace"], job["change"]) for job in again.json] == [("default", "unchanged")]
 
 
 def test_two_jobs_of_one_name_are_refused(rota: Rota, tmp_path: Path) -> None:
