@@ -29,6 +29,7 @@ OVER = frozenset({"success", "failed", "skipped", "cancelled"})
 """The final states of a task."""
 
 ESCAPED = "hint: control characters are shown as escapes; --raw sends the bytes to the terminal"
+EX_NOT_FOUND = 3
 
 
 @click.command(
@@ -85,7 +86,7 @@ def output(
     is_followed: bool,
     is_raw: bool,
     namespace: str | None,
-) -> None:
+) -> int:
     """Print the standard output and standard error of the tasks of an execution.
 
     EXECUTION is an id, @latest or JOB@latest; JOB alone means JOB@latest. Without TASK, the output
@@ -101,7 +102,7 @@ def output(
         )
     if since is not None:
         _print_since(execution, task, namespace, since=since, line_count=line_count, is_raw=is_raw)
-        return
+        return 0
     with connect() as client:
         execution_id = execution_id_of(client, _with_latest(execution), namespace)
         view = client.execution(execution_id)
@@ -120,12 +121,38 @@ def output(
                 _copy_attempt(client, execution_id, names[0], attempt or 1, copy)
             elif task is None and len(names) > 1:
                 _print_all(client, view, copy, line_count)
+            elif reason := _why_not_begun(view, names[0], attempt):
+                say(f"{reason}; follow it with: rota output {execution_id} --follow")
+                return EX_NOT_FOUND
             else:
                 content = client.output(execution_id, names[0], attempt=attempt)
                 copy.write(last_lines(content, line_count), is_last=True)
+                if not content:
+                    say(_about_nothing(view, names[0], attempt))
         finally:
             if copy.has_escapes:
                 say(ESCAPED)
+    return 0
+
+
+def _why_not_begun(execution: ExecutionView, name: str, attempt: int | None) -> str:
+    """Return why a task has no attempt yet; empty if it has one, or is over or unknown."""
+    task = (execution.tasks or {}).get(name)
+    if task is None or task.attempts or task.status in OVER or attempt is not None:
+        return ""
+    return f"task {name} has not started: {task.reason or task.status}"
+
+
+def _about_nothing(execution: ExecutionView, name: str, attempt: int | None) -> str:
+    """Return a note about an attempt without output."""
+    attempts = (execution.tasks or {})[name].attempts
+    found = next(
+        (each for each in attempts if each.number == (attempt or attempts[-1].number)), None
+    )
+    if found is None or found.outcome is None:
+        return "no output yet; follow it with --follow"
+    why = f" ({found.outcome}: {found.reason})" if found.reason else ""
+    return f"no output{why}"
 
 
 def last_lines(content: bytes, count: int | None) -> bytes:

@@ -84,6 +84,23 @@ def test_the_output_of_all_tasks_is_followed_with_their_names(rota: Rota, tmp_pa
     assert sorted(later.out.splitlines()) == sorted(ran.out.splitlines())
 
 
+def test_output_that_is_not_there_is_explained(rota: Rota, tmp_path: Path) -> None:
+    job = "{name: waits, command: echo 1, nodeSelector: {gpu: none-here}}"
+    (tmp_path / "waits.yaml").write_text(job)
+    rota("jobs", "apply", "-f", str(tmp_path / "waits.yaml"))
+    rota("trigger", "waits")
+    rota("jobs", "create", "prints-nothing", "--", "exit 3")
+    rota("trigger", "prints-nothing", "--wait")
+
+    waiting, silent = rota("output", "waits"), rota("output", "prints-nothing")
+
+    assert (waiting.status, waiting.out) == (3, "")
+    assert re.search(r"task main has not started: .*gpu.*; follow it with: rota", waiting.err)
+    assert (silent.status, silent.out) == (0, "")
+    assert "no output (failed: exited with code 3)" in silent.err
+    rota("executions", "cancel", "waits@latest")
+
+
 def test_the_output_of_a_single_task_is_followed_without_its_name(rota: Rota) -> None:
     rota("jobs", "create", "alone", "--", "echo hello; exit 3")
 
