@@ -46,11 +46,12 @@ def end_orphans(
     skipped: Collection[int] = (),
     on_read: Callable[[int], None] = lambda pid: None,
 ) -> Orphans:
-    """Kill every process of this user that is marked with *store_id*, with its process group.
+    """Kill every process that is marked with *store_id*, with its process group.
 
     To be called before the node launches anything. ``/proc`` is scanned until two scans in a row
     find no such process, for at most *rounds_max* rounds; a scan takes about 30 us for each process
-    of the machine. Processes of other users, and this process and its group, are left alone.
+    of the machine. This process and its group are left alone, and, unless this process belongs to
+    root, processes of other users.
 
     The call hangs while a process hangs in the kernel with its memory locked; see
     `rota.executor.kernel.orphan_sweep`.

@@ -87,10 +87,11 @@ def children_of(pid: int) -> list[int]:
 def environment_of(pid: int) -> dict[str, str]:
     """Return the environment with which *pid* was started; empty if this user may not read it.
 
-    The call hangs while *pid* hangs in the kernel with its memory locked.
+    Root also reads the environments of other users, whose processes can belong to attempts. The
+    call hangs while *pid* hangs in the kernel with its memory locked.
     """
     try:
-        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+        if os.geteuid() not in (0, os.stat(f"/proc/{pid}").st_uid):
             return {}
         entries = _read_environment(pid).decode("utf-8", "replace").split("\0")
     except (*_GONE, PermissionError):

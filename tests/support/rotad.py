@@ -220,7 +220,7 @@ class Rotad:
 
 def warden_of(data_dir: Path) -> int:
     """Return the process id of the warden of a data directory; 0 if there is none."""
-    guard = _guard_of(data_dir)
+    guard = guard_of(data_dir)
     children = Path(f"/proc/{guard}/task/{guard}/children")
     with suppress(FileNotFoundError, ProcessLookupError):  # Either may end at this moment.
         for child in children.read_text().split() if guard else ():
@@ -232,7 +232,7 @@ def warden_of(data_dir: Path) -> int:
 def end_warden(data_dir: Path) -> None:
     """Kill the warden of a data directory, and wait until its guard has ended all attempts."""
     deadline = time.monotonic() + 20
-    while guard := _guard_of(data_dir):
+    while guard := guard_of(data_dir):
         if warden := warden_of(data_dir):
             with suppress(ProcessLookupError):
                 os.kill(warden, signal.SIGKILL)
@@ -240,7 +240,7 @@ def end_warden(data_dir: Path) -> None:
         time.sleep(0.005)
 
 
-def _guard_of(data_dir: Path) -> int:
+def guard_of(data_dir: Path) -> int:
     """Return the process id of the lock's holder; 0 if the lock is free."""
     path = data_dir / "warden.lock"
     if not path.exists():

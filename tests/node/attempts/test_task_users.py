@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.rotad import Json, Refusal, Rotad, end_warden, warden_of
+from support.rotad import Json, Refusal, Rotad, end_warden, guard_of, processes_of, warden_of
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can run programs as other users"
@@ -22,8 +22,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotad]:
     with Rotad(data, "--drain", "0s", "--task-users", "backup,absent-user") as node:
         # Groups as those of root on many machines, which its tasks have to lose.
         node.prefix = ("setpriv", "--groups", "0,4,24")
-        yield node.start()
-        end_warden(data)
+        try:
+            yield node.start()
+        finally:
+            end_warden(data)
+            for pid in processes_of(data):  # After a test that failed.
+                os.kill(pid, 9)
 
 
 def ran(node: Rotad, name: str, command: str, **fields: Json) -> Json:
@@ -135,16 +139,21 @@ def test_all_processes_end_with_the_program_and_with_a_stop(node: Rotad, tmp_pat
     assert not running("sleep 618")
 
 
-def test_programs_that_a_killed_warden_left_are_ended(node: Rotad) -> None:
-    node.create(name="orphaned", user="backup", command="sleep 619", retries=0)
-    node.trigger("orphaned")
+@pytest.mark.parametrize("is_guarded", [True, False], ids=["guarded", "unguarded"])
+def test_programs_that_a_killed_warden_left_are_ended(node: Rotad, *, is_guarded: bool) -> None:
+    name = f"orphaned-{is_guarded}".lower()
+    node.create(name=name, user="backup", command="sleep 619", retries=0)
+    node.trigger(name)
     node.wait_until(lambda: bool(running("sleep 619")))
     first = running("sleep 619")
 
-    os.kill(warden_of(node.data_dir), 9)
+    warden = warden_of(node.data_dir)
+    if not is_guarded:  # Without the guard, the next one finds the programs by their environment.
+        os.kill(guard_of(node.data_dir), 9)
+    os.kill(warden, 9)
 
     node.wait_until(lambda: not {*first} & {*running("sleep 619")}, 30)
-    for execution in node.call("GET", "/api/v1/executions?jobId=default%2Forphaned")["items"]:
+    for execution in node.call("GET", f"/api/v1/executions?jobId=default%2F{name}")["items"]:
         node.call("POST", f"/api/v1/executions/{execution['executionId']}/cancel")
     node.wait_until(lambda: not running("sleep 619"), 30)
 
