@@ -26,7 +26,9 @@ CLUSTER = "dev"
 
 
 class LocalCluster:
-    """A cluster that runs during the body of its ``with`` statement.
+    """A cluster that runs during the body of its ``with`` statement, in the main thread.
+
+    Its processes end with this one, also if this one is killed.
 
     Args:
         folder: The directory of all data.
@@ -78,6 +80,7 @@ class LocalCluster:
                 log_path=folder / f"{name}.log",
                 token_file=folder / "token",
                 is_open=is_open,
+                is_bound=True,
                 flags=(
                     "--node-id", name, "--cluster", CLUSTER, "--etcd", self.etcd.url,
                     "--etcd-user", USER,

@@ -20,6 +20,7 @@ from time import sleep
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
+from rota.client.dev.bound_process import bound
 from rota.client.dev.local_node import launch_apart
 from rota.client.dev.ports import free_port
 from rota.core.errors import RotaError
@@ -67,7 +68,7 @@ def find_etcd() -> str:
 
 
 class LocalEtcd:
-    """An etcd of one member that runs from `start` to `stop`.
+    """An etcd of one member that runs from `start` to `stop`, or to the end of this process.
 
     Args:
         folder: The directory of its data and its log, which remain when it stops.
@@ -108,15 +109,15 @@ class LocalEtcd:
 
     def _launch(self) -> None:
         peer_url = f"http://{self._host}:{free_port()}"
-        self.process = launch_apart(
+        argv = bound(
             [
                 self._program, "--data-dir", str(self._data_dir), "--name", "dev",
                 "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
                 "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
                 "--initial-cluster", f"dev={peer_url}",
-            ],
-            self.log_path,
+            ]
         )  # fmt: skip
+        self.process = launch_apart(argv, self.log_path)
         for _ in range(round(START_S / LOOK_S)):
             if self.process.poll() is not None:
                 break

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from rota.client.client import Client
+from rota.client.dev.bound_process import bound
 from rota.client.dev.ports import free_port, is_free
 from rota.client.dev.token_files import OfferedToken, kept_token
 from rota.client.errors import NotAuthenticated, TooBusy, Unreachable
@@ -105,6 +106,8 @@ class LocalNode:
         token_file: The file with the token, which is created if it is missing; by default beside
             *data_dir*, which a new node requires to be empty.
         is_open: Whether the node accepts all requests, without a token.
+        is_bound: Whether the node stops as soon as this process has ended, also if it was killed.
+            The main thread then has to start the node.
 
     Attributes:
         token: The token, after the start; None if the node is open.
@@ -124,6 +127,7 @@ class LocalNode:
         flags: tuple[str, ...] = (),
         token_file: Path | None = None,
         is_open: bool = False,
+        is_bound: bool = False,
     ) -> None:
         missing = [name for name in NEEDS if find_spec(name) is None]
         if missing:
@@ -135,6 +139,7 @@ class LocalNode:
         self.token: Token | None = None
         self.token_file = token_file or data_dir.with_name(f"{data_dir.name}.token")
         self._is_open = is_open
+        self._is_bound = is_bound
         self._offered: OfferedToken | None = None
         self._may_choose_port = port == 0
         slot_flags = () if slots is None else ("--slots", str(slots))
@@ -223,11 +228,13 @@ class LocalNode:
             self.token = kept_token(self.token_file)
             self._offered = OfferedToken(self.port, self.token)
         # -P: modules in the current directory must not be imported by the node.
-        argv = [sys.executable, "-P", "-m", "rota.node", "--listen", f"127.0.0.1:{self.port}"]
+        listen = ("--listen", f"127.0.0.1:{self.port}")
+        argv = [sys.executable, "-P", "-m", "rota.node", *listen, *self._flags]
+        argv = bound(argv) if self._is_bound else argv
         if self.log_path is None:
-            self.process = subprocess.Popen([*argv, *self._flags], stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
         else:
-            self.process = launch_apart([*argv, *self._flags], self.log_path)
+            self.process = launch_apart(argv, self.log_path)
 
     def _start_once(self) -> None:
         self.launch()

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -137,3 +138,22 @@ def until(found: Callable[[], T]) -> T:
             return result
         threading.Event().wait(0.05)
     raise AssertionError("no result in time")
+
+
+def processes_that_name(folder: Path) -> list[str]:
+    """Return the command lines of processes that have *folder* in them."""
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and entry.name != str(os.getpid()):
+            try:
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            if any(str(folder) in word for word in words):
+                found.append(" ".join(words))
+    return found
+
+
+def kill_processes_that_name(folder: Path) -> None:
+    """Kill what a test that failed has left."""
+    subprocess.run(["pkill", "-9", "-f", "--", str(folder)], check=False)

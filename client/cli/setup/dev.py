@@ -116,6 +116,7 @@ def dev(
         # Refusals are shown in the terminal of the client.
         flags=("--access-log", os.environ.get("ROTA_ACCESS_LOG", usual_log)),
         is_open=is_open,
+        is_bound=True,
     )
     with _forwarding_signals(node) as forwarded:
         try:

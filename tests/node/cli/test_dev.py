@@ -10,7 +10,13 @@ import pytest
 
 from rota.client import Client
 from rota.client.errors import NotFound
-from support.rota_program import PROGRAM, Rota
+from support.rota_program import (
+    PROGRAM,
+    Rota,
+    kill_processes_that_name,
+    processes_that_name,
+    until,
+)
 
 
 def test_dev_runs_a_node_and_stops_it(tmp_path: Path) -> None:
@@ -38,6 +44,27 @@ def test_dev_runs_a_node_and_stops_it(tmp_path: Path) -> None:
     assert f"  export ROTA_URL={url}\n" in greeting
     header = '-H "Authorization: Bearer $(rota auth token)"'
     assert f"  curl  curl {header} {url}/api/v1/jobs\n" in greeting
+
+
+def test_the_node_ends_when_its_command_is_killed(tmp_path: Path) -> None:
+    argv = [*PROGRAM, "dev", "--port", "0", "--data-dir", str(tmp_path / "data")]
+
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dev:
+        assert dev.stdout is not None
+        url = next(
+            line.split()[1]
+            for line in iter(dev.stdout.readline, "  rota executions\n")
+            if line.startswith("  API")
+        )
+        try:
+            with Client(url, repeats_max=0) as client:
+                assert client.ready()
+                dev.kill()
+
+                assert until(lambda: not client.ready())
+                assert until(lambda: not processes_that_name(tmp_path))
+        finally:
+            kill_processes_that_name(tmp_path)
 
 
 def test_dev_reports_a_port_in_use(rota: Rota, url: str, tmp_path: Path) -> None:

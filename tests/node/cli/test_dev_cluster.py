@@ -19,7 +19,13 @@ import pytest
 from rota.client import Client
 from rota.client.dev.local_etcd import LocalEtcd
 from support.etcd import needs_etcd
-from support.rota_program import Rota, running, until
+from support.rota_program import (
+    Rota,
+    kill_processes_that_name,
+    processes_that_name,
+    running,
+    until,
+)
 
 
 @contextmanager
@@ -45,20 +51,6 @@ def principal_at(url: str) -> str:
     with Client(url) as client:
         assert until(client.ready)
         return client.whoami().principal
-
-
-def processes_that_name(folder: Path) -> list[str]:
-    """Return the command lines of processes that have *folder* in them."""
-    found: list[str] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and entry.name != str(os.getpid()):
-            try:
-                words = (entry / "cmdline").read_bytes().decode().split("\0")
-            except OSError:
-                continue
-            if any(str(folder) in word for word in words):
-                found.append(" ".join(words))
-    return found
 
 
 @needs_etcd
@@ -108,6 +100,24 @@ def test_a_node_that_is_killed_is_started_again(
     again = re.fullmatch(r"n2 is started again, process (\d+)\n", lines[1])
     assert again is not None
     assert again[1] != victim[1]
+
+
+@needs_etcd
+def test_the_processes_of_a_cluster_end_when_its_command_is_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    try:
+        with dev("--nodes", "2", "--port", "0") as (process, _):
+            before = processes_that_name(tmp_path)
+            process.kill()
+            process.wait()
+
+        assert len(before) >= 3
+        assert until(lambda: processes_that_name(tmp_path) == [])
+    finally:
+        kill_processes_that_name(tmp_path)
 
 
 @needs_etcd
