@@ -19,8 +19,8 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.jobs.job_files import say_if_dry, say_warnings
 from rota.client.cli.jobs.job_selection import Selection, selection_options
+from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client

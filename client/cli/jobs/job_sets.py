@@ -18,16 +18,14 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.client.cli.jobs.job_files import (
-    Fields,
     definitions_in,
     files_option,
     full_name_of,
     job_before,
     naming_file,
-    pair_of,
-    say_if_dry,
-    say_warnings,
 )
+from rota.client.cli.jobs.job_flags import Fields, pair_of
+from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
 from rota.wire.documents import JobView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.

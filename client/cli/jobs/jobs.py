@@ -14,10 +14,10 @@ COMMANDS = {
     "list": Entry("rota.client.cli.jobs.job_views:list_jobs", "List jobs by name."),
     "show": Entry("rota.client.cli.jobs.job_views:show_job", "Show a job: schedules and tasks."),
     "create": Entry(
-        "rota.client.cli.jobs.job_files:create_job", "Create jobs from flags or files."
+        "rota.client.cli.jobs.job_creation:create_job", "Create jobs from flags or files."
     ),
     "apply": Entry("rota.client.cli.jobs.job_sets:apply_jobs", "Create or replace jobs."),
-    "diff": Entry("rota.client.cli.jobs.job_files:diff_jobs", "Show the changes of `apply`."),
+    "diff": Entry("rota.client.cli.jobs.job_differences:diff_jobs", "Show the changes of `apply`."),
     "set": Entry("rota.client.cli.jobs.job_changes:set_fields", "Change fields of a job."),
     "pause": Entry("rota.client.cli.jobs.job_changes:pause_job", "Pause jobs."),
     "resume": Entry("rota.client.cli.jobs.job_changes:resume_job", "Resume paused jobs."),

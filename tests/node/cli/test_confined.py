@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.client.cli.jobs.job_files import fields_of
+from rota.client.cli.jobs.job_flags import fields_of
 from support.rota_program import Rota
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rota.client.cli.display.show import as_yaml
 from support.rota_program import Rota, on_terminal
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -273,6 +274,23 @@ def test_a_diff_of_a_job_that_is_not_there_is_all_of_it(rota: Rota, tmp_path: Pa
     assert "--- default/undiffered (not there)\n" in different.out
     assert "+command: echo one\n" in different.out
     assert rota("jobs", "show", "undiffered").status == 3
+
+
+def test_a_diff_shows_new_jobs_that_depend_on_new_jobs(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    text = "name: new-second\ndependencies: [new-first]\ncommand: echo two\npriority: 3\n"
+    file.write_text(f"{text}---\nname: new-first\ncommand: echo one\n")
+
+    different = rota("jobs", "diff", "-f", str(file))
+    rota("jobs", "apply", "-f", str(file))
+
+    assert (different.status, different.err) == (8, "")
+    shown = rota("jobs", "show", "new-second", "-o", "json").json["definition"]
+    added = [line[1:] for line in different.out.splitlines() if line.startswith("+")]
+    assert added[added.index("name: new-second") :] == as_yaml(shown).splitlines()
+    assert rota("jobs", "diff", "-f", str(file)).status == 0
+    file.write_text(text.replace("new-first", "never-made"))
+    assert "never-made" in rota("jobs", "diff", "-f", str(file)).err
 
 
 def test_a_dry_run_changes_nothing(rota: Rota) -> None:

@@ -1,0 +1,255 @@
+"""``rota jobs create``: jobs from flags or from files."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import Counter, show_many
+from rota.client.cli.display.table_columns import CREATED, JOB
+from rota.client.cli.inputs.options import (
+    connect,
+    dry_run_option,
+    examples,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.client.cli.inputs.program_words import ProgramCommand
+from rota.client.cli.jobs.job_files import (
+    definitions_in,
+    dependencies_of,
+    file_of,
+    full_name_of,
+    in_namespace,
+    naming_file,
+)
+from rota.client.cli.jobs.job_flags import Fields, fields_of, work_options
+from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
+from rota.wire.documents import ITEMS_MAX, CreatedItem, ProblemView
+
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
+    from rota.client.client import Client
+    from rota.client.errors import RequestFailed
+
+REFUSALS_MAX = 20
+"""The most refused jobs that are printed; further ones are only counted."""
+
+
+@click.command(
+    "create",
+    cls=ProgramCommand,
+    epilog=examples(
+        'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
+        "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
+        "rota jobs create late --start-deadline 5m --execution-timeout 1h --cwd . -- ./report",
+        "rota jobs create backup --on-failure https://hooks.example.com/x --cwd . -- ./backup",
+        "rota jobs create sums --sandbox strict --memory 2GiB -- sha256sum /usr/bin/env",
+        "rota jobs create thumbs --sandbox strict --bind /srv/img:rw --cwd . -- ./thumbs",
+        "rota jobs create --type image.render --parameters '{\"width\": 640}'",
+        "rota jobs create -f report.yaml",
+        "rota jobs create -f report.yaml -f flaky.yaml --dry-run",
+    ),
+)
+@click.argument("name", required=False)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    help="Jobs in YAML or JSON, one a document, or a folder of such files; - is standard input. "
+    "Repeatable.",
+)
+@click.option(
+    "--schedule",
+    "schedules",
+    metavar="TEXT",
+    multiple=True,
+    help='Schedule: "*/5 * * * *", "@every 90s", "@daily"; once: "@at 2027-01-01T09:00:00Z", '
+    '"@at 2027-01-01T09:00+01:00", or "@at 2027-01-01T09:00" for that local time in --timezone. '
+    "Repeatable; without it, when triggered.",
+)
+@click.option("--timezone", metavar="ZONE", help="Time zone of the schedules.  [default: UTC]")
+@click.option(
+    "--after",
+    "dependencies",
+    metavar="JOB",
+    multiple=True,
+    help="Run after this job has succeeded; if repeated, after all of these jobs have.",
+)
+@click.option("--timeout", metavar="DURATION", help="Timeout of an attempt, such as 10m.")
+@click.option(
+    "--start-deadline",
+    "startDeadline",
+    metavar="DURATION",
+    help="Longest wait of an execution for its first attempt; then it fails.",
+)
+@click.option(
+    "--execution-timeout",
+    "executionTimeout",
+    metavar="DURATION",
+    help="Timeout of a whole execution, with retries and all tasks.",
+)
+@click.option(
+    "--on-failure",
+    "onFailure",
+    metavar="TARGET",
+    multiple=True,
+    help="Posts a webhook to this URL, or triggers this job, when an execution failed. Repeatable.",
+)
+@click.option(
+    "--on-success",
+    "onSuccess",
+    metavar="TARGET",
+    multiple=True,
+    help="The same when one succeeded.",
+)
+@click.option(
+    "--on-recovery",
+    "onRecovery",
+    metavar="TARGET",
+    multiple=True,
+    help="The same when one succeeded after one that failed.",
+)
+@click.option(
+    "--on-late",
+    "onLate",
+    metavar="TARGET",
+    multiple=True,
+    help="The same when one has not ended --late-after its fire time, or the fire time was missed.",
+)
+@click.option(
+    "--late-after", "lateAfter", metavar="DURATION", help="Time for --on-late, such as 30m."
+)
+@click.option(
+    "--misfire",
+    type=click.Choice(("all", "latest", "skip")),
+    help="Fire times missed in an outage that still run; required for an @at in the past.  "
+    "[default: latest]",
+)
+@click.option(
+    "--overlap",
+    type=click.Choice(("allow", "skip", "queue_one")),
+    help="Behaviour if it fires while an earlier execution runs.  [default: allow]",
+)
+@click.option(
+    "--consistency",
+    type=click.Choice(("strict", "available")),
+    help="available: fires without a primary, too, possibly twice.  [default: strict]",
+)
+@work_options
+@dry_run_option
+@namespace_option
+@format_option
+@url_option
+def create_job(
+    name: str | None,
+    command: tuple[str, ...],
+    *,
+    files: tuple[str, ...],
+    namespace: str | None,
+    is_dry: bool,
+    form: str,
+    **given: Any,  # fields of a job, as flags
+) -> int:
+    """Create a job from flags, or jobs from files.
+
+    The command follows two dashes: several words are a program and its arguments, a single one
+    is a line for the shell. Creating an identical job again succeeds.
+    """
+    from rota.client.definitions import with_whole_paths
+
+    if files:
+        if name is not None or any(value not in (None, ()) for value in given.values()):
+            raise click.UsageError(
+                "a job comes from flags or from a file, not both; omit --file or the flags"
+            )
+        definitions = definitions_in(files, namespace)
+    elif given["type"] is None and (
+        name is None or not (command or given["python"] or given["container"])
+    ):
+        raise click.UsageError(
+            "name a job and, after two dashes, its command: rota jobs create hello -- echo hello"
+        )
+    else:
+        definitions = [
+            in_namespace(namespace, with_whole_paths(fields_of(name, command, given), Path()))
+        ]
+    with connect() as client:
+        if len(definitions) == 1:
+            with naming_file(definitions[0]):
+                job = client.create_job(definitions[0], dry_run=is_dry)
+            show_many([job], JOB, form)
+            say_warnings([job])
+            items: list[CreatedItem] = []
+        else:
+            items = _create_many(client, definitions, is_dry=is_dry)
+            show_many([each for each in items if each.error is None], CREATED, form)
+    say_if_dry(is_dry=is_dry)
+    return _tell_refused(definitions, items)
+
+
+def _create_many(
+    client: "Client", definitions: Sequence[Fields], *, is_dry: bool
+) -> list[CreatedItem]:
+    created: list[CreatedItem] = []
+    with Counter("created", len(definitions)) as counter:
+        for part in _parts(definitions):
+            created += client.create_many(part, dry_run=is_dry)
+            counter.add(len(part))
+    return created
+
+
+def _parts(definitions: Sequence[Fields]) -> Iterator[list[Fields]]:
+    """Yield definitions in the parts that are sent together.
+
+    A node checks the dependencies of all jobs of a request before it creates any of them: a job
+    that depends on an earlier one goes into the next part.
+    """
+    part: list[Fields] = []
+    names: set[str] = set()
+    for definition in definitions:
+        if len(part) == ITEMS_MAX or names & dependencies_of(definition):
+            yield part
+            part, names = [], set()
+        part.append(definition)
+        names.add(full_name_of(definition, definition.get("name", "")))
+    yield part
+
+
+def _tell_refused(definitions: Sequence[Fields], items: Sequence[CreatedItem]) -> int:
+    """Print why jobs are refused; return the exit status of the first refusal, 0 if none is."""
+    from rota.client.cli.failures import report
+
+    refused = [
+        (definition, item.error)
+        for definition, item in zip(definitions, items, strict=False)
+        if item.error is not None
+    ]
+    statuses: list[int] = []
+    for definition, problem in refused[:REFUSALS_MAX]:
+        say(f"job {definition.get('name')!r} is refused:")
+        failure = _failure(problem)
+        failure.file = file_of(definition)
+        statuses.append(report(failure))
+    if len(refused) > REFUSALS_MAX:
+        say(f"and {len(refused) - REFUSALS_MAX} more are refused")
+    return statuses[0] if statuses else 0
+
+
+def _failure(problem: ProblemView) -> "RequestFailed":
+    """Return the error of one job of a batch as if it were sent alone."""
+    from rota.client.transport.call import Response, failure_of
+
+    errors = [
+        msgspec.structs.replace(each, pointer=re.sub(r"^/items/\d+", "", each.pointer))
+        for each in problem.errors
+    ]
+    alone = msgspec.structs.replace(problem, errors=errors)
+    return failure_of(Response(problem.status, msgspec.json.encode(alone)))
