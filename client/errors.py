@@ -197,3 +197,14 @@ class WaitTimedOut(RotaError):
         more = f" and {len(unfinished) - 3} more" if len(unfinished) > 3 else ""
         super().__init__(f"after {timeout_s:g} s, not finished: {named}{more}")
         self.executions = executions
+
+
+class NotYetRunning(RotaError):
+    """The execution of a one-off job did not exist when the wait for it timed out."""
+
+    code = "not_yet_running"
+
+    def __init__(self, name: str, job_id: str, timeout_s: float) -> None:
+        super().__init__(
+            f"after {timeout_s:g} s, not started: {name}; it runs later: rota jobs show {job_id}"
+        )

@@ -40,6 +40,7 @@ EX_UNREAD = 141
 COMMANDS = {
     "dev": Entry("rota.client.cli.setup.dev:dev", "Run a temporary node."),
     "jobs": Entry("rota.client.cli.jobs.jobs:jobs", "List, show, create, change and delete jobs."),
+    "run": Entry("rota.client.cli.jobs.run:run", "Run a command once, now."),
     "trigger": Entry("rota.client.cli.jobs.trigger:trigger", "Run a job now."),
     "rerun": Entry("rota.client.cli.jobs.rerun:rerun", "Run a finished execution again."),
     "executions": Entry(
@@ -151,6 +152,7 @@ class Program(LazyGroup):
         "rota dev",
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
         "rota trigger hello --wait",
+        "rota run --wait -- uptime",
         "rota executions",
     ),
 )

@@ -76,8 +76,9 @@ class JobBody(Body, frozen=True):
 
     Attributes:
         name: Its name, 1 to 128 letters, digits, dots, underscores or hyphens; unique in its
-            namespace. It may be omitted if *type* is a job type: the node then generates a name,
-            and a job without schedules and dependencies runs once, immediately.
+            namespace. Without a name, a job that has neither schedules nor dependencies is a
+            *one-off job*: the node generates a name, and the job runs once, immediately. If *type*
+            is a job type, a job with schedules or dependencies needs no name either.
         namespace: Its namespace, in the same form; it exists as soon as a job is in it.
         description: A description for people.
         schedule: Shorthand for *schedules* with one item.

@@ -19,7 +19,6 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 """The command, with its options, that each word stands for."""
 
 ADVICE: Mapping[str, str] = {
-    "run": "`rota trigger JOB` runs a job now; `rota jobs create NAME -- COMMAND` creates one.",
     "show": "`rota jobs show JOB` shows a job, `rota executions show EXECUTION` an execution.",
     "describe": "`rota jobs show JOB` shows a job, `rota executions show EXECUTION` an execution.",
     "list": "`rota jobs` lists jobs, `rota executions` executions.",

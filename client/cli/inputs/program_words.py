@@ -13,7 +13,12 @@ class ProgramCommand(click.Command):
 
     Without the dashes, options of the program would be taken as options of ``rota``. The error
     message has the complete command with the dashes in the right place.
+
+    Attributes:
+        advice: A further sentence of the error message; empty for none.
     """
+
+    advice = ""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse *args*.
@@ -27,7 +32,8 @@ class ProgramCommand(click.Command):
         if first is not None:
             own, program = self._sorted(args[first:])
             words = shlex.join([*args[:first], *own, DASHES, *program])
-            ctx.fail(f"The command follows two dashes: {ctx.command_path} {words}")
+            further = f"\n{self.advice}" if self.advice else ""
+            ctx.fail(f"The command follows two dashes: {ctx.command_path} {words}{further}")
         return super().parse_args(ctx, args)
 
     def _first_word(self, ctx: click.Context, args: Sequence[str]) -> int | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
 )
 @click.argument("named", metavar="[EXECUTION...]", nargs=-1, shell_complete=complete_execution)
 @click.option(
+    "-l",
     "--label",
     "labels",
     metavar="K[=V]",

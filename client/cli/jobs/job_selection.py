@@ -92,6 +92,7 @@ def selection_options(command: F) -> F:
         click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation."),
         click.option("--all", "is_all", is_flag=True, help="All jobs of the namespace."),
         click.option(
+            "-l",
             "--label",
             "labels",
             metavar="K[=V]",

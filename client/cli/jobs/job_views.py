@@ -60,6 +60,7 @@ NO_LIMIT = "0s"
     help="Short for --last failed.",
 )
 @click.option(
+    "-l",
     "--label",
     "labels",
     metavar="K[=V]",

@@ -347,12 +347,14 @@ async def creation_of(
     typed = with_template(request.node.documents, body)
     whole = with_namespace(request.node.namespaces, typed.body)
     has_defaults = whole is not typed.body
-    is_nameless = bool(request.minted_name and typed.job_type)
+    runs_on_request = _runs_on_request(whole)
+    # A job with neither type nor name is a one-off job; with a schedule, it lacks its name.
+    is_nameless = bool(request.minted_name) and (bool(typed.job_type) or runs_on_request)
     is_unknown = body.type is not None and body.type not in request.node.attempts.types
     if request.minted_name and (is_nameless or is_unknown):
         # A job with an unknown type gets a name too, so that the error is about the type.
         whole = replace(whole, name=request.minted_name)
-    is_one_off = is_nameless and _runs_on_request(whole)
+    is_one_off = is_nameless and runs_on_request
     if is_one_off:
         whole = replace(whole, schedule=f"@at {format_instant(request.node.clock.now())}")
     spec = await paced(reading(whole, hints, job_type=typed.job_type, is_one_off=is_one_off))

@@ -20,8 +20,10 @@ from rota.node.api.requests.request_reader import idempotency_key, read_content
 from rota.node.shards.shard import Shard
 
 MINTED_STEM_MAX = 100
-"""The most characters of the job type with which a generated name begins; a name has at most 128
+"""The most characters of a generated name before its random part; a name has at most 128
 characters."""
+PLAIN_STEM = "run"
+"""The beginning of the generated name of a job without a job type."""
 MINTS_MAX = 32
 """The most names that are generated to find one whose shard is open on this node."""
 
@@ -67,20 +69,20 @@ async def shard_of_job_body(request: RequestContext) -> Shard | None:
         job = msgspec.json.decode(await read_content(request), type=JobName)
     except UNDECODABLE:
         return None
-    if not job.name and job.type:
-        request.minted_name = _minted_name(request, job.namespace, job.type)
+    if not job.name:
+        request.minted_name = _minted_name(request, job.namespace, job.type or PLAIN_STEM)
     name = job.name or request.minted_name
     return request.node.shards.of_name(job.namespace, name) if name else None
 
 
-def _minted_name(request: RequestContext, namespace: str, job_type: str) -> str:
-    """Return a generated name for a job of *job_type*.
+def _minted_name(request: RequestContext, namespace: str, start: str) -> str:
+    """Return a generated name that begins with *start*.
 
     A request with an idempotency key and its repetitions have the same name. Without a key, the
     name belongs to a shard that is open on this node, if one is found, so that the request is not
     forwarded. If the request is forwarded, the receiving node generates another name.
     """
-    stem, shards = job_type[:MINTED_STEM_MAX], request.node.shards
+    stem, shards = start[:MINTED_STEM_MAX], request.node.shards
     if key := idempotency_key(request.http):
         chosen = f"{request.principal.name}/{key}".encode()
         return f"{stem}-{blake2b(chosen, digest_size=6).hexdigest()}"

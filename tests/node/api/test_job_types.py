@@ -185,7 +185,7 @@ async def test_a_misspelt_type_is_the_error_about_a_job_without_a_name(client: C
     assert (status, problem["code"]) == (422, "unknown_type")
     assert "no task type or job type 'image.rendr'" in problem["detail"]
     status, problem = await client.call("POST", "/api/v1/jobs", {"type": "process"})
-    assert [each["pointer"] for each in problem["errors"]][:1] == ["/name"]
+    assert [each["pointer"] for each in problem["errors"]] == ["/command"]
 
 
 async def test_a_schema_that_is_nested_too_deeply_is_refused(client: Client) -> None:
@@ -247,6 +247,27 @@ async def test_a_job_keeps_the_template_that_it_was_made_with(client: Client) ->
     _, job = await client.call("GET", "/api/v1/jobs/poster")
 
     assert job["definition"]["command"] == RENDER["template"]["command"]  # type: ignore[index]
+
+
+async def test_a_job_without_a_name_and_a_type_runs_once(client: Client) -> None:
+    status, job = await client.call("POST", "/api/v1/jobs", {"command": "echo 1 >$ROTA_RESULT"})
+    ended = await ended_job(client, job["jobId"])
+
+    assert status == 201, job
+    assert job["name"].startswith("run-")
+    assert (ended["status"], ended["result"]) == ("success", 1)
+    assert ended["executionId"] == ended["lastExecution"]["executionId"]
+
+
+@pytest.mark.parametrize("fields", [{"schedule": "@daily"}, {"dependencies": ["a"]}])
+async def test_a_job_that_runs_more_than_once_needs_a_name_or_a_type(
+    client: Client, fields: Json
+) -> None:
+    assert isinstance(fields, dict)
+    code, first, *_ = await refused(client, "POST", "/api/v1/jobs", {"command": "true", **fields})
+
+    assert code == "invalid_job"
+    assert first.startswith("/name")
 
 
 async def test_own_work_replaces_that_of_the_template(client: Client) -> None:
@@ -386,13 +407,6 @@ async def test_a_job_with_a_schedule_and_without_a_name_gets_a_name_only(client:
         "scheduled",
         ["@daily"],
     )
-
-
-async def test_a_job_without_a_job_type_needs_a_name(client: Client) -> None:
-    for body in ({"command": "true"}, {"type": "scripted"}):
-        code, first, *_ = await refused(client, "POST", "/api/v1/jobs", body)
-
-        assert (code, first.split(" ")[0]) == ("invalid_job", "/name")
 
 
 async def test_a_one_off_job_is_deleted_with_the_history_of_its_execution(
