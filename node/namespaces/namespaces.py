@@ -66,10 +66,12 @@ class Namespaces:
 
     Args:
         refuses_unknown: Whether namespaces without a document are refused, except ``default``.
+        labels: The labels of this node.
     """
 
-    def __init__(self, *, refuses_unknown: bool) -> None:
+    def __init__(self, *, refuses_unknown: bool, labels: Mapping[str, str]) -> None:
         self._refuses_unknown = refuses_unknown
+        self._labels = labels
         self._by_name: dict[str, Namespace] = {}
         self._pauses: dict[str, Pause] = {}
 
@@ -107,7 +109,10 @@ class Namespaces:
                 f"{each.detail} (policy of the namespace {in_quotes(namespace)})",
             )
             for number, task in enumerate(spec.tasks)
-            for each in policy.problems_of(task.work)
+            for each in (
+                *policy.problems_of(task.work),
+                *policy.problems_of_selector(task.selector),
+            )
         ]
         if problems:
             raise invalid_fields("policy_violation", problems)
@@ -118,10 +123,13 @@ class Namespaces:
         An order of an older node has no name of its job: its work was checked when it was saved.
         """
         namespace = namespace_of(order.job) if order.job else ""
-        problem = next(self.policy_of(namespace).problems_of(order.work), None)
-        if problem is None:
-            return ""
-        return f"{BY_POLICY} {in_quotes(namespace)}: {problem.detail}"
+        policy = self.policy_of(namespace)
+        problem = next(policy.problems_of(order.work), None)
+        if problem is not None:
+            return f"{BY_POLICY} {in_quotes(namespace)}: {problem.detail}"
+        if label := policy.lacks(self._labels):
+            return f"{BY_POLICY} {in_quotes(namespace)}: this node lacks the label {label}"
+        return ""
 
     def permitted_binds(self, order: Order) -> tuple[str, ...] | None:
         """Return the folders that an attempt may bind; None for all that the node permits."""

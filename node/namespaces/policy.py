@@ -4,7 +4,7 @@ A job is checked when it is saved, and each attempt again on the node that would
 policy may have become stricter since.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -12,15 +12,17 @@ import msgspec
 
 from rota.core.errors import Problem
 from rota.core.model.permitted_binds import is_permitted
-from rota.core.model.work import Bind, Image, Work
-from rota.core.model.work_checks import PROGRAMS, is_unsandboxed
+from rota.core.model.sizes import format_size, parse_size
+from rota.core.model.work import Bind, Image, ResourceLimits, Selector, Work
+from rota.core.model.work_checks import LIMITED, PROGRAMS, is_unsandboxed
 from rota.core.quoting import in_quotes
-from rota.wire.documents import NamespaceBody, PolicyBody
+from rota.wire.documents import LimitsBody, NamespaceBody, PolicyBody
 
 PROFILES = ("none", "default", "strict")
 """The profiles of sandboxes, from the widest to the strictest."""
 NETWORKS = ("none", "isolated", "any")
 """The accesses to the network, from the strictest to the widest."""
+NO_LIMITS = ResourceLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,8 @@ class Policy:
         binds: The folders at or below which the sources of binds lie.
         images: Patterns of the images of containers.
         users: The users as which programs without a sandbox run.
+        limits: The widest limits of an attempt; zero is no limit.
+        nodes: The labels of the nodes on which tasks run.
     """
 
     executors: tuple[str, ...] | None = None
@@ -42,6 +46,8 @@ class Policy:
     binds: tuple[str, ...] | None = None
     images: tuple[str, ...] | None = None
     users: tuple[str, ...] | None = None
+    limits: ResourceLimits = NO_LIMITS
+    nodes: Selector = ()
 
     def problems_of(self, work: Work) -> Iterator[Problem]:
         """Return what the policy does not allow, with pointers into the definition of the task."""
@@ -53,6 +59,7 @@ class Policy:
             )
             return
         yield from self._problems_of_user(work)
+        yield from self._problems_of_limits(work)
         if work.executor == "container" and work.image is not None:
             yield from self._problems_of_container(work.image)
         elif work.executor in PROGRAMS:
@@ -63,6 +70,21 @@ class Policy:
                 f"a task of the executor {in_quotes(work.executor)} has no sandbox; use a command "
                 f"with the sandbox {in_quotes(self._least_profile)}, or a container",
             )
+
+    def problems_of_selector(self, selector: Selector) -> Iterator[Problem]:
+        """Return the labels of nodes that a task lacks in its ``nodeSelector``."""
+        for label, value in self.nodes:
+            if (label, value) not in selector:
+                yield Problem(
+                    "/nodeSelector",
+                    f"the label {in_quotes(f'{label}={value}')} of a node is required; add "
+                    f"{in_quotes(label)}: {in_quotes(value)}",
+                )
+
+    def lacks(self, labels: Mapping[str, str]) -> str:
+        """Return a label that tasks require of a node with *labels*; empty for none."""
+        found = (f"{label}={value}" for label, value in self.nodes if labels.get(label) != value)
+        return next(found, "")
 
     @property
     def _least_profile(self) -> str:
@@ -90,6 +112,23 @@ class Policy:
             return
         found = f"the user {in_quotes(work.user)}" if work.user else "the user of the node"
         yield Problem("/user", f"{found} is not allowed; {_listed('allowed are', self.users)}")
+
+    def _problems_of_limits(self, work: Work) -> Iterator[Problem]:
+        most, given = self.limits, work.limits
+        if most == NO_LIMITS:
+            return
+        if work.executor not in LIMITED:
+            detail = f"tasks of the executor {in_quotes(work.executor)} have no limits"
+            yield Problem(f"/{_FIELDS.get(work.executor, 'type')}", detail)
+            return
+        for field, limit, largest, text in (
+            ("cpu", given.cpu, most.cpu, f"{most.cpu:g}"),
+            ("memory", given.memory, most.memory, format_size(most.memory)),
+            ("pids", given.pids, most.pids, str(most.pids)),
+        ):
+            if largest and not 0 < limit <= largest:
+                found = "the limit is larger than allowed" if limit else "a limit is required"
+                yield Problem(f"/limits/{field}", f"{found}; write {text} or less")
 
     def _problems_of_container(self, image: Image) -> Iterator[Problem]:
         if self.images is not None and not any(fnmatchcase(image.name, p) for p in self.images):
@@ -147,6 +186,17 @@ def policy_of(namespace: NamespaceBody) -> Policy:
         binds=None if body.binds is None else tuple(body.binds),
         images=None if body.images is None else tuple(body.images),
         users=None if body.users is None else tuple(body.users),
+        limits=_limits_of(body.limits or LimitsBody()),
+        nodes=tuple(sorted(body.nodes.items())),
+    )
+
+
+def _limits_of(body: LimitsBody) -> ResourceLimits:
+    memory = body.memory
+    return ResourceLimits(
+        cpu=body.cpu or 0.0,
+        memory=parse_size(memory) if isinstance(memory, str) else memory or 0,
+        pids=body.pids or 0,
     )
 
 

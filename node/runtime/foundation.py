@@ -80,6 +80,8 @@ def lay_foundation(
             every=environment.timing.beat,
             lendable=slot_table.lendable,
         ),
-        namespaces=Namespaces(refuses_unknown=config.unknown_namespaces == "refuse"),
+        namespaces=Namespaces(
+            refuses_unknown=config.unknown_namespaces == "refuse", labels=config.labels
+        ),
         failure=asyncio.get_running_loop().create_future(),
     )

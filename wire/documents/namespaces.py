@@ -4,7 +4,16 @@ from typing import Annotated
 
 import msgspec
 
-from rota.wire.documents.document import Body, Json, LineText, PathText, ProseText, Word
+from rota.wire.documents.document import (
+    Body,
+    Json,
+    Labels,
+    LineText,
+    PathText,
+    ProseText,
+    Word,
+)
+from rota.wire.documents.tasks import LimitsBody
 
 ITEMS_MAX = 256
 
@@ -24,6 +33,10 @@ class PolicyBody(Body, frozen=True):
         users: Users of the machine as which commands without a sandbox may run. All others, and
             Python functions, are then refused: they run as the user of the node. Null for all.
         images: Patterns of the images of containers, with ``*`` and ``?``; null for all.
+        limits: The widest limits of an attempt. Each task needs a limit of its own, at most as
+            large; null for any.
+        nodes: Labels of the nodes on which tasks run. Each task needs them in its
+            ``nodeSelector``.
     """
 
     executors: Words | None = None
@@ -32,6 +45,8 @@ class PolicyBody(Body, frozen=True):
     binds: Annotated[list[PathText], msgspec.Meta(max_length=ITEMS_MAX)] | None = None
     users: Words | None = None
     images: Annotated[list[LineText], msgspec.Meta(max_length=ITEMS_MAX)] | None = None
+    limits: LimitsBody | None = None
+    nodes: Labels = {}
 
 
 class NamespacePauseBody(Body, frozen=True):

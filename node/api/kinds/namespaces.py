@@ -20,7 +20,7 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.namespaces.namespaces import NAMESPACES as KIND
 from rota.node.namespaces.pauses import pause_fields
 from rota.node.namespaces.policy import NETWORKS, PROFILES
-from rota.wire.documents import NamespaceBody, NamespacePauseBody, PolicyBody
+from rota.wire.documents import JobBody, NamespaceBody, NamespacePauseBody, PolicyBody
 
 DEFAULTS = (
     "retries", "timeout", "stopGrace", "sandbox", "limits", "nodeSelector", "misfire", "grace",
@@ -61,11 +61,16 @@ def _problems_of_defaults(name: str, defaults: Fields) -> Sequence[Problem]:
     if unfit:
         return unfit
     where = {"namespace": name} if is_name(name) else {}
+    found = _problems_of_job(body_of(defaults, {**_PLACEHOLDER, **where}))
+    return [Problem(f"/defaults{each.pointer}", each.detail) for each in found]
+
+
+def _problems_of_job(body: JobBody) -> Sequence[Problem]:
     try:
-        job_spec(body_of(defaults, {**_PLACEHOLDER, **where}))
+        job_spec(body)
     except Refused as refusal:
-        return [Problem(f"/defaults{each.pointer}", each.detail) for each in refusal.problems]
-    return []
+        return refusal.problems
+    return ()
 
 
 def _problems_of_pause(pause: NamespacePauseBody) -> Iterator[Problem]:
@@ -96,6 +101,11 @@ def _problems_of_policy(policy: PolicyBody) -> Sequence[Problem]:
                 "allows writing"
             )
             problems.append(Problem(f"/policy/binds/{number}", detail))
+    # Limits and labels have the form that they have in a job.
+    job = JobBody(name="name", command="true", limits=policy.limits, node_selector=policy.nodes)
+    for each in _problems_of_job(job):
+        pointer = each.pointer.replace("/nodeSelector", "/nodes", 1)
+        problems.append(Problem(f"/policy{pointer}", each.detail))
     return problems
 
 

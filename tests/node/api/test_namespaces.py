@@ -77,6 +77,32 @@ def test_an_attempt_that_the_policy_does_not_allow_any_more_fails_and_is_not_ret
     )
 
 
+def test_jobs_run_on_the_nodes_of_the_policy_with_its_limits(client: Client) -> None:
+    policy = {"nodes": {"pool": "a"}, "limits": {"memory": "1GiB"}}
+    client.put_document("namespaces", "team-d", {"policy": policy})
+    fit = {"limits": {"memory": "64MiB"}, "nodeSelector": {"pool": "a"}}
+
+    with pytest.raises(Invalid) as refused:
+        client.create_job(job("team-d"))
+
+    found = [each.pointer for each in refused.value.problem.errors]
+    assert found == ["/limits/memory", "/nodeSelector"]
+    assert client.create_job(job("team-d", **fit)).name == "job"
+    client.put_document("namespaces", "team-d", {"policy": policy, "defaults": fit})
+    assert client.create_job(job("team-d", name="by-default")).name == "by-default"
+
+
+def test_an_attempt_fails_on_a_node_without_the_labels_of_the_policy(client: Client) -> None:
+    client.put_job(job("free", name="placed"))
+    client.put_document("namespaces", "free", {"policy": {"nodes": {"pool": "a"}}})
+
+    execution = client.wait(client.trigger("placed", namespace="free").execution_id)
+
+    assert execution.tasks is not None
+    [attempt] = execution.tasks["main"].attempts
+    assert attempt.reason == "policy of the namespace 'free': this node lacks the label pool=a"
+
+
 def test_an_unknown_namespace_is_refused_by_the_setting(client: Client) -> None:
     with pytest.raises(Invalid) as refused:
         client.create_job(job("team-b"))
@@ -94,6 +120,10 @@ def test_an_unknown_namespace_is_refused_by_the_setting(client: Client) -> None:
         ({"binds": ["srv"]}, "/policy/binds/0"),
         ({"binds": ["/srv/../etc"]}, "/policy/binds/0"),
         ({"sandboxes": "strict"}, "/policy/sandboxes"),
+        ({"limits": {"memory": "much"}}, "/policy/limits/memory"),
+        ({"limits": {"cpu": 0}}, "/policy/limits/cpu"),
+        ({"limits": {"pids": -1}}, "/policy/limits/pids"),
+        ({"nodes": {"": "x"}}, "/policy/nodes"),
     ],
 )
 def test_an_invalid_policy_is_refused_with_its_place(

@@ -184,3 +184,43 @@ def test_a_policy_for_commands_does_not_allow_other_users() -> None:
 
     assert places(policy, work()) == []
     assert places(policy, work(user="batch")) == ["/user"]
+
+
+@pytest.mark.parametrize(
+    ("given", "pointers"),
+    [
+        ({}, ["/limits/cpu", "/limits/memory"]),
+        ({"cpu": 0.5, "memory": "64MiB"}, []),
+        ({"cpu": 0.5, "memory": "64MiB", "pids": 4_000}, []),
+        ({"cpu": 0.75, "memory": "65MiB"}, ["/limits/cpu", "/limits/memory"]),
+        ({"memory": 1 << 20}, ["/limits/cpu"]),
+    ],
+)
+def test_a_task_has_limits_within_those_of_the_policy(given: Json, pointers: list[str]) -> None:
+    policy = policy_in({"policy": {"limits": {"cpu": 0.5, "memory": "64MiB"}}})
+
+    assert places(policy, work(limits=given)) == pointers
+
+
+def test_a_task_whose_executor_has_no_limits_is_refused_by_limits() -> None:
+    policy = policy_in({"policy": {"limits": {"pids": 10}}})
+
+    assert places(policy, Work(executor="scripted")) == ["/type"]
+    [problem] = policy.problems_of(COMMAND)
+    assert problem.detail == "a limit is required; write 10 or less"
+
+
+def test_a_task_selects_the_nodes_of_the_policy() -> None:
+    policy = policy_in({"policy": {"nodes": {"pool": "a", "zone": "b"}}})
+
+    found = [each.detail for each in policy.problems_of_selector((("pool", "a"), ("zone", "c")))]
+    assert found == ["the label 'zone=b' of a node is required; add 'zone': 'b'"]
+    assert list(policy.problems_of_selector((("disk", "ssd"), ("pool", "a"), ("zone", "b")))) == []
+
+
+def test_a_node_has_the_labels_of_the_policy() -> None:
+    policy = policy_in({"policy": {"nodes": {"pool": "a"}}})
+
+    assert policy.lacks({"pool": "b"}) == "pool=a"
+    assert policy.lacks({"pool": "a", "zone": "b"}) == ""
+    assert ALLOWED.lacks({}) == ""
