@@ -1,4 +1,4 @@
-"""The export of changes by the primaries of the shards, to a file or to syslog.
+"""The export of changes by the primaries of the shards, to a file, syslog or a webhook.
 
 The last exported change of each shard and destination is in the state of the shard, so that a new
 primary continues where the last one ended. A change is exported once or more: the position is
@@ -7,7 +7,7 @@ stored after the delivery.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -22,6 +22,8 @@ from rota.node.system.change_sinks import ChangeFile, ExportedLine, Sink, SinkAw
 from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
 from rota.node.system.metrics import Metrics
+from rota.node.webhooks.change_webhook import ChangeWebhook
+from rota.node.webhooks.webhook_request import PostWebhook
 from rota.storage.user_changes import StoredChange, UserChanges
 
 log = logging.getLogger(__name__)
@@ -32,13 +34,17 @@ AWAY_S_MAX = 30.0
 ROWS_PER_BATCH = 200
 
 
-def sinks_of(config: NodeConfig) -> Mapping[str, Sink]:
-    """Return the destinations in the settings, by name."""
+def sinks_of(
+    config: NodeConfig, post: PostWebhook, clock: Clock, keys: Sequence[bytes]
+) -> Mapping[str, Sink]:
+    """Return the destinations in the settings, by name; *post* sends webhooks, signed by *keys*."""
     sinks: dict[str, Sink] = {}
     if config.changes_file is not None:
         sinks["file"] = ChangeFile(config.changes_file)
     if config.changes_syslog is not None:
         sinks["syslog"] = Syslog(config.changes_syslog, config.node_id)
+    if config.changes_webhook:
+        sinks["webhook"] = ChangeWebhook(config.changes_webhook, post, clock, keys=keys)
     return sinks
 
 

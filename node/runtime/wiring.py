@@ -127,12 +127,9 @@ def wire(
     access = wire_access(base, cluster.documents, facts)
     feeds = wire_feeds(base)
     key_file = config.webhook_key_file
-    webhooks = WebhookSender(
-        shards.submit,
-        environment.post_webhook,
-        clock,
-        keys=read_webhook_keys(key_file) if key_file else (),
-    )
+    webhook_keys = read_webhook_keys(key_file) if key_file else ()
+    webhooks = WebhookSender(shards.submit, environment.post_webhook, clock, keys=webhook_keys)
+    sinks = sinks_of(config, environment.post_changes, clock, webhook_keys)
     digests = CopyComparison(
         shards,
         environment.store,
@@ -173,9 +170,7 @@ def wire(
         services=(
             *_services(base, cluster, attempts, stand_ins, digests),
             webhooks,
-            ChangeExport(
-                shards, history.user_changes, sinks_of(config), clock, environment.metrics
-            ),
+            ChangeExport(shards, history.user_changes, sinks, clock, environment.metrics),
             secrets.key_ring,
             *access.services,
         ),

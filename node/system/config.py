@@ -265,6 +265,9 @@ class NodeConfig:
     changes_syslog: kinds.SyslogTarget | None = STORAGE.setting(None, kinds.SYSLOG,
         "Receiver of changes of users as syslog (RFC 5424), for example `/dev/log`.",
         unset="no syslog")
+    changes_webhook: str = STORAGE.setting("", kinds.URL,
+        "URL to which changes of users are posted, signed as webhooks of jobs are.",
+        unset="no webhook")
     # Several seconds of writes at full speed; the node checks four times a second.
     disk_reserve_mb: int = STORAGE.setting(256, kinds.count(0, 1_000_000, unit="MiB"),
         "Free space on the disk of `data_dir` below which requests are refused.")

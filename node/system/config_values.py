@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeAlias, TypeVar, cast
+from urllib.parse import urlsplit
 
 from rota.core.model.ids import NAME_RULE, NodeId, is_name
 from rota.core.timing.instants import Duration, format_duration, parse_duration
@@ -162,6 +163,19 @@ def _syslog(value: object) -> SyslogTarget | None:
     return SyslogTarget(transport or "tcp", address.host, address.port)
 
 
+def _url(value: object) -> str:
+    given = _text(value)
+    try:
+        parts = urlsplit(given)
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        has_user = "@" in parts.netloc
+    except ValueError:
+        is_whole, has_user = False, False
+    if not is_whole or has_user or not re.fullmatch(r"[!-~]+", given):
+        raise ValueError(f"{given!r} is not a URL such as https://audit.example.org/rota")
+    return given
+
+
 def _advertised(value: object) -> str:
     return str(_address(value)) if value and value != AUTO else str(value or "")
 
@@ -273,6 +287,8 @@ LABELS = Values(
 URLS = Values(
     _listed(r"https?://[^/\s]+/?", "a URL such as http://127.0.0.1:2379", str),
     "URL,URL", "URLs, as a list or separated by commas")
+URL: Values[str] = Values(
+    lambda value: _url(value) if value else "", "URL", "a URL of http or https")
 HOSTS = Values(
     _listed(
         r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*",

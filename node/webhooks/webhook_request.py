@@ -49,18 +49,24 @@ def request_of(
     notification: Notification, keys: Sequence[bytes], *, now: Instant
 ) -> WebhookRequest:
     """Return the request of an attempt at *now*, signed with each of *keys*; unsigned without."""
-    body = body_of(notification)
+    return signed_request(notification.url, notification.key, body_of(notification), keys, now=now)
+
+
+def signed_request(
+    url: str, message_id: str, body: bytes, keys: Sequence[bytes], *, now: Instant
+) -> WebhookRequest:
+    """Return the request that sends the message *body* at *now*; unsigned without *keys*."""
+    at = now // SECOND
     headers = {
         "Content-Type": "application/json",
         "User-Agent": f"rota/{rota.__version__}",
-        "webhook-id": notification.key,
-        "webhook-timestamp": str(now // SECOND),
+        "webhook-id": message_id,
+        "webhook-timestamp": str(at),
     }
     if keys:
-        at = now // SECOND
-        signatures = (signature_of(key, notification.key, at, body) for key in keys)
+        signatures = (signature_of(key, message_id, at, body) for key in keys)
         headers["webhook-signature"] = " ".join(signatures)
-    return WebhookRequest(url=notification.url, headers=headers, body=body)
+    return WebhookRequest(url=url, headers=headers, body=body)
 
 
 def body_of(notification: Notification) -> bytes:

@@ -100,6 +100,20 @@ def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotad]:
         yield rotad.start()
 
 
+def test_changes_are_exported_to_a_receiver_that_was_away(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    path = "/changes/500-204"
+    with Rotad(tmp_path / "data", "--drain", "0s", "--changes-webhook", receiver.url(path)) as node:
+        node.start()
+        node.create(name="audited", command="true")
+        node.wait_until(lambda: len(receiver.at(path)) == 2)
+
+    first, second = receiver.at(path)
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert [each["job"] for each in second.event] == ["default/audited"]
+
+
 def hooks_ended(node: Rotad, outcome: str) -> float:
     """Return how many hooks ended with *outcome*."""
     text: str = node.call("GET", "/metrics")
