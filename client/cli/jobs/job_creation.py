@@ -26,6 +26,7 @@ from rota.client.cli.jobs.job_files import (
     file_of,
     full_name_of,
     in_namespace,
+    name_in,
     naming_file,
 )
 from rota.client.cli.jobs.job_flags import Fields, fields_of, work_options
@@ -171,6 +172,9 @@ def create_job(
                 "a job comes from flags or from a file, not both; omit --file or the flags"
             )
         definitions = definitions_in(files, namespace)
+        for each in definitions:
+            if "type" not in each:  # The node would run it once, now; see `rota run`.
+                name_in(each)
     elif given["type"] is None and (
         name is None or not (command or given["python"] or given["container"])
     ):

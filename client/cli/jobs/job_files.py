@@ -149,18 +149,29 @@ def full_name_of(definition: Fields, name: object) -> str:
     return text if "/" in text else f"{definition.get('namespace', 'default')}/{text}"
 
 
+def name_in(definition: Fields) -> object:
+    """Return the name of the job *definition*.
+
+    Raises:
+        InvalidFile: The definition has no name.
+    """
+    from rota.client.definitions import InvalidFile
+
+    name: object = definition.get("name", "")
+    if not name:
+        raise InvalidFile("one of the jobs has no name; give it one, such as `name: report`")
+    return name
+
+
 def job_before(client: "Client", definition: Fields) -> JobView | None:
     """Return the job that a definition replaces; None if it does not exist.
 
     Raises:
         InvalidFile: The definition has no name.
     """
-    from rota.client.definitions import InvalidFile
     from rota.client.errors import NotFound
 
-    name = definition.get("name", "")
-    if not name:
-        raise InvalidFile("one of the jobs has no name; give it one, such as `name: report`")
+    name = name_in(definition)
     try:
         return client.job(full_name_of(definition, name))
     except NotFound:

@@ -40,6 +40,13 @@ def work_options(command: F) -> F:
             help="Call module:function instead of a command.",
         ),
         click.option(
+            "--path",
+            "path",
+            metavar="DIR",
+            multiple=True,
+            help="Folder that is searched first for the modules of --python. Repeatable.",
+        ),
+        click.option(
             "--image",
             "container",
             metavar="IMAGE",
@@ -107,6 +114,10 @@ def fields_of(name: str | None, command: tuple[str, ...], given: Fields) -> Fiel
     limits = {key: fields.pop(key) for key in ("cpu", "memory", "pids") if key in fields}
     if limits:
         fields["limits"] = limits
+    if path := fields.pop("path", ()):
+        if "python" not in fields:
+            raise click.UsageError("--path is for --python; add it, or use --cwd for a command")
+        fields["python"] = {"function": fields["python"], "path": [*path]}
     view: Fields = {key: fields.pop(key) for key in ("binds", "network") if key in fields}
     if view:
         _show(fields, view)

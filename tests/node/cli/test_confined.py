@@ -15,6 +15,10 @@ from support.rota_program import Rota
         ("--sandbox strict -- true", {"command": "true", "sandbox": "strict"}),
         ("--python a.b:c", {"python": "a.b:c"}),
         (
+            "--python a.b:c --path /x --path /y",
+            {"python": {"function": "a.b:c", "path": ["/x", "/y"]}},
+        ),
+        (
             "--cpu 0.5 --memory 512MiB --pids 50 -- true",
             {"command": "true", "limits": {"cpu": 0.5, "memory": "512MiB", "pids": 50}},
         ),

@@ -1,6 +1,9 @@
 """``rota run``: a command once, without a job of the user's."""
 
 import re
+from pathlib import Path
+
+import pytest
 
 from support.rota_program import Rota
 
@@ -35,6 +38,24 @@ def test_a_dry_run_starts_nothing(rota: Rota) -> None:
     assert tried.status == 0
     assert "dry run: nothing is changed" in tried.err
     assert rota("jobs", "-q", "run-", "-o", "name").out == before
+
+
+def test_a_function_in_a_folder_is_called(
+    rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "greets.py").write_text("def greet(name: str):\n    print('hello', name)\n")
+    monkeypatch.chdir(tmp_path)
+
+    ran = rota("run", "--wait", "--python", "greets:greet", "--path", "lib", "-p", "name=ann")
+
+    assert (ran.status, ran.out.splitlines()[-1]) == (0, "hello ann")
+
+
+def test_a_path_without_a_function_is_wrong_usage(rota: Rota) -> None:
+    refused = rota("run", "--path", "lib", "--", "true")
+
+    assert (refused.status, "--path is for --python" in refused.err) == (2, True)
 
 
 def test_nothing_to_run_is_wrong_usage(rota: Rota) -> None:
