@@ -71,6 +71,8 @@ def next_fires(
     """Show the next fire times of a job, with its local time and with notes on clock changes."""
     if (job is None) == (schedule is None):
         raise click.UsageError("give either a job or --schedule")
+    if job is not None and (" " in job or job.startswith("@")):
+        raise click.UsageError(f"a schedule follows --schedule: rota next --schedule {job!r}")
     if schedule is not None:
         fires = _preview(schedule, timezone, after, count)
     else:

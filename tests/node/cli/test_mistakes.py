@@ -66,6 +66,7 @@ COMMANDS = [
     ("executions --status done", 2, "'done' is not one of 'queued', 'running', 'success'"),
     ("ledger", 2, "name a job, or give --all"),
     ("ledger report --since yesterday", 2, "nor a local time such as 14:30"),
+    ("next '0 0 * * *'", 2, "a schedule follows --schedule: rota next --schedule '0 0 * * *'"),
     ("next --schedule '0 0 * *'", 9, '"0 0 * *" has 4 fields'),
     ("events --type exec", 9, "'exec' is not one of job, job.created"),
     ("get pods", 2, "'pods' is not a kind of documents; the kinds are: types"),
