@@ -43,10 +43,19 @@ def written_bytes(pid: int) -> int:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """Yield the children of a process and their descendants, as they are now."""
-    for child in map(int, _read(pid, f"task/{pid}/children").split()):
+    """Yield the children of all threads of a process, and their descendants, as they are now."""
+    for child in _children(pid):
         yield child
         yield from descendants(child)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        threads = sorted(Path(f"/proc/{pid}/task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    texts = (_read(pid, f"task/{thread.name}/children") for thread in threads)
+    return [int(child) for text in texts for child in text.split()]
 
 
 def _read(pid: int, name: str) -> str:
