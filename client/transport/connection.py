@@ -1,6 +1,7 @@
 """Calls over HTTP: one session for all endpoints, which are tried until one answers."""
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -306,6 +307,9 @@ def _what_went_wrong(url: str, error: Exception, trust: Trust) -> str:
         case aiohttp.ClientConnectorError(os_error=cause):
             # Names that cannot be resolved have negative numbers.
             return str(cause.strerror or cause)
+        case OSError(errno=errno.ECONNRESET | errno.EPIPE) if url.startswith("https:"):
+            # With TLS 1.3, a node refuses a certificate after the client's first request.
+            return f"the connection was reset{_why_closed(url, trust)}"
         case _:
             return str(error) or type(error).__name__
 

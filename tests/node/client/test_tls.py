@@ -1,8 +1,12 @@
 """Clients of nodes with TLS: trust, certificates of clients, and errors with the remedy."""
 
+import socket
+import ssl
+import struct
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -102,6 +106,31 @@ def test_a_node_that_refuses_the_certificate_is_reported_with_its_file(
     detail = failure_of(node.url, ca=authority.certificate, cert=eve.certificate, key=eve.key)
 
     assert f"may not accept the certificate in {eve.certificate}" in detail
+
+
+def test_a_connection_that_is_reset_after_its_handshake_names_the_certificate(
+    authority: PeerAuthority,
+) -> None:
+    made, alice = authority.node("resets", "127.0.0.1"), authority.client("resets-alice")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(made.certificate, made.key)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        answering = Thread(target=_reset_next, args=(listener, tls), daemon=True)
+        answering.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        detail = failure_of(url, ca=authority.certificate, cert=alice.certificate, key=alice.key)
+        answering.join(10)
+
+    assert "the connection was reset; the node may not accept the certificate in" in detail
+
+
+def _reset_next(listener: socket.socket, tls: ssl.SSLContext) -> None:
+    """Accept a connection, read its request, and close it with a reset."""
+    accepted, _ = listener.accept()
+    with tls.wrap_socket(accepted, server_side=True) as connection:
+        connection.recv(1 << 16)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 @pytest.mark.parametrize(
