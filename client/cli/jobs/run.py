@@ -1,4 +1,4 @@
-"""``rota run``: a command once, now, without a job that remains."""
+"""``rota run``: one execution of a command, now."""
 
 import time
 from pathlib import Path
@@ -34,7 +34,7 @@ LOOK_S = 0.02
 
 
 class RunCommand(ProgramCommand):
-    """The command, whose name users of other schedulers know for a trigger."""
+    """A command with advice for users who expect ``run JOB`` to trigger a job."""
 
     advice = "`rota trigger JOB` runs a job now."
 
