@@ -68,6 +68,13 @@ def test_seeds_with_hooks_break_no_rule(first: int) -> None:
     assert not {seed: violation for seed, violation in found.items() if violation}
 
 
+@pytest.mark.parametrize("first", [0, 4])
+def test_seeds_with_revoked_keys_break_no_rule(first: int) -> None:
+    found = {seed: run(seed, focus="access").violation for seed in range(first, first + 4)}
+
+    assert not {seed: violation for seed, violation in found.items() if violation}
+
+
 def test_the_trace_of_a_seed_does_not_depend_on_hashes() -> None:
     program = (
         "import logging; logging.disable(); from sim.cluster.run import run; "

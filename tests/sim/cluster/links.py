@@ -19,6 +19,8 @@ SLOW = {
 effect afterwards. Of a renewal the answer is delayed, by about the permitted time."""
 GROWING = frozenset({"found", "register", "change", "begin_session", "swap"})
 """The calls that etcd refuses when its quota is used up: those that write more than they delete."""
+READING = frozenset({"view", "documents", "watch_documents"})
+"""The calls by which a node reads the shared documents."""
 STORM = 4
 """Number of copies of each message in a storm."""
 
@@ -41,6 +43,7 @@ class Links:
         storm_until: End of the time in which messages arrive many times, in any order.
         are_perfect: Whether no message is lost or late any more.
         message_count: Messages between nodes.
+        unread_at: When each node last failed to read the shared documents, in microseconds.
     """
 
     def __init__(self, loop: VirtualLoop, chance: Random, plan: Plan) -> None:
@@ -55,6 +58,7 @@ class Links:
         self.storm_until = 0
         self.are_perfect = False
         self.message_count = 0
+        self.unread_at: dict[NodeId, int] = {}
 
     def mend(self) -> None:
         """End all cuts."""
@@ -93,6 +97,12 @@ class Links:
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
         """Return the fate of a call to the coordinator."""
+        fate = self._fate(node_id, call)
+        if call in READING and (fate.arrives_s is None or fate.returns_s is None):
+            self.unread_at[node_id] = self._loop.now
+        return fate
+
+    def _fate(self, node_id: NodeId, call: str) -> Fate:
         if node_id in self.cut_off or self.is_alone(node_id):
             # A link that is cut lets callers wait, or fails at once.
             return Fate(is_refused=self._chance.random() < 0.3, arrives_s=None)

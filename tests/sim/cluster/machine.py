@@ -96,6 +96,7 @@ class Machine:
         is_leaving: Whether its node is drained for good.
         has_left: Whether its node starts no more.
         pauses: Begin and end of each pause of its node that has ended, in true microseconds.
+        began_at: Begin of its newest life, likewise.
     """
 
     def __init__(self, node_id: NodeId, world: Surrounding) -> None:
@@ -121,6 +122,7 @@ class Machine:
         self.is_leaving = False
         self.has_left = False
         self.pauses: list[tuple[int, int]] = []
+        self.began_at = 0
         self._paused_at = 0
         self._world = world
 
@@ -145,6 +147,7 @@ class Machine:
         """Start its node, unless it runs."""
         if self.life is None and not self.has_left:
             self.life_count += 1
+            self.began_at = self._world.loop.now
             self.store.is_full = self.is_to_fail = self.is_full
             self._world.note("start", self.id)
             # A node first ends attempts of its last life (`rota.executor.kernel.orphans`).

@@ -79,6 +79,20 @@ ASKED_FOR: Mapping[str, tuple[str, ...]] = {
         "drain",
         "slow disk",
     ),
+    "access": (
+        "cut from the coordinator",
+        "cut from the coordinator",
+        "cut from the coordinator",
+        "left alone",
+        "partition",
+        "coordinator stopped",
+        "steps forgotten",
+        "crash",
+        "seen death",
+        "pause",
+        "rolling restart",
+        "join",
+    ),
     "second-loss": (
         "coordinator restored",
         "revision set back",
@@ -173,6 +187,11 @@ class Plan:
     def has_hooks(self) -> bool:
         """Whether jobs have hooks."""
         return self.focus == "hooks"
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether administrators create and revoke keys."""
+        return self.focus == "access"
 
     @property
     def stand_in_after(self) -> Duration:

@@ -9,6 +9,7 @@ from random import Random
 
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
+from sim.cluster.access import AccessChecks, Administrator
 from sim.cluster.checks import (
     Violation,
     see_authority,
@@ -40,6 +41,7 @@ LOOKS_BETWEEN_ALONE = 25
 BEGINS_WITHIN_S = 10
 """Time limit for a new cluster without faults to be whole."""
 HEALS_WITHIN_S = 60
+ADMINISTRATORS = 2
 ENDS_WITHIN_S = 30
 """Limit from the last attempt's start to the end of all executions: none takes over 21 s."""
 EQUAL_WITHIN_S = 30
@@ -100,6 +102,11 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
         found_cluster(world)
     users = [User(world, number) for number in range(world.plan.user_count)]
     living = [group.create_task(user.live()) for user in users]
+    administrators = [
+        Administrator(world, number) for number in range(ADMINISTRATORS * world.plan.has_keys)
+    ]
+    living += [group.create_task(each.live()) for each in administrators]
+    seeing = group.create_task(AccessChecks(world, administrators).look())
     world.after(world.chance.randrange(5 * SECOND), lambda: meet_fault(world))
     await asyncio.sleep(world.plan.lasts_s)
     heal(world)
@@ -108,6 +115,7 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
     for life in living:
         await life
     await _become_quiet(world, users)
+    seeing.cancel()
     see_comparisons(world)
     world.counts["comparisons"] = sum(
         machine.wiring.digests.results["equal"]
