@@ -42,6 +42,7 @@ from rota.wire.documents import (
     NewTokenView,
     NextFireView,
     NodeView,
+    QuotaView,
     RecoveryView,
     RepairView,
     RerunBody,
@@ -493,6 +494,10 @@ class AsyncClient:
     async def resume_namespace(self, name: str, *, dry_run: bool = False) -> DocumentView:
         """Resume a paused namespace, from the next fire times of its jobs on."""
         return await self._ask(requests.resume_namespace(name, dry_run=dry_run))
+
+    async def namespace_quota(self, name: str) -> QuotaView:
+        """Return the quota of a namespace, and its use about a second ago."""
+        return await self._ask(requests.namespace_quota(name))
 
     # -- access ------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from rota.wire.documents import (
     NewTokenView,
     NextFireView,
     NodeView,
+    QuotaView,
     RecoveryView,
     RepairView,
     RerunBody,
@@ -485,6 +486,10 @@ class Client:
     def resume_namespace(self, name: str, *, dry_run: bool = False) -> DocumentView:
         """Resume a paused namespace, from the next fire times of its jobs on."""
         return self._ask(requests.resume_namespace(name, dry_run=dry_run))
+
+    def namespace_quota(self, name: str) -> QuotaView:
+        """Return the quota of a namespace, and its use about a second ago."""
+        return self._ask(requests.namespace_quota(name))
 
     # -- access ------------------------------------------------------------------------------------
 

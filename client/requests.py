@@ -49,6 +49,7 @@ from rota.wire.documents import (
     NextFires,
     NodeView,
     PauseBody,
+    QuotaView,
     RecoveryView,
     RepairView,
     RerunBody,
@@ -391,6 +392,11 @@ def resume_namespace(name: str, *, dry_run: bool) -> Call[DocumentView]:
     """Return the call that resumes a paused namespace."""
     path = f"{_document_path('namespaces', name)}:resume"
     return _change("POST", path, _as(DocumentView), dry_run=dry_run)
+
+
+def namespace_quota(name: str) -> Call[QuotaView]:
+    """Return the call that reads the quota of a namespace and its use."""
+    return Call("GET", f"{_document_path('namespaces', name)}/quota", _as(QuotaView))
 
 
 def _of_kind(kind: str) -> str:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import Birth, begin_execution, release_execution
 from rota.core.decide.overlap import admit, must_queue
+from rota.core.decide.quotas import full_quota
 from rota.core.decide.trigger_job import trigger_by_hook
 from rota.core.model.execution import Execution, Hold, Origin
 from rota.core.model.ids import Index, trigger_execution_id
@@ -31,8 +32,9 @@ from rota.core.vocabulary.changes import (
 from rota.core.vocabulary.commands import ReceiveMessage, RunIfMet
 from rota.core.vocabulary.effects import SetTimer, Timescale
 
-PAUSED_AGAIN = Duration(10 * SECOND)
-"""The interval at which a job with met dependencies is tried while its namespace is paused.
+KEPT_AGAIN = Duration(10 * SECOND)
+"""The interval at which a job with met dependencies is tried while its namespace is paused, or has
+as many executions as its quota allows.
 
 The node tries it without a decision (`rota.node.runtime.timer_wiring`), so nothing is written.
 """
@@ -91,14 +93,14 @@ def run_if_met(draft: Draft, job: Job) -> None:
 
 
 def run_met(draft: Draft, command: RunIfMet) -> None:
-    """Run a job whose dependencies were met while its namespace was paused."""
+    """Run a job whose dependencies were met while its namespace was paused or at its quota."""
     job = draft.job(command.job_id)
     if job is not None and job.pause is None and not job.spec.schedules:
         run_if_met(draft, job)
 
 
 def is_kept(job: Job, plan: JobPlan) -> bool:
-    """Return True if only the pause of its namespace can keep *job* from running now."""
+    """Return True if only the pause or the quota of its namespace can keep *job* from running."""
     is_unscheduled = job.pause is None and not job.spec.schedules
     return is_unscheduled and bool(plan.upstreams) and is_met(plan)
 
@@ -124,7 +126,7 @@ def _run_or_release(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
     """Release the waiting execution, or create one, and return the plan with no dependency met.
 
     A scheduled job without a waiting execution, and a paused job, keep their plan. A job of a
-    paused namespace is tried again.
+    namespace that is paused or at its quota is tried again.
     """
     waiting = waiting_execution(draft, job)
     if waiting is not None:
@@ -135,8 +137,8 @@ def _run_or_release(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
         return unmet(plan)
     if job.spec.schedules or job.pause is not None:
         return plan
-    if draft.pause_of(job) is not None:
-        again_at = later(draft.now, PAUSED_AGAIN)
+    if draft.pause_of(job) is not None or full_quota(draft, job.spec.namespace):
+        again_at = later(draft.now, KEPT_AGAIN)
         draft.add(SetTimer(again_at, RunIfMet(job_id=job.id), Timescale.ELAPSED))
         return plan
     admission = admit(draft, job)

@@ -2,6 +2,7 @@
 
     the job or its namespace is paused     paused
     the disk has too little space          missed (`rota.core.vocabulary.disk_space`)
+    the namespace is at its quota          skipped (`rota.core.decide.quotas`)
     on time (noticed within its grace)     the overlap policy decides: fired or skipped
     late, misfire policy `all`             the same as on time
     late, misfire policy `latest`          coalesced into the first later fire that is on time or,
@@ -10,8 +11,8 @@
 
 A fire is normally decided a little before it is due (`Situation.decide_ahead`), so that its entry
 is committed in time; its attempts start when it is due. A fire of a paused job, of a job with
-dependencies, or of a job whose overlap policy forbids an execution now, is decided when it is due,
-because it may be permitted by then.
+dependencies, or of a job whose overlap policy or namespace's quota forbids an execution now, is
+decided when it is due, because it may be permitted by then.
 
 A plan's `next_fires` has the first fire time of each schedule without an outcome, and is updated in
 the same entry, so a fire is neither lost nor repeated (PROTOCOL R33). One command decides at most
@@ -29,6 +30,7 @@ from msgspec.structs import replace
 from rota.core.decide import dependencies
 from rota.core.decide.advance_execution import Birth, begin_execution
 from rota.core.decide.overlap import Admission, admit
+from rota.core.decide.quotas import full_quota
 from rota.core.decide.run_hooks import note_missed
 from rota.core.model.execution import Hold, Origin
 from rota.core.model.ids import ExecutionId, JobId, fire_execution_id
@@ -121,7 +123,9 @@ def _could_start(draft: Draft, job: Job) -> bool:
         return False
     is_free = draft.pause_of(job) is None and not job.spec.dependencies
     has_room = draft.execution_count < draft.limits.executions
-    return is_free and has_room and admit(draft, job) == Admission()
+    if not is_free or not has_room or full_quota(draft, job.spec.namespace):
+        return False
+    return admit(draft, job) == Admission()
 
 
 def _has_no_space(draft: Draft) -> bool:
@@ -223,6 +227,10 @@ def _fire_each(draft: Draft, job: Job, number: int, times: Sequence[Instant]) ->
 
 
 def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
+    if full := full_quota(draft, job.spec.namespace):
+        reason = f"quota_exceeded: {full}"
+        _record(draft, _Due(job, number, [at]), FireOutcome.SKIPPED, ExecutionId(""), reason)
+        return
     admission = _admit(draft, job)
     execution_id = fire_execution_id(job.id, at, number)
     if admission.blocked_by is not None:

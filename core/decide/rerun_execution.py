@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import enter, skipped_by, start_deadline_of
+from rota.core.decide.quotas import refuse_execution_over_quota
 from rota.core.decide.run_hooks import late_at_of
 from rota.core.decide.trigger_job import admitted, refuse_if_full, refuse_if_paused
 from rota.core.errors import Kind, Refused, not_found
@@ -49,13 +50,14 @@ def rerun(draft: Draft, command: Rerun) -> Reply:
     Raises:
         Refused: There is no such job; code ``task_not_found``: the definition has no task of that
             name; code ``nothing_to_rerun``: no task would start; codes ``namespace_paused``,
-            ``overlap`` and ``too_many_executions``: as for a trigger.
+            ``quota_exceeded``, ``overlap`` and ``too_many_executions``: as for a trigger.
     """
     job, past = draft.job(command.past.job_id), command.past
     if job is None:
         raise not_found("job", past.job_name)
     refuse_if_paused(draft, job.spec.namespace)
     refuse_if_full(draft)
+    refuse_execution_over_quota(draft, job.spec.namespace)
     admission = admitted(draft, job)
     if command.definition is None or past.job_version == job.version:
         graph, version = graph_of(job.spec), job.version

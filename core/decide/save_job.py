@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from rota.core.decide.fire import fire, first_fire, first_fire_of, noticed_at, set_fire_timer
 from rota.core.decide.outbox import OUTBOX_ITEMS_MAX, has_room, send_message
+from rota.core.decide.quotas import refuse_execution_over_quota, refuse_job_over_quota
 from rota.core.decide.stop_execution import cancel_execution
 from rota.core.decide.trigger_job import refuse_if_paused
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
@@ -40,15 +41,16 @@ def save_job(draft: Draft, command: SaveJob) -> Reply:
     Raises:
         Refused: Code ``job_exists``: another job has that name; ``version_mismatch``;
             ``past_schedule``; ``too_many_jobs``; ``catching_up``; ``outbox_full``;
-            ``namespace_paused``: a one-off job cannot run now.
+            ``namespace_paused``: a one-off job cannot run now; ``quota_exceeded``.
     """
     existing_id = draft.state.names.get(command.spec.full_name)
     existing = draft.job(existing_id) if existing_id else None
     _check_version(command, existing)
     _check_instants(draft, command, existing)
     if existing is None and command.spec.is_one_off:
-        # Its only fire time would be recorded as paused, and nothing would ever run.
+        # Its only fire time would be recorded as paused or skipped, and nothing would ever run.
         refuse_if_paused(draft, command.spec.namespace)
+        refuse_execution_over_quota(draft, command.spec.namespace)
     if existing is None:
         job = _create(draft, command.spec)
     elif command.may_replace or existing.spec == command.spec:
@@ -110,6 +112,7 @@ def _put_past_version(draft: Draft, job: Job) -> None:
 
 
 def _create(draft: Draft, spec: JobSpec) -> Job:
+    refuse_job_over_quota(draft, spec.namespace)
     if len(draft.state.jobs) >= draft.limits.jobs:
         raise Refused(
             Kind.TOO_MANY,

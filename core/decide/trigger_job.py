@@ -2,6 +2,7 @@
 
 from rota.core.decide.advance_execution import Birth, begin_execution
 from rota.core.decide.overlap import Admission, admit
+from rota.core.decide.quotas import full_quota, refuse_execution_over_quota
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.execution import Hold, Origin
 from rota.core.model.hook import HookOutcome
@@ -18,15 +19,16 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     """Create one execution of a job now, even if the job is paused.
 
     Raises:
-        Refused: There is no such job; code ``namespace_paused``; code ``overlap``: the overlap
-            policy of the job forbids the execution now; code ``too_many_executions``: the shard is
-            at its limit.
+        Refused: There is no such job; codes ``namespace_paused`` and ``quota_exceeded``; code
+            ``overlap``: the overlap policy of the job forbids the execution now; code
+            ``too_many_executions``: the shard is at its limit.
     """
     job = draft.job(command.job_id)
     if job is None:
         raise not_found("job", command.job_id)
     refuse_if_paused(draft, job.spec.namespace)
     refuse_if_full(draft)
+    refuse_execution_over_quota(draft, job.spec.namespace)
     admission = admitted(draft, job)
     execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
     birth = Birth(
@@ -70,6 +72,8 @@ def _obstacle(draft: Draft, job: Job | None, full_name: str) -> tuple[str, Hold]
         return f"{paused} is paused", Hold.NONE
     if draft.execution_count >= draft.limits.executions:
         return f"{draft.execution_count} executions of its shard have not finished", Hold.NONE
+    if full := full_quota(draft, job.spec.namespace):
+        return full, Hold.NONE
     admission = admit(draft, job)
     if admission.blocked_by is not None:
         policy = job.spec.overlap.value

@@ -3,7 +3,7 @@
 A handler reads its own writes, may write a key several times, and leaves the state unchanged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.dag import Census
@@ -21,7 +21,7 @@ from rota.core.model.execution import (
     task_key,
 )
 from rota.core.model.hook import HookOutcome, Notification
-from rota.core.model.ids import ExecutionId, JobId
+from rota.core.model.ids import ExecutionId, JobId, namespace_of
 from rota.core.model.job import Job, JobPlan, JobSpec, Pause, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.work import Work
@@ -39,6 +39,7 @@ from rota.core.vocabulary.effects import (
     PublishHook,
     PublishJob,
 )
+from rota.core.vocabulary.quotas import Use
 
 
 class Draft:
@@ -74,6 +75,19 @@ class Draft:
     def execution_count(self) -> int:
         """The number of unfinished executions of the shard, with those of this draft."""
         return len(self.state.executions) + len(self._created) - len(self._finished)
+
+    def use_of(self, namespace: str) -> Use:
+        """Return the use of a namespace in the shard, with the executions of this draft."""
+        begun = self._count_in(namespace, self._created.values())
+        finished = (
+            self._created.get(each) or self.state.executions[each] for each in self._finished
+        )
+        change = Use(executions=begun - self._count_in(namespace, finished))
+        return self.state.use_of(namespace).plus(change)
+
+    @staticmethod
+    def _count_in(namespace: str, executions: Iterable[Execution]) -> int:
+        return sum(namespace_of(each.job_name) == namespace for each in executions)
 
     # -- reading --------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ ahead of the commit: a node that loses the shard discards the state and loads it
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rota.core.model.dag import Census, UpstreamState, census_of, dependents
 from rota.core.model.execution import (
@@ -17,7 +18,7 @@ from rota.core.model.execution import (
     standing,
 )
 from rota.core.model.hook import Notification, owner_of
-from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
+from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId, namespace_of
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.shared_document import DocumentKey
@@ -40,6 +41,9 @@ from rota.core.vocabulary.changes import (
     StandInRun,
     Table,
 )
+from rota.core.vocabulary.quotas import Use
+
+_Counted = TypeVar("_Counted", JobId, str, tuple[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,10 @@ class State:
     """Derived: messages in the outbox by sender and receiver, full names of jobs."""
     notification_counts: dict[JobId, int] = field(default_factory=dict[JobId, int])
     """Derived: notifications by job."""
+    job_counts: dict[str, int] = field(default_factory=dict[str, int])
+    """Derived: jobs by namespace."""
+    execution_counts: dict[str, int] = field(default_factory=dict[str, int])
+    """Derived: unfinished executions by namespace."""
     _graphs: dict[JobId, dict[int, Graph]] = field(default_factory=dict[JobId, dict[int, Graph]])
     """Derived on first use: the graphs of the versions of each job, until no execution of the job
     is unfinished."""
@@ -116,6 +124,10 @@ class State:
     )
     """Derived on first use: the censuses of blocked tasks. A task may need thousands of others, and
     its rule is applied at the end of each."""
+
+    def use_of(self, namespace: str) -> Use:
+        """Return the use of a namespace in this shard."""
+        return Use(self.job_counts.get(namespace, 0), self.execution_counts.get(namespace, 0))
 
     def census(self, execution_id: ExecutionId, spec: TaskSpec) -> Census:
         """Return the census of the tasks that a blocked task needs.
@@ -177,6 +189,8 @@ class State:
             sorted_names=list(self.sorted_names),
             outbox_counts=dict(self.outbox_counts),
             notification_counts=dict(self.notification_counts),
+            job_counts=dict(self.job_counts),
+            execution_counts=dict(self.execution_counts),
         )
 
     def apply(self, change: Change) -> None:
@@ -233,38 +247,32 @@ class State:
         if full_name not in self.names:
             # This moves half of the list: 8 MB, 0.2 ms for a million names, which is the limit.
             insort(self.sorted_names, full_name)
+            _count_up(self.job_counts, namespace_of(full_name))
         self.names[full_name] = job_id
 
     def _put_outbox_item(self, key: str, item: OutboxItem) -> None:
         if key not in self.outbox:
-            route = item.sender, item.to
-            self.outbox_counts[route] = self.outbox_counts.get(route, 0) + 1
+            _count_up(self.outbox_counts, (item.sender, item.to))
         self.outbox[key] = item
 
     def _remove_outbox_item(self, key: str) -> None:
         item = self.outbox.pop(key, None)
         if item is not None:
-            route = item.sender, item.to
-            self.outbox_counts[route] -= 1
-            if not self.outbox_counts[route]:
-                del self.outbox_counts[route]
+            _count_down(self.outbox_counts, (item.sender, item.to))
 
     def _put_notification(self, key: str, notification: Notification) -> None:
         if key not in self.notifications:
-            owner = owner_of(key)
-            self.notification_counts[owner] = self.notification_counts.get(owner, 0) + 1
+            _count_up(self.notification_counts, owner_of(key))
         self.notifications[key] = notification
 
     def _remove_notification(self, key: str) -> None:
         if self.notifications.pop(key, None) is not None:
-            owner = owner_of(key)
-            self.notification_counts[owner] -= 1
-            if not self.notification_counts[owner]:
-                del self.notification_counts[owner]
+            _count_down(self.notification_counts, owner_of(key))
 
     def _put_execution(self, execution: Execution) -> None:
         if execution.id not in self.executions:
             self.live.setdefault(execution.job_id, {})[execution.id] = None
+            _count_up(self.execution_counts, namespace_of(execution.job_name))
         self.executions[execution.id] = execution
 
     def _put_task(self, key: str, task: Task) -> None:
@@ -343,6 +351,7 @@ class State:
     def _remove_name(self, full_name: str) -> None:
         if self.names.pop(full_name, None) is not None:
             del self.sorted_names[bisect_left(self.sorted_names, full_name)]
+            _count_down(self.job_counts, namespace_of(full_name))
 
     def _remove_dependent(self, key: str) -> None:
         upstream, _, name = key.partition(" ")
@@ -357,6 +366,7 @@ class State:
         self._censuses.pop(execution_id, None)
         if execution is None:
             return
+        _count_down(self.execution_counts, namespace_of(execution.job_name))
         live = self.live[execution.job_id]
         del live[execution_id]
         if not live:
@@ -398,6 +408,16 @@ def document_key(key: DocumentKey) -> str:
 def received_key(sender: ShardId) -> str:
     """Return the key of the last position received from *sender*."""
     return f"{sender:04x}"
+
+
+def _count_up(counts: dict[_Counted, int], key: _Counted) -> None:
+    counts[key] = counts.get(key, 0) + 1
+
+
+def _count_down(counts: dict[_Counted, int], key: _Counted) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 def _expiry(item: tuple[str, RecordedReply]) -> Instant:

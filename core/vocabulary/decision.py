@@ -15,6 +15,7 @@ from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.changes import Change
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.effects import Consequence
+from rota.core.vocabulary.quotas import NO_QUOTAS, QuotaOfShard
 from rota.core.vocabulary.shard_configuration import NO_SESSION
 
 
@@ -67,6 +68,7 @@ class Situation(msgspec.Struct, frozen=True):
         decide_ahead: The time by which a fire may be decided before its fire time.
         disk_space: The level of free space on the disk of the deciding node.
         pauses: The pauses of namespaces that the deciding node has received, by namespace.
+        quotas: The quotas of the namespaces that have some, by namespace.
     """
 
     now: Instant
@@ -77,6 +79,7 @@ class Situation(msgspec.Struct, frozen=True):
     decide_ahead: Duration = Duration(0)
     disk_space: DiskSpace = DiskSpace.AMPLE
     pauses: Mapping[str, Pause] = NO_PAUSES
+    quotas: Mapping[str, QuotaOfShard] = NO_QUOTAS
 
 
 class JobSaved(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from rota.core.model.job import JobSpec, Pause
 from rota.core.model.permitted_binds import BY_POLICY
 from rota.core.model.shared_document import Definition, DocumentKey, SharedDocument
 from rota.core.quoting import in_quotes
+from rota.core.vocabulary.quotas import NO_QUOTA, Quota
 from rota.node.namespaces.pauses import pause_in
 from rota.node.namespaces.policy import ALLOWED, Policy, policy_of
 from rota.wire.documents import Json, NamespaceBody
@@ -38,11 +39,15 @@ class Namespace:
         defaults: Fields of jobs for the jobs that do not have them.
         policy: What its tasks may do.
         pause: The pause; None if executions may begin.
+        quota: The most jobs and executions.
+        secrets_max: The most secrets; None if there is no limit.
     """
 
     defaults: Mapping[str, Json]
     policy: Policy
     pause: Pause | None = None
+    quota: Quota = NO_QUOTA
+    secrets_max: int | None = None
 
 
 class UnknownNamespace(Refused):
@@ -74,11 +79,17 @@ class Namespaces:
         self._labels = labels
         self._by_name: dict[str, Namespace] = {}
         self._pauses: dict[str, Pause] = {}
+        self._quotas: dict[str, Quota] = {}
 
     @property
     def pauses(self) -> Mapping[str, Pause]:
         """The pauses, by namespace; the mapping follows the documents."""
         return self._pauses
+
+    @property
+    def quotas(self) -> Mapping[str, Quota]:
+        """The quotas, by namespace; the mapping follows the documents."""
+        return self._quotas
 
     def policy_of(self, namespace: str) -> Policy:
         """Return the policy of a namespace."""
@@ -89,6 +100,11 @@ class Namespaces:
         """Return the fields of jobs for the jobs of a namespace that do not have them."""
         found = self._by_name.get(namespace)
         return found.defaults if found else NO_DEFAULTS
+
+    def secrets_max_of(self, namespace: str) -> int | None:
+        """Return the most secrets of a namespace; None if there is no limit."""
+        found = self._by_name.get(namespace)
+        return found.secrets_max if found else None
 
     def check(self, spec: JobSpec) -> None:
         """Check a job that is to be saved.
@@ -140,12 +156,15 @@ class Namespaces:
         if key.kind != NAMESPACES:
             return
         self._pauses.pop(key.name, None)
+        self._quotas.pop(key.name, None)
         if document is None or document.definition is None:
             self._by_name.pop(key.name, None)
             return
         found = self._by_name[key.name] = _compiled(document, document.definition)
         if found.pause is not None:
             self._pauses[key.name] = found.pause
+        if found.quota != NO_QUOTA:
+            self._quotas[key.name] = found.quota
 
 
 def _compiled(document: SharedDocument, definition: Definition) -> Namespace:
@@ -153,7 +172,14 @@ def _compiled(document: SharedDocument, definition: Definition) -> Namespace:
     pause = pause_in(definition, changed_at=document.changed_at)
     try:
         body = msgspec.convert(definition, NamespaceBody)
-        return Namespace(defaults=body.defaults, policy=policy_of(body), pause=pause)
+        quota = Quota(jobs=body.quota.jobs, executions=body.quota.executions)
+        return Namespace(
+            defaults=body.defaults,
+            policy=policy_of(body),
+            pause=pause,
+            quota=quota,
+            secrets_max=body.quota.secrets,
+        )
     except (*UNDECODABLE, ValueError) as error:
         log.error(
             "document of a namespace not understood: no task runs in it",

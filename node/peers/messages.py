@@ -22,8 +22,8 @@ about one shard, whose number is in the envelope (`rota.node.links.frames.Item`)
       GiveDigest --------------------->           the digest
 
 The messages of `NODE_KINDS` are about the nodes themselves, and their envelope has no shard. They
-are about the slots that nodes lend each other (`rota.node.attempts.slot_lending`) and the loss of
-the coordinator's state.
+are about the slots that nodes lend each other (`rota.node.attempts.slot_lending`), the loss of the
+coordinator's state, and the use of namespaces (`rota.node.namespaces.use_reporter`).
 """
 
 from typing import Annotated, get_args
@@ -36,6 +36,7 @@ from rota.core.model.checked_fields import (
     CheckedEpoch,
     CheckedIndex,
     CheckedInstant,
+    CheckedName,
     CheckedSession,
     Count,
 )
@@ -49,6 +50,8 @@ from rota.core.vocabulary.commands import (
     ReportAttempt,
 )
 
+USES_MAX = 10_000
+"""The most namespaces in one message."""
 COMMANDS_MAX = 1_024
 """The most commands in one message; a node sends at most a quarter of this number at once."""
 ATTEMPTS_MAX = 100_000
@@ -225,10 +228,23 @@ class CoordinationLost(msgspec.Struct, frozen=True, kw_only=True, tag="coordinat
     generation: Count
 
 
+class ReportUse(msgspec.Struct, frozen=True, kw_only=True, tag="report_use"):
+    """The use of the namespaces with quotas in the shards of which the sender is the primary.
+
+    Attributes:
+        session: The session of the sender.
+        uses: The numbers of jobs and of unfinished executions, by namespace; one that is not here
+            has none.
+    """
+
+    session: CheckedSession
+    uses: Annotated[dict[CheckedName, tuple[Count, Count]], msgspec.Meta(max_length=USES_MAX)]
+
+
 Lending = AskSlots | LendSlots | ReturnSlots
 Comparing = AskDigest | GiveDigest
 Attempting = AskLease | GiveLease | AskList | Dispatch
-NodeMessage = Lending | CoordinationLost
+NodeMessage = Lending | CoordinationLost | ReportUse
 ShardMessage = Message | Deliver | DeliveryReceipt | Attempting | StandIn | Served | Comparing
 Sent = ShardMessage | NodeMessage
 """Every kind of message between nodes."""

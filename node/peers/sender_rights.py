@@ -40,6 +40,7 @@ from rota.node.peers.messages import (
     GiveDigest,
     GiveLease,
     LendSlots,
+    ReportUse,
     ReturnSlots,
     Sent,
     Served,
@@ -79,6 +80,8 @@ LEAST: Mapping[type[Sent], Role] = {
     AskSlots: Role.MEMBER,
     LendSlots: Role.MEMBER,
     ReturnSlots: Role.MEMBER,
+    # Each node reports the use in its own shards.
+    ReportUse: Role.MEMBER,
     # A node without a copy may be the only one that detected the loss.
     CoordinationLost: Role.MEMBER,
     # A copy that no longer counts and has not detected that gets `Served`; its message has no other

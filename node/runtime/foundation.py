@@ -11,6 +11,7 @@ from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.self_check import SelfCheck
 from rota.node.namespaces.namespaces import Namespaces
 from rota.node.runtime.environment import NodeEnvironment
+from rota.node.shards.quota_use import QuotaUse
 from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
 from rota.node.system.entropy import Entropy
@@ -32,6 +33,7 @@ class NodeFoundation:
         self_check: The health of the node.
         gossip: The health reports that nodes exchange.
         namespaces: The namespaces with documents, which it follows once these are wired.
+        quota_use: The use of the namespaces with quotas.
         failure: Completed with the error that ends the node.
     """
 
@@ -45,6 +47,7 @@ class NodeFoundation:
     self_check: SelfCheck
     gossip: HealthGossip
     namespaces: Namespaces
+    quota_use: QuotaUse
     failure: "asyncio.Future[None]"
 
 
@@ -61,6 +64,9 @@ def lay_foundation(
     """
     liveness = Liveness(config.node_id, born_at=clock.elapsed())
     clock_skew = ClockSkew(config.clock_skew_max)
+    namespaces = Namespaces(
+        refuses_unknown=config.unknown_namespaces == "refuse", labels=config.labels
+    )
     slot_table = SlotTable(config.slots, liveness, config.labels)
     return NodeFoundation(
         config=config,
@@ -80,8 +86,7 @@ def lay_foundation(
             every=environment.timing.beat,
             lendable=slot_table.lendable,
         ),
-        namespaces=Namespaces(
-            refuses_unknown=config.unknown_namespaces == "refuse", labels=config.labels
-        ),
+        namespaces=namespaces,
+        quota_use=QuotaUse(namespaces.quotas, liveness),
         failure=asyncio.get_running_loop().create_future(),
     )

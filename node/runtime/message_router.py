@@ -27,6 +27,7 @@ from rota.node.peers.messages import (
     GiveLease,
     LendSlots,
     NodeMessage,
+    ReportUse,
     ReturnSlots,
     Sent,
     Served,
@@ -35,6 +36,7 @@ from rota.node.peers.messages import (
 from rota.node.peers.sender_rights import may_send
 from rota.node.shards.copy_comparison import CopyComparison
 from rota.node.shards.local_shards import Shards
+from rota.node.shards.quota_use import QuotaUse
 from rota.node.shards.shard import Shard
 
 
@@ -52,6 +54,7 @@ class MessageRouter:
         lending: Receives requests for slots, lent slots and returned slots.
         stand_ins: Receive messages of other stand-ins.
         digests: Receives requests for digests of rows, and answers.
+        quota_use: Receives reports of the use of namespaces.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class MessageRouter:
         lending: SlotLending,
         stand_ins: StandIns,
         digests: CopyComparison,
+        quota_use: QuotaUse,
     ) -> None:
         self._shards = shards
         self._membership = membership
@@ -78,6 +82,7 @@ class MessageRouter:
         self._lending = lending
         self._stand_ins = stand_ins
         self._digests = digests
+        self._quota_use = quota_use
         self._refused: Counter[str] = Counter()
 
     @property
@@ -117,6 +122,8 @@ class MessageRouter:
                 self._lending.given(sender, message)
             case ReturnSlots():
                 self._lending.returned(sender, message)
+            case ReportUse():
+                self._quota_use.take(sender, message)
             case CoordinationLost():
                 if not self._membership.heard_loss(sender, message.generation):
                     self._refused[name_of(message)] += 1
@@ -150,7 +157,7 @@ class MessageRouter:
                     self._refused[name_of(message)] += 1
             case Served():
                 self._stand_ins.served(shard)
-            case AskSlots() | LendSlots() | ReturnSlots() | CoordinationLost():
+            case AskSlots() | LendSlots() | ReturnSlots() | CoordinationLost() | ReportUse():
                 raise AssertionError(f"{name_of(message)} of {sender} is about {shard.id}")
             case _:
                 self._gossip.take_from(message, sender)

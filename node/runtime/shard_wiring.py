@@ -21,6 +21,7 @@ def wire_shards(base: NodeFoundation) -> Shards:
         limits=Limits(executions=base.config.executions_max),
         ahead=base.config.decide_ahead,
         pauses=base.namespaces.pauses,
+        quota_use=base.quota_use,
         check_clock=base.self_check.check_clock,
         failure=base.failure,
     )

@@ -1,12 +1,12 @@
 """Wiring of the timers of a node: the alarm submits the command of a due timer.
 
-A job that waits for the end of its namespace's pause is tried again without a decision, since each
-decision with an effect is an entry of the journal.
+A job that waits for the end of its namespace's pause, or for its quota, is tried again without a
+decision, since each decision with an effect is an entry of the journal.
 """
 
-from rota.core.decide.dependencies import PAUSED_AGAIN
+from rota.core.decide.dependencies import KEPT_AGAIN
 from rota.core.model.fallback_ids import is_fallback_shard
-from rota.core.model.ids import JobId, ShardId
+from rota.core.model.ids import ShardId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.commands import RunIfMet, TimerCommand
 from rota.core.vocabulary.effects import SetTimer, Timescale
@@ -32,22 +32,24 @@ def wire_timers(base: NodeFoundation, shards: Shards, stand_ins: StandIns) -> Ti
 def alarm_of(shards: Shards, stand_ins: StandIns, namespaces: Namespaces) -> Alarm:
     """Return the function that submits the commands of due timers."""
 
+    def is_kept_back(shard: Shard, namespace: str) -> bool:
+        if namespace in namespaces.pauses:
+            return True
+        quota = shards.quotas_of(shard).get(namespace)
+        return quota is not None and bool(quota.full(shard.state.use_of(namespace)))
+
     def alarm(number: ShardId, command: TimerCommand) -> SetTimer | None:
         if is_fallback_shard(number):
             stand_ins.due(number, command)
             return None
         shard = shards[number]
-        if isinstance(command, RunIfMet) and _is_paused(shard, command.job_id, namespaces):
-            return SetTimer(Instant(PAUSED_AGAIN), command, Timescale.ELAPSED)
+        if isinstance(command, RunIfMet) and shard.is_open:
+            job = shard.state.jobs.get(command.job_id)
+            if job is not None and is_kept_back(shard, job.spec.namespace):
+                return SetTimer(Instant(KEPT_AGAIN), command, Timescale.ELAPSED)
         postponed = stand_ins.before_fire(shard, command)
         if postponed is None:
             shards.submit(shard, command)
         return postponed
 
     return alarm
-
-
-def _is_paused(shard: Shard, job_id: JobId, namespaces: Namespaces) -> bool:
-    """Return True if the namespace of a job is paused."""
-    job = shard.state.jobs.get(job_id) if namespaces.pauses and shard.is_open else None
-    return job is not None and job.spec.namespace in namespaces.pauses

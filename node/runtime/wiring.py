@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rota.node.context import NodeContext
 from rota.node.fallback.stand_ins import StandIns
+from rota.node.namespaces.use_reporter import UseReporter
 from rota.node.runtime.access_wiring import wire_access
 from rota.node.runtime.api_wiring import FeedParts, wire_context, wire_feeds
 from rota.node.runtime.attempt_ticks import AttemptTicks
@@ -168,7 +169,7 @@ def wire(
             phase=phase or ServingPhase(reason=None),
         ),
         services=(
-            *_services(base, cluster, attempts, stand_ins, digests),
+            *_services(base, shards, cluster, attempts, stand_ins, digests),
             webhooks,
             ChangeExport(shards, history.user_changes, sinks, clock, environment.metrics),
             secrets.key_ring,
@@ -220,6 +221,7 @@ def _router(
         lending=attempts.lending,
         stand_ins=stand_ins,
         digests=digests,
+        quota_use=base.quota_use,
     )
 
 
@@ -268,6 +270,7 @@ def _housekeeping(
 
 def _services(
     base: NodeFoundation,
+    shards: Shards,
     cluster: ClusterParts,
     attempts: AttemptParts,
     stand_ins: StandIns,
@@ -283,7 +286,10 @@ def _services(
     if environment.warden is not None:
         services.append(environment.warden)
     if not environment.is_alone:
-        services += [cluster.away_detector, digests]
+        reporter = UseReporter(
+            base.quota_use, shards, cluster.membership, environment.network, base.clock
+        )
+        services += [cluster.away_detector, digests, reporter]
     if etcd_guard is not None:
         services.append(etcd_guard)
     return tuple(services)

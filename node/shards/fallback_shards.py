@@ -24,6 +24,7 @@ from rota.core.vocabulary.decision import Limits
 from rota.core.vocabulary.shard_configuration import Swap
 from rota.node.peers.messages import DeliveredCommand
 from rota.node.shards.local_shards import Shards
+from rota.node.shards.quota_use import QuotaUse
 from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock
 from rota.node.system.entropy import Entropy
@@ -79,6 +80,7 @@ class FallbackShards(Shards):
             limits=Limits(executions=EXECUTIONS_MAX),
             ahead=Duration(0),
             pauses=pauses,
+            quota_use=QuotaUse({}, liveness),  # A stand-in has no reports.
             check_clock=check_clock,
             failure=failure,
         )

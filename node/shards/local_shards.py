@@ -30,9 +30,11 @@ from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import FreeSlots, Limits, Reply, Situation
 from rota.core.vocabulary.disk_space import adds_load
+from rota.core.vocabulary.quotas import QuotaOfShard, Use
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.shards.inbox import Asked, Caller
 from rota.node.shards.interfaces import Commit, EffectHandler, Peers, SwapRequests
+from rota.node.shards.quota_use import QuotaUse
 from rota.node.shards.shard import Answer, OnAnswer, Shard
 from rota.node.shards.shard_loop import ShardLoop
 from rota.node.shards.turn_state import TurnState
@@ -61,6 +63,7 @@ class Shards:
         limits: The limits of one shard.
         ahead: How long before its fire time a fire may be decided.
         pauses: The pauses of namespaces that this node has received; the mapping follows them.
+        quota_use: The quotas of namespaces, with the use on other nodes.
         check_clock: Called before an instant of the wall clock is recorded; updates *liveness*.
         failure: Gets the error that ends this node.
     """
@@ -79,6 +82,7 @@ class Shards:
         limits: Limits,
         ahead: Duration,
         pauses: Mapping[str, Pause],
+        quota_use: QuotaUse,
         check_clock: Callable[[], object],
         failure: "asyncio.Future[None]",
     ) -> None:
@@ -89,6 +93,7 @@ class Shards:
         self._limits = limits
         self._ahead = ahead
         self._pauses = pauses
+        self._quota_use = quota_use
         self._check_clock = check_clock
         self._make = partial(
             Shard,
@@ -460,4 +465,13 @@ class Shards:
             decide_ahead=self._ahead,
             disk_space=self._state.space,
             pauses=self._pauses,
+            quotas=self.quotas_of(shard),
         )
+
+    def use_of(self, namespace: str) -> Use:
+        """Return the use of a namespace that has a quota, in the cluster."""
+        return self._quota_use.in_cluster(namespace, self._shards)
+
+    def quotas_of(self, shard: Shard) -> Mapping[str, QuotaOfShard]:
+        """Return the quotas of namespaces for the decisions of *shard*."""
+        return self._quota_use.of_shard(shard, self._shards)

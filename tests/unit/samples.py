@@ -55,6 +55,7 @@ from rota.node.peers.messages import (
     GiveDigest,
     GiveLease,
     LendSlots,
+    ReportUse,
     ReturnSlots,
     Sent,
     Served,
@@ -165,6 +166,7 @@ SENT: list[Sent] = [
     GiveDigest(number=1, digest=bytes(DIGEST_BYTES)),
     GiveDigest(number=1, digest=None),
     CoordinationLost(generation=1),
+    ReportUse(session=Session("5e55"), uses={"team-a": (2, 1)}),
 ]
 
 

@@ -69,7 +69,14 @@ from rota.wire.documents.jobs import (
     ScheduleBody,
     ScheduleView,
 )
-from rota.wire.documents.namespaces import NamespaceBody, NamespacePauseBody, PolicyBody
+from rota.wire.documents.namespaces import (
+    NamespaceBody,
+    NamespacePauseBody,
+    PolicyBody,
+    QuotaBody,
+    QuotaView,
+    UseView,
+)
 from rota.wire.documents.problems import FieldProblem, ProblemView
 from rota.wire.documents.recovery import (
     ConfigurationView,
@@ -182,6 +189,8 @@ __all__ = [
     "Profile",
     "PromiseView",
     "PythonBody",
+    "QuotaBody",
+    "QuotaView",
     "RecentView",
     "RecoveryView",
     "RepairView",
@@ -214,6 +223,7 @@ __all__ = [
     "TriggeredItem",
     "TriggeredManyView",
     "TriggeredView",
+    "UseView",
     "VersionView",
     "WaitManyBody",
     "WhoamiView",

@@ -11,11 +11,14 @@ from rota.wire.documents.document import (
     LineText,
     PathText,
     ProseText,
+    View,
     Word,
 )
 from rota.wire.documents.tasks import LimitsBody
 
 ITEMS_MAX = 256
+COUNT_MAX = 1_000_000_000
+"""The largest number in a quota."""
 
 Words = Annotated[list[Word], msgspec.Meta(max_length=ITEMS_MAX)]
 
@@ -49,6 +52,49 @@ class PolicyBody(Body, frozen=True):
     nodes: Labels = {}
 
 
+class QuotaBody(Body, frozen=True):
+    """The quota of a namespace, in the whole cluster; null is no limit.
+
+    Attributes:
+        jobs: The most jobs.
+        executions: The most unfinished executions: running, queued and waiting ones.
+        secrets: The most secrets.
+    """
+
+    jobs: Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)] | None = None
+    executions: Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)] | None = None
+    secrets: Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)] | None = None
+
+
+class UseView(View, frozen=True):
+    """The use of one part of a quota.
+
+    Attributes:
+        most: The limit; null for none.
+        used: The number that the namespace has; null if the nodes do not count it, because the
+            namespace has no quota.
+    """
+
+    most: int | None
+    used: int | None
+
+
+class QuotaView(View, frozen=True):
+    """The quota of a namespace and its use.
+
+    Attributes:
+        namespace: The namespace.
+        jobs: Its jobs.
+        executions: Its unfinished executions.
+        secrets: Its secrets.
+    """
+
+    namespace: str
+    jobs: UseView
+    executions: UseView
+    secrets: UseView
+
+
 class NamespacePauseBody(Body, frozen=True):
     """The pause of a namespace.
 
@@ -72,6 +118,7 @@ class NamespaceBody(Body, frozen=True):
         defaults: Fields of jobs, such as ``retries``, ``timeout`` and ``labels``, for the jobs that
             do not have them when they are saved.
         policy: What its tasks may do.
+        quota: How much the namespace may have.
         pause: The pause; null if executions may begin. It is set and ended by operations of its
             own: a replacement of the document keeps the pause as it is.
     """
@@ -80,4 +127,5 @@ class NamespaceBody(Body, frozen=True):
     owners: Words = []
     defaults: Annotated[dict[Word, Json], msgspec.Meta(max_length=ITEMS_MAX)] = {}
     policy: PolicyBody | None = None
+    quota: QuotaBody = QuotaBody()
     pause: NamespacePauseBody | None = None

@@ -1,9 +1,10 @@
-"""``rota namespace``: namespaces, with owners, defaults of jobs, a pause and a policy."""
+"""``rota namespace``: namespaces, with owners, defaults of jobs, a pause, a quota and a policy."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+import msgspec
 
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Column, Look, show_many, show_one
@@ -26,6 +27,14 @@ KIND = "namespaces"
 Definition = dict[str, Any]  # Any: JSON, which the node checks.
 
 
+class QuotaPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of the quota of a namespace, as in `UseView`."""
+
+    part: str
+    used: int | None
+    most: int | None
+
+
 @click.group(
     cls=SuggestingGroup,
     epilog=examples(
@@ -40,8 +49,8 @@ def namespace() -> None:
     """List, show, change, pause and resume namespaces.
 
     A namespace exists as soon as a job is in it; these commands concern documents about namespaces,
-    which add owners, defaults of jobs, a pause and a policy. `rota apply` writes whole documents,
-    and keeps the pause.
+    which add owners, defaults of jobs, a pause, a quota and a policy. `rota apply` writes whole
+    documents, and keeps the pause.
     """
 
 
@@ -73,6 +82,26 @@ def get_namespace(name: str, *, form: str) -> None:
 
 
 @namespace.command(
+    "quota",
+    short_help="Show the quota of a namespace, and its use.",
+    epilog=examples("rota namespace quota team-a", "rota namespace quota team-a -o json"),
+)
+@click.argument("name")
+@format_option
+@url_option
+def show_quota(name: str, *, form: str) -> None:
+    """Show how many jobs, unfinished executions and secrets a namespace has and may have.
+
+    The use on other nodes is that of their last reports, about a second ago.
+    """
+    with connect() as client:
+        found = client.namespace_quota(name)
+    uses = {"jobs": found.jobs, "executions": found.executions, "secrets": found.secrets}
+    parts = [QuotaPart(part=part, used=use.used, most=use.most) for part, use in uses.items()]
+    show_many(parts, QUOTA, form)
+
+
+@namespace.command(
     "set",
     short_help="Create a namespace, or change some of its fields.",
     epilog=examples(
@@ -81,6 +110,7 @@ def get_namespace(name: str, *, form: str) -> None:
         """rota namespace set team-a --policy '{"executors": ["process"], "sandbox": """
         """"strict"}' --dry-run""",
         "rota namespace set team-a --default retries= --policy null",
+        "rota namespace set team-a --quota jobs=100 --quota executions=20",
     ),
 )
 @click.argument("name")
@@ -105,6 +135,13 @@ def get_namespace(name: str, *, form: str) -> None:
     callback=as_json_text,
     help="The whole policy: JSON, @FILE, or - for standard input; null removes it.",
 )
+@click.option(
+    "--quota",
+    "quotas",
+    metavar="PART=NUMBER",
+    multiple=True,
+    help="The most jobs, executions or secrets; without NUMBER there is no limit. Repeatable.",
+)
 @dry_run_option
 @url_option
 @click.pass_context
@@ -116,12 +153,13 @@ def set_namespace(
     owners: tuple[str, ...],
     defaults: tuple[str, ...],
     policy: Json,
+    quotas: tuple[str, ...],
     is_dry: bool,
 ) -> None:
     """Create a namespace, or change the given fields of its document.
 
     Changed defaults have effect on a job when the job is saved again; a changed policy also at each
-    start of an attempt.
+    start of an attempt; a changed quota at the next job or execution.
     """
     is_given = ctx.get_parameter_source("policy") is not click.core.ParameterSource.DEFAULT
     with connect() as client:
@@ -131,9 +169,14 @@ def set_namespace(
         if owners:
             definition["owners"] = list(owners)
         if defaults:
-            definition["defaults"] = _with_defaults(definition.get("defaults", {}), defaults)
+            definition["defaults"] = _with_values(
+                definition.get("defaults", {}), defaults, "--default", "retries=3"
+            )
         if is_given:
             definition["policy"] = policy
+        if quotas:
+            quota = definition.get("quota") or {}
+            definition["quota"] = _with_values(quota, quotas, "--quota", "jobs=100")
         saved = client.put_document(KIND, name, definition, if_version=version, dry_run=is_dry)
     _say(f"namespace {name} has version {saved.version}", is_dry=is_dry)
 
@@ -186,7 +229,7 @@ def resume_namespaces(names: tuple[str, ...], *, is_dry: bool) -> None:
 @dry_run_option
 @url_option
 def delete_namespaces(names: tuple[str, ...], *, is_dry: bool) -> None:
-    """Delete the documents of namespaces: their defaults, pauses and policies.
+    """Delete the documents of namespaces: their defaults, pauses, quotas and policies.
 
     The jobs of the namespaces stay as they are.
     """
@@ -207,24 +250,24 @@ def _read(client: "Client", name: str) -> tuple[int, Definition]:
     return found.version, dict(found.definition)
 
 
-def _with_defaults(before: Definition, given: Iterable[str]) -> Definition:
-    """Return the defaults *before* with those of the option ``--default``.
+def _with_values(before: Definition, given: Iterable[str], option: str, example: str) -> Definition:
+    """Return the fields *before* with the values of an option; those without a value are removed.
 
     Raises:
         click.UsageError: One of *given* is not FIELD=VALUE.
     """
     from rota.client.definitions import parse_value
 
-    defaults = dict(before)
+    fields = dict(before)
     for each in given:
         field, equals, text = each.partition("=")
         if not equals or not field:
-            raise click.UsageError(f"--default {each!r} is not FIELD=VALUE, such as retries=3")
+            raise click.UsageError(f"{option} {each!r} is not FIELD=VALUE, such as {example}")
         if text:
-            defaults[field] = parse_value(text)
+            fields[field] = parse_value(text)
         else:
-            defaults.pop(field, None)
-    return defaults
+            fields.pop(field, None)
+    return fields
 
 
 def _say(text: str, *, is_dry: bool) -> None:
@@ -249,6 +292,14 @@ def _policy(found: DocumentView) -> str:
     return " ".join(policy)
 
 
+QUOTA: Look[QuotaPart] = Look(
+    name=lambda found: found.part,
+    columns=(
+        Column("QUOTA OF", lambda found, _: found.part),
+        Column("USED", lambda found, _: "not counted" if found.used is None else str(found.used)),
+        Column("MOST", lambda found, _: "no limit" if found.most is None else str(found.most)),
+    ),
+)
 NAMESPACE: Look[DocumentView] = Look(
     name=lambda found: found.name,
     columns=(

@@ -80,7 +80,7 @@ PATCHES_MAX = 30
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH),
     body=Body(JobBody, in_path=("namespace", "name")),
-    problems=(*CHANGING, "invalid_if_none_match", "job_exists", "too_many_jobs"),
+    problems=(*CHANGING, "invalid_if_none_match", "job_exists", "quota_exceeded", "too_many_jobs"),
 )
 async def put_job(request: RequestContext) -> web.Response:
     """Create or replace the job with this name.

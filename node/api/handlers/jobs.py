@@ -120,6 +120,7 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
         "unknown_namespace",
         "policy_violation",
         "namespace_paused",
+        "quota_exceeded",
         "unknown_secret",
         "unknown_dependency",
         *KEYED,
@@ -207,6 +208,7 @@ async def delete_job(request: RequestContext) -> web.Response:
     problems=(
         "job_not_found",
         "namespace_paused",
+        "quota_exceeded",
         "overlap",
         "invalid_parameters",
         *KEYED,

@@ -1,4 +1,4 @@
-"""Operations that pause and resume namespaces: changes of their documents."""
+"""Operations that pause and resume namespaces, and show the use of their quotas."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,11 @@ from aiohttp import web
 from rota.core.errors import Kind, Refused
 from rota.core.model.job import Pause
 from rota.core.model.shared_document import Definition, SharedDocument
+from rota.core.vocabulary.quotas import NO_QUOTA
 from rota.node.access.verbs import Verb
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.handlers.shared_documents import READ_AGAIN, view_of
-from rota.node.api.kinds.namespaces import NAMESPACES
+from rota.node.api.kinds.namespaces import NAMESPACES, RULES
 from rota.node.api.requests.operations import ETAG, Body, Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.permissions import on_object
@@ -18,7 +19,7 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document, read_body
 from rota.node.namespaces.namespaces import DEFAULT
 from rota.node.namespaces.pauses import pause_fields, with_pause
-from rota.wire.documents import DocumentView, PauseBody
+from rota.wire.documents import DocumentView, PauseBody, QuotaView, UseView
 
 operations = Operations(NAMESPACES.title)
 TRIES_MAX = 10
@@ -74,6 +75,36 @@ async def resume_namespace(request: RequestContext) -> web.Response:
     Jobs whose dependencies succeeded during the pause run within some seconds.
     """
     return await _changed(request, lambda before: with_pause(before, None), may_create=False)
+
+
+@operations.declare(
+    "GET",
+    "/api/v1/namespaces/{document}/quota",
+    Success(200, "The quota of the namespace and its use.", QuotaView),
+    permission=on_object(Verb.READ),
+    problems=("namespace_not_found",),
+)
+async def get_quota(request: RequestContext) -> web.Response:
+    """Return the quota of a namespace and its use.
+
+    The use on other nodes is that of their last reports, about a second ago.
+    """
+    name, node = request.http.match_info["document"], request.node
+    missing, found = NAMESPACES.missing(name), node.documents.get(NAMESPACES.key(name))
+    RULES.authorize_read(request, name, found.definition if found else None, missing)
+    if found is None:
+        raise missing
+    quota = node.namespaces.quotas.get(name, NO_QUOTA)
+    used = node.shards.use_of(name) if quota != NO_QUOTA else None
+    secrets = len(node.secrets.names_in(name))
+    return document(
+        QuotaView(
+            namespace=name,
+            jobs=UseView(most=quota.jobs, used=used.jobs if used else None),
+            executions=UseView(most=quota.executions, used=used.executions if used else None),
+            secrets=UseView(most=node.namespaces.secrets_max_of(name), used=secrets),
+        )
+    )
 
 
 async def _changed(

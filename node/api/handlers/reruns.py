@@ -49,6 +49,7 @@ operations = Operations("Executions")
         "nothing_to_rerun",
         "version_not_kept",
         "namespace_paused",
+        "quota_exceeded",
         "overlap",
         "invalid_rerun",
         "invalid_parameters",

@@ -11,7 +11,7 @@ from collections import Counter
 
 from aiohttp import web
 
-from rota.core.errors import Problem, invalid_fields
+from rota.core.errors import Kind, Problem, Refused, invalid_fields
 from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.quoting import in_quotes
 from rota.node.access.verbs import Verb
@@ -110,6 +110,7 @@ async def get_secret(request: RequestContext) -> web.Response:
     problems=(
         "invalid_secret",
         "no_key_ring",
+        "quota_exceeded",
         "too_many_secrets",
         "document_too_large",
         "too_many_documents",
@@ -129,6 +130,8 @@ async def put_secret(request: RequestContext) -> web.Response:
     value = _checked(namespace, name, body)
     secrets = request.node.secrets
     is_new = secrets.get(namespace, name) is None
+    if is_new:
+        _check_quota(request, namespace)
     with coordinator_refusals(READ_AGAIN):
         saved = await secrets.set(
             namespace,
@@ -215,6 +218,23 @@ async def rewrap_secrets(request: RequestContext) -> web.Response:
 def _named(request: RequestContext) -> tuple[str, str]:
     path = request.http.match_info
     return path["namespace"], path["secret"]
+
+
+def _check_quota(request: RequestContext, namespace: str) -> None:
+    """Check that the namespace may have one more secret.
+
+    Raises:
+        Refused: Code ``quota_exceeded``.
+    """
+    most = request.node.namespaces.secrets_max_of(namespace)
+    used = len(request.node.secrets.names_in(namespace))
+    if most is not None and used >= most:
+        raise Refused(
+            Kind.CONFLICT,
+            "quota_exceeded",
+            f"namespace {in_quotes(namespace)} has {used} of at most {most} secrets; delete "
+            "secrets that are not needed, or ask an administrator for a larger quota",
+        )
 
 
 def _checked(namespace: str, name: str, body: SecretBody) -> bytes:

@@ -149,6 +149,7 @@ def _may_read(request: RequestContext, name: str) -> bool:
     return principal.may(Verb.READ, name) or principal.may(Verb.AUDIT, EVERY)
 
 
+RULES = NamespaceRules()
 NAMESPACES = DocumentKind(
     plural=KIND,
     singular="namespace",
@@ -161,6 +162,6 @@ NAMESPACES = DocumentKind(
     reading=on_object(Verb.READ),
     writing=in_cluster(Verb.ADMIN),
     problems_of=problems_of,
-    rules=NamespaceRules(),
+    rules=RULES,
     completed=completed,
 )

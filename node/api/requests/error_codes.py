@@ -59,6 +59,7 @@ CODES = {
     "nothing_to_rerun": Code(409, "none of the execution's tasks would run again"),
     "version_not_kept": Code(409, "the definition that the execution ran is no longer stored"),
     "namespace_paused": Code(409, "the namespace is paused, so no execution begins in it"),
+    "quota_exceeded": Code(409, "the namespace has as much as its quota allows"),
     "overlap": Code(
         409, "the job is running, and its overlap policy does not allow another execution"
     ),

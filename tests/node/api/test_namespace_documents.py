@@ -315,6 +315,86 @@ async def test_a_dry_run_pauses_nothing(client: Client) -> None:
     assert await refused(client, "GET", TEAM) == ["namespace_not_found"]
 
 
+# -- quotas ----------------------------------------------------------------------------------------
+
+
+async def test_a_quota_counts_the_jobs_and_executions_of_all_shards_of_a_node(
+    wiring: NodeWiring, client: Client
+) -> None:
+    await put(client, quota={"jobs": 3, "executions": 2})
+    for number in range(3):
+        await save(client, f"job-{number}", command="sleep 60")
+    shards = {wiring.shards.of_name("team-a", f"job-{number}").id for number in range(3)}
+    begun = [
+        await client.call("POST", f"{API}/jobs/team-a%2Fjob-{number}/trigger")
+        for number in range(2)
+    ]
+
+    job = await refused(client, "PUT", f"{JOBS}/job-3", {"command": "true"})
+    trigger = await refused(client, "POST", f"{API}/jobs/team-a%2Fjob-2/trigger")
+    _, shown = await client.call("GET", f"{TEAM}/quota")
+    for _, made in begun:
+        await client.call("POST", f"{API}/executions/{made['executionId']}/cancel")
+        await client.call("GET", f"{API}/executions/{made['executionId']}/wait?timeout=20s")
+    again, _ = await client.call("POST", f"{API}/jobs/team-a%2Fjob-2/trigger")
+
+    assert len(shards) > 1
+    assert job == trigger == ["quota_exceeded"]
+    assert shown == {
+        "namespace": "team-a",
+        "jobs": {"most": 3, "used": 3},
+        "executions": {"most": 2, "used": 2},
+        "secrets": {"most": None, "used": 0},
+    }
+    assert again == 201
+
+
+async def test_a_quota_ends_with_its_document(client: Client) -> None:
+    await put(client, quota={"executions": 0})
+    await save(client)
+    held = await refused(client, "POST", f"{API}/jobs/team-a%2Fjob/trigger")
+    await put(client, quota={})
+    _, shown = await client.call("GET", f"{TEAM}/quota")
+
+    assert held == ["quota_exceeded"]
+    assert (await run(client))["status"] == "success"
+    assert shown["executions"] == {"most": None, "used": None}
+    await client.call("DELETE", TEAM)
+    assert await refused(client, "GET", f"{TEAM}/quota") == ["namespace_not_found"]
+
+
+@pytest.mark.parametrize("quota", [{"jobs": -1}, {"jobs": "many"}, {"tasks": 1}, {"jobs": 10**10}])
+async def test_a_quota_that_is_no_number_or_of_nothing_known_is_refused(
+    client: Client, quota: Json
+) -> None:
+    code, *problems = await refused(client, "PUT", TEAM, {"quota": quota})
+
+    assert code == "invalid_body"
+    assert problems[0].startswith("/quota")
+
+
+async def test_a_job_whose_dependencies_are_met_at_the_quota_is_tried_without_an_entry(
+    wiring: NodeWiring, client: Client
+) -> None:
+    await client.call("PUT", f"{API}/jobs/default/first", {"command": "true"})
+    await put(client, quota={"executions": 0})
+    await save(client, dependencies=["default/first"])
+    await client.call("POST", f"{API}/jobs/default%2Ffirst/trigger")
+    shard = wiring.shards.of_name("team-a", "job")
+    job_id = shard.state.names["team-a/job"]
+    alarm = alarm_of(wiring.shards, wiring.fallback.stand_ins, wiring.foundation.namespaces)
+    async with asyncio.timeout(20):
+        while not is_met(shard.state.plans[job_id]):  # noqa: ASYNC110 - the shard is asked
+            await asyncio.sleep(0.02)
+
+    tip = shard.replica.copy.tip
+    postponed = alarm(shard.id, RunIfMet(job_id=job_id))
+    await executions(client)
+
+    assert postponed is not None
+    assert shard.replica.copy.tip == tip
+
+
 # -- access ----------------------------------------------------------------------------------------
 
 

@@ -55,6 +55,19 @@ async def ended(access: Access, execution: str) -> Json:
     return found
 
 
+async def test_a_secret_above_the_quota_is_refused(access: Access) -> None:
+    quota = {"quota": {"secrets": 2}}
+    await access.call(access.admin, "PUT", f"{API}/namespaces/team-a", quota)
+
+    last, _ = await set_secret(access, access.admin, "team-a", VALUE, "second")
+    status, problem = await set_secret(access, access.admin, "team-a", VALUE, "third")
+    again, _ = await set_secret(access, access.admin, "team-a", "another value")
+    elsewhere, _ = await set_secret(access, access.admin, "team-b", VALUE, "third")
+
+    assert (last, again, elsewhere) == (201, 200, 201)
+    assert (status, problem["code"]) == (409, "quota_exceeded")
+
+
 async def test_a_secret_with_a_similar_name_is_suggested(access: Access) -> None:
     await set_secret(access, access.admin, "team-a", VALUE, "database")
     path = f"{API}/secrets/team-a/databsae"

@@ -42,3 +42,42 @@ def test_a_pause_and_a_policy_count_at_all_nodes(cluster: Cluster) -> None:
         assert ended["status"] == "failed"
         [attempt] = ended["tasks"]["main"]["attempts"]
         assert attempt["reason"].startswith("policy of the namespace 'everywhere': the sandbox")
+
+
+QUOTA = "/api/v1/namespaces/counted"
+
+
+def uses(node: Rotad, part: str, number: int) -> bool:
+    return bool(node.call("GET", f"{QUOTA}/quota")[part]["used"] == number)
+
+
+def test_a_quota_counts_the_jobs_and_executions_of_all_nodes(cluster: Cluster) -> None:
+    first, *others = cluster.nodes
+    document = first.call("PUT", QUOTA, {"quota": {"jobs": JOBS, "executions": 3}})
+    for number in range(JOBS):
+        body = {"command": "sleep 120"}
+        first.call("PUT", f"/api/v1/jobs/counted/job-{number}", body)
+    for node in cluster.nodes:
+        node.wait_until(partial(uses, node, "jobs", JOBS))
+    for node in cluster.nodes:
+        with pytest.raises(Refusal, match="quota_exceeded"):
+            node.call("PUT", "/api/v1/jobs/counted/one-more", {"command": "true"})
+
+    begun = [
+        first.call("POST", f"/api/v1/jobs/counted%2Fjob-{number}/trigger")["executionId"]
+        for number in range(3)
+    ]
+    for node in cluster.nodes:
+        node.wait_until(partial(uses, node, "executions", 3))
+    for number in range(3, JOBS):
+        with pytest.raises(Refusal, match="quota_exceeded"):
+            others[0].call("POST", f"/api/v1/jobs/counted%2Fjob-{number}/trigger")
+
+    for execution_id in begun:
+        others[1].call("POST", f"/api/v1/executions/{execution_id}/cancel")
+        first.ended(execution_id)
+    for node in cluster.nodes:
+        node.wait_until(partial(uses, node, "executions", 0))
+    made = others[0].call("POST", "/api/v1/jobs/counted%2Fjob-5/trigger")
+    first.call("POST", f"/api/v1/executions/{made['executionId']}/cancel")
+    assert document["version"] == 1

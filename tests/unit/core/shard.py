@@ -81,6 +81,7 @@ from rota.core.vocabulary.effects import (
     Timescale,
 )
 from rota.core.vocabulary.journal import ORIGIN, EntryKind, Tip, follow
+from rota.core.vocabulary.quotas import NO_QUOTAS, QuotaOfShard
 
 R = TypeVar("R", bound=Record)
 E = TypeVar("E", bound=Consequence)
@@ -209,6 +210,7 @@ class Shard:
         ahead: How long before its fire time a fire may be decided.
         space: Free space on the node's disk.
         pauses: Pauses of namespaces.
+        quotas: Quotas of namespaces.
         elapsed: The monotonic clock, which `pass_time` advances.
         effects: All effects of the last command.
         published_fires: All outcomes of fire times that were published.
@@ -224,6 +226,7 @@ class Shard:
     ahead: Duration = Duration(0)
     space: DiskSpace = DiskSpace.AMPLE
     pauses: Mapping[str, Pause] = field(default_factory=lambda: NO_PAUSES)
+    quotas: Mapping[str, QuotaOfShard] = field(default_factory=lambda: NO_QUOTAS)
     entropy: int | None = None
     """Entropy of every decision; None for another value each time."""
     node_id: NodeId = NODE
@@ -315,6 +318,7 @@ class Shard:
             decide_ahead=self.ahead,
             disk_space=self.space,
             pauses=self.pauses,
+            quotas=self.quotas,
         )
 
     def _commit(self, body: bytes, now: Instant) -> None:

@@ -19,6 +19,7 @@ from rota.node.peers.messages import (
     GiveDigest,
     GiveLease,
     LendSlots,
+    ReportUse,
     ReturnSlots,
     Sent,
     Served,
@@ -43,6 +44,7 @@ FROM_MEMBERS = {
     ReturnSlots,
     StandIn,
     CoordinationLost,
+    ReportUse,
 }
 FROM_COPIES = {Served, GiveDigest}
 FROM_THE_PRIMARY = {Dispatch, GiveLease, AskList, DeliveryReceipt, AskDigest}

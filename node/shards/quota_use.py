@@ -1,0 +1,78 @@
+"""Use of the namespaces that have quotas, in the shards of this node and on other nodes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rota.core.model.ids import NodeId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.vocabulary.quotas import NO_QUOTAS, NO_USE, Quota, QuotaOfShard, Use
+from rota.node.peers.messages import ReportUse
+from rota.node.shards.shard import Shard
+
+
+class QuotaUse:
+    """The quotas of namespaces, and their use on the other nodes by their last reports.
+
+    A report counts while its sender has the session of the report: after that, other nodes are the
+    primaries of its shards, and report them.
+
+    Args:
+        quotas: The quotas by namespace; the mapping follows the documents.
+        liveness: Has the sessions of the other nodes.
+    """
+
+    def __init__(self, quotas: Mapping[str, Quota], liveness: Liveness) -> None:
+        self._quotas = quotas
+        self._liveness = liveness
+        self._reports: dict[NodeId, ReportUse] = {}
+
+    @property
+    def quotas(self) -> Mapping[str, Quota]:
+        """The quotas by namespace."""
+        return self._quotas
+
+    def take(self, sender: NodeId, report: ReportUse) -> None:
+        """Replace the report of another node."""
+        self._reports[sender] = report
+
+    def in_cluster(
+        self, namespace: str, shards: Sequence[Shard], *, without: Shard | None = None
+    ) -> Use:
+        """Return the use of a namespace that has a quota, in the whole cluster.
+
+        Args:
+            namespace: The namespace.
+            shards: The shards of this node.
+            without: A shard that is not counted; None to count all.
+        """
+        total = NO_USE
+        for sender, report in self._reports.items():
+            if namespace in report.uses and not self._liveness.is_gone(sender, report.session):
+                total = total.plus(Use(*report.uses[namespace]))
+        for shard in shards:
+            if shard is not without and shard.is_open:
+                total = total.plus(shard.state.use_of(namespace))
+        return total
+
+    def of_shard(self, shard: Shard, shards: Sequence[Shard]) -> Mapping[str, QuotaOfShard]:
+        """Return the quotas for the decisions of one of the *shards* of this node."""
+        return _QuotasOfShard(self, shard, shards) if self._quotas else NO_QUOTAS
+
+
+class _QuotasOfShard(Mapping[str, QuotaOfShard]):
+    """The quotas for one shard: its node counts the use when a decision looks a quota up."""
+
+    def __init__(self, use: QuotaUse, shard: Shard, shards: Sequence[Shard]) -> None:
+        self._use = use
+        self._shard = shard
+        self._shards = shards
+
+    def __getitem__(self, namespace: str) -> QuotaOfShard:
+        quota = self._use.quotas[namespace]
+        elsewhere = self._use.in_cluster(namespace, self._shards, without=self._shard)
+        return QuotaOfShard(quota, elsewhere)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._use.quotas)
+
+    def __len__(self) -> int:
+        return len(self._use.quotas)
