@@ -189,15 +189,21 @@ def _words(info: inspect.Type | None) -> list[str]:
 def _did_you_mean(name: str, info: inspect.Type | None) -> str:
     """Return a hint for the unknown field *name* of an object of type *info*.
 
-    The hint is the field with a similar spelling, else the list of all fields if they are few.
+    The hint is the field with a similar spelling, else the field that has one of this name, else
+    the list of all fields if they are few.
     """
-    fields = [
-        field.encode_name
-        for each in _alternatives(info)
-        if isinstance(each, inspect.StructType)
-        for field in each.fields
-    ]
+    types = {field.encode_name: field.type for field in _fields_of(info)}
+    fields = list(types)
     close = get_close_matches(name, fields, n=1)
     if close:
         return f"; did you mean {in_quotes(close[0])}?"
+    for outer, inner in types.items():
+        if name in (field.encode_name for field in _fields_of(inner)):
+            return f"; it is a field of {in_quotes(outer)}"
     return f"; the fields are {', '.join(fields)}" if 0 < len(fields) <= LISTED_MAX else ""
+
+
+def _fields_of(info: inspect.Type | None) -> list[inspect.Field]:
+    """Return the fields of an object of type *info*; none for other types."""
+    found = (each for each in _alternatives(info) if isinstance(each, inspect.StructType))
+    return [field for each in found for field in each.fields]

@@ -9,6 +9,7 @@ from msgspec import inspect
 from rota.core.errors import Refused
 from rota.node.api.app import OPERATIONS
 from rota.node.api.requests.json_decoding import decode
+from rota.wire.documents import TaskBody
 
 BODIES = sorted(
     {each.body.kind for each in OPERATIONS if each.body}, key=lambda kind: kind.__name__
@@ -40,3 +41,9 @@ def test_the_right_name_of_every_misspelt_field_is_suggested(body: type[msgspec.
             if len(name) > 2:
                 with pytest.raises(Refused, match=f"did you mean '{name}'"):
                     decode(f'{{"{name}x": null}}'.encode(), part)
+
+
+@pytest.mark.parametrize(("name", "outer"), [("args", "python"), ("memory", "limits")])
+def test_the_field_that_has_a_field_of_that_name_is_suggested(name: str, outer: str) -> None:
+    with pytest.raises(Refused, match=f"unknown field '{name}'; it is a field of '{outer}'"):
+        decode(f'{{"{name}": null}}'.encode(), TaskBody)
