@@ -335,6 +335,9 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
         result_bytes = execution.result_bytes + len(ending.result)
         execution = replace(execution, result_bytes=result_bytes)
         draft.put_execution(execution)
+    if ending.outcome is Outcome.CANCELLED and execution.has_expired:
+        why = f"the execution {execution.reason}"
+        ending = replace(ending, reason=f"{ending.reason}: {why}" if ending.reason else why)
     ended = replace(task, attempts=with_ending(task.attempts, ending))
     match ending.outcome:
         case Outcome.SUCCEEDED:

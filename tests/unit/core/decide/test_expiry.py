@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from rota.core.decide.dispatch import pending
 from rota.core.model.attempt import AttemptKey, Outcome
-from rota.core.model.execution import Execution
+from rota.core.model.execution import Execution, Task, task_key
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import Misfire, Overlap
 from rota.core.timing.instants import MINUTE, SECOND, Duration, later
@@ -101,6 +101,9 @@ def test_an_execution_that_exceeds_its_timeout_is_stopped_and_fails() -> None:
     shard.finish(execution_id, outcome=Outcome.CANCELLED)
     ended = past(shard, execution_id)
     assert (ended.status.value, ended.reason) == ("failed", "did not end within its timeout of 1m")
+    attempt = shard.read(Table.PAST_TASK, task_key(execution_id, "main"), Task).attempts[-1]
+    assert attempt.ending
+    assert attempt.ending.reason.endswith(": the execution did not end within its timeout of 1m")
 
 
 def test_the_timeout_counts_from_the_start_of_the_first_attempt() -> None:
