@@ -598,6 +598,18 @@ class AsyncClient:
         call = requests.set_secret(namespace, name, content, is_new=is_new, dry_run=dry_run)
         return await self._ask(call)
 
+    async def seal_text(self, text: str, *, namespace: str = "default") -> str:
+        """Encrypt a text for variables and parameters of jobs, and return the sealed text.
+
+        Args:
+            text: The text, at most 16 KiB.
+            namespace: The namespace of the jobs.
+
+        Raises:
+            Conflict: The node has no key ring.
+        """
+        return (await self._ask(requests.seal_text(namespace, text))).sealed
+
     async def delete_secret(
         self, name: str, *, namespace: str = "default", dry_run: bool = False
     ) -> None:

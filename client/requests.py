@@ -55,6 +55,7 @@ from rota.wire.documents import (
     RerunBody,
     RewrapView,
     RotateKeyBody,
+    SealedTextView,
     SecretBody,
     SecretPage,
     SecretView,
@@ -477,6 +478,13 @@ def delete_secret(namespace: str, name: str, *, dry_run: bool) -> Call[None]:
     return _change(
         "DELETE", _secret_path(namespace, name), _nothing, dry_run=dry_run, is_repeatable=False
     )
+
+
+def seal_text(namespace: str, text: str) -> Call[SealedTextView]:
+    """Return the call that encrypts a text for the jobs of a namespace."""
+    path = f"/api/v1/secrets/{_quoted(namespace)}:seal"
+    body = as_json(SecretBody(base64=b64encode(text.encode()).decode()))
+    return Call("POST", path, _as(SealedTextView), body=body)
 
 
 def key_ring() -> Call[KeyRingView]:

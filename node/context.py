@@ -15,6 +15,7 @@ from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
 from rota.node.namespaces.namespaces import Namespaces
 from rota.node.peers.peer_apis import PeerApis
+from rota.node.secrets.sealed_texts import SealedTexts
 from rota.node.secrets.secret_store import SecretStore
 from rota.node.shards.local_shards import Shards
 from rota.node.system.bounded_calls import BoundedCalls
@@ -48,6 +49,7 @@ class NodeContext:
         access: The access control.
         namespaces: The namespaces with documents.
         secrets: The secrets of namespaces.
+        sealed_texts: The sealed texts of jobs.
         continuity: The node's record of the coordinator's past states.
         coordinator: The store through which all nodes agree.
         copies: The wanted and the least number of copies of each shard.
@@ -72,6 +74,7 @@ class NodeContext:
     access: AccessControl
     namespaces: Namespaces
     secrets: SecretStore
+    sealed_texts: SealedTexts
     continuity: CoordinatorContinuity
     coordinator: Coordinator
     copies: Copies

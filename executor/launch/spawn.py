@@ -145,7 +145,8 @@ def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[s
 
 def variables_of_secrets(secrets: SecretValues, folder: str) -> dict[str, str]:
     """Return the variables of *secrets*, whose files are in *folder*; empty for no files."""
-    variables = {name: os.fsdecode(value) for name, value in secrets.env.items()}
+    values = {**secrets.opened, **secrets.env}
+    variables = {name: os.fsdecode(value) for name, value in values.items()}
     return {**variables, **(variables_of_files(secrets, folder) if folder else {})}
 
 

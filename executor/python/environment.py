@@ -51,7 +51,8 @@ def _secrets_of(order: Order) -> str:
     """Return the owner of the secrets of a worker: the job for tokens, else the namespace."""
     if order.work.has_identity:
         return order.job
-    return namespace_of(order.job) if order.work.secrets is not None else ""
+    has_secrets = order.work.secrets is not None or order.work.has_sealed
+    return namespace_of(order.job) if has_secrets else ""
 
 
 def variables_of_worker(environment: Environment, base: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from rota.node.runtime.attempt_wiring import AttemptParts
 from rota.node.runtime.cluster_wiring import ClusterParts
 from rota.node.runtime.foundation import NodeFoundation
 from rota.node.runtime.readiness import Readiness, ServingPhase
+from rota.node.secrets.sealed_texts import SealedTexts
 from rota.node.secrets.secret_store import SecretStore
 from rota.node.shards.local_shards import Shards
 from rota.node.system.bounded_calls import BoundedCalls
@@ -44,6 +45,7 @@ def wire_context(
     *,
     access: AccessControl,
     secrets: SecretStore,
+    sealed_texts: SealedTexts,
     feeds: FeedParts,
     history: History,
     phase: ServingPhase,
@@ -57,6 +59,7 @@ def wire_context(
         attempts: The parts for attempts.
         access: The access control of the node.
         secrets: The secrets.
+        sealed_texts: The sealed texts.
         feeds: The feeds of the node.
         history: The history of the shards.
         phase: The phase of the API.
@@ -78,6 +81,7 @@ def wire_context(
         access=access,
         namespaces=base.namespaces,
         secrets=secrets,
+        sealed_texts=sealed_texts,
         continuity=base.continuity,
         coordinator=environment.coordinator,
         copies=environment.copies,

@@ -116,7 +116,7 @@ def wire(
         shards,
         cluster.membership,
         route_outcome=route_outcome_of(fallback_shards),
-        secrets_of=with_identity(base, cluster.membership, secrets.store.values_of),
+        secrets_of=with_identity(base, cluster.membership, secrets.values_of),
     )
     stand_ins = wire_stand_ins(base, shards, fallback_shards, attempts)
     timers = wire_timers(base, shards, stand_ins)
@@ -164,6 +164,7 @@ def wire(
             attempts,
             access=access.control,
             secrets=secrets.store,
+            sealed_texts=secrets.sealed_texts,
             feeds=feeds,
             history=history,
             phase=phase or ServingPhase(reason=None),

@@ -137,7 +137,7 @@ def _data_key(sealed: Sealed, identity: Identity, ring: KeyRing) -> bytes:
 
 def _encrypt(key: bytes, data: bytes, bound: bytes, random: Random) -> str:
     nonce = random(NONCE_BYTES)
-    return base64.b64encode(nonce + _cipher(key).encrypt(nonce, data, bound)).decode()
+    return base64.b64encode(nonce + cipher_of(key).encrypt(nonce, data, bound)).decode()
 
 
 def _decrypt(key: bytes, text: str, bound: bytes) -> bytes:
@@ -145,13 +145,14 @@ def _decrypt(key: bytes, text: str, bound: bytes) -> bytes:
 
     try:
         content = base64.b64decode(text, validate=True)
-        return _cipher(key).decrypt(content[:NONCE_BYTES], content[NONCE_BYTES:], bound)
+        return cipher_of(key).decrypt(content[:NONCE_BYTES], content[NONCE_BYTES:], bound)
     except (InvalidTag, binascii.Error, ValueError) as error:
         detail = "its box is damaged, or belongs to another secret, version or cluster"
         raise CannotOpen(f"{detail}: set the secret again") from error
 
 
-def _cipher(key: bytes) -> "AESGCM":
+def cipher_of(key: bytes) -> "AESGCM":
+    """Return AES-256-GCM with *key*."""
     # Imported here, because most nodes start without secrets, and the import takes 30 ms.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

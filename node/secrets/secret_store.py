@@ -50,6 +50,8 @@ ATTEMPT_BYTES_MAX = 1 << 20
 """The maximum size of the values of one attempt together, in bytes."""
 KNOWN_WAIT_S = 0.2
 KNOWN_LOOK_S = 0.005
+SEALING_KEY = ".sealing"
+"""The secret with the key of the sealed texts of its namespace; no name of users has this form."""
 UNAVAILABLE = "secret_unavailable"
 """The beginning of the reason of an attempt that could not get its secrets."""
 
@@ -127,14 +129,15 @@ class SecretStore:
         return _secret_in(found) if found is not None else None
 
     def all(self) -> list[Secret]:
-        """Return all secrets, by namespace and name."""
+        """Return all secrets, by namespace and name, with the keys of sealed texts."""
         found = map(_secret_in, self._documents.of_kind(SECRETS))
         kept = [each for each in found if each is not None]
         return sorted(kept, key=lambda each: (each.namespace, each.name))
 
     def names_in(self, namespace: str) -> list[str]:
-        """Return the names of the secrets in a namespace, in order."""
-        return [each.name for each in self.all() if each.namespace == namespace]
+        """Return the names of the secrets of users in a namespace, in order."""
+        found = (each.name for each in self.all() if each.namespace == namespace)
+        return [name for name in found if name != SEALING_KEY]
 
     async def unknown(self, namespace: str, names: Iterable[str]) -> set[str]:
         """Return those of *names* that no secret has.
@@ -264,7 +267,7 @@ class SecretStore:
         if names is None:
             return NO_SECRETS
         namespace = namespace_of(order.job)
-        values = {name: self._value(namespace, name) for name in names.names}
+        values = {name: self.value(namespace, name) for name in names.names}
         size = sum(len(values[name]) for _, name in (*names.env, *names.files))
         if size > ATTEMPT_BYTES_MAX:
             raise SecretUnusable(f"its secrets have {size} bytes; {ATTEMPT_BYTES_MAX} are allowed")
@@ -279,7 +282,12 @@ class SecretStore:
             files={file: values[name] for file, name in names.files},
         )
 
-    def _value(self, namespace: str, name: str) -> bytes:
+    def value(self, namespace: str, name: str) -> bytes:
+        """Return the value of a secret.
+
+        Raises:
+            SecretUnavailable: This node cannot decrypt it, or there is no such secret.
+        """
         ring, secret = self.key_ring.ring, self.get(namespace, name)
         about = f"the secret {in_quotes(name)} in {in_quotes(namespace)}"
         if secret is None:

@@ -89,9 +89,11 @@ from rota.wire.documents.recovery import (
     ShardRecoveryView,
 )
 from rota.wire.documents.secrets import (
+    SEALED_BYTES_MAX,
     SECRET_BYTES_MAX,
     KeyRingView,
     RewrapView,
+    SealedTextView,
     SecretBody,
     SecretPage,
     SecretView,
@@ -128,6 +130,7 @@ from rota.wire.documents.triggers import (
 __all__ = [
     "HOOK_FIELDS",
     "ITEMS_MAX",
+    "SEALED_BYTES_MAX",
     "SECRET_BYTES_MAX",
     "TOKENS_MAX",
     "AttemptView",
@@ -204,6 +207,7 @@ __all__ = [
     "SandboxView",
     "ScheduleBody",
     "ScheduleView",
+    "SealedTextView",
     "SecretBody",
     "SecretPage",
     "SecretView",

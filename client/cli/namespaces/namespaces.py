@@ -175,7 +175,7 @@ def set_namespace(
         if is_given:
             definition["policy"] = policy
         if quotas:
-            quota = definition.get("quota") or {}
+            quota = cast("Definition", definition.get("quota") or {})
             definition["quota"] = _with_values(quota, quotas, "--quota", "jobs=100")
         saved = client.put_document(KIND, name, definition, if_version=version, dry_run=is_dry)
     _say(f"namespace {name} has version {saved.version}", is_dry=is_dry)

@@ -59,6 +59,7 @@ CHANGING = (
     "unknown_namespace",
     "policy_violation",
     "unknown_secret",
+    "invalid_sealed_text",
     "unknown_dependency",
     "version_mismatch",
     "catching_up",

@@ -12,6 +12,7 @@ from rota.core.quoting import in_quotes
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.task_bodies import OWN_FIELDS
 from rota.node.api.handlers.lookups import job_by_id, job_by_name
+from rota.node.api.handlers.sealed_text_checks import check_sealed_job
 from rota.node.api.kinds.job_types import JOB_TYPES
 from rota.node.api.requests.near_jobs import near_jobs
 from rota.node.api.requests.request_context import RequestContext
@@ -24,10 +25,12 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
         Refused: Code ``unknown_dependency``: a job does not exist, or the caller may not run it;
             code ``forbidden``: the caller may not run the job of a hook, or use secrets; code
             ``unknown_type``: this node cannot run the type of a task; code ``unknown_secret``: a
-            secret does not exist; codes ``unknown_namespace`` and ``policy_violation``: as for
-            `Namespaces.check`; or the primary of a dependency cannot be reached.
+            secret does not exist; code ``invalid_sealed_text``: as for `check_sealed_job`; codes
+            ``unknown_namespace`` and ``policy_violation``: as for `Namespaces.check`; or the
+            primary of a dependency cannot be reached.
     """
     request.node.namespaces.check(spec)
+    check_sealed_job(request, spec)
     _check_types(request, spec)
     _check_hooks(request, spec)
     await _check_secrets(request, spec)

@@ -35,6 +35,7 @@ from rota.node.api.handlers.last_executions import (
     recent_outcomes,
 )
 from rota.node.api.handlers.namespace_defaults import with_namespace
+from rota.node.api.handlers.sealed_text_checks import check_sealed_parameters
 from rota.node.api.kinds.job_types import checked_parameters, with_template
 from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, KEYED, READING
@@ -122,6 +123,7 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
         "namespace_paused",
         "quota_exceeded",
         "unknown_secret",
+        "invalid_sealed_text",
         "unknown_dependency",
         *KEYED,
         "job_exists",
@@ -211,6 +213,7 @@ async def delete_job(request: RequestContext) -> web.Response:
         "quota_exceeded",
         "overlap",
         "invalid_parameters",
+        "invalid_sealed_text",
         *KEYED,
         "too_many_executions",
         *DECIDING,
@@ -399,6 +402,7 @@ def trigger_of(
     text = parameters_json(
         checked_parameters(request.node.documents, job.spec.job_type, parameters)
     )
+    check_sealed_parameters(request, job.spec, text)
     idempotency = (
         idempotency_under(request, key, print_of(job.id.encode(), text.encode())) if key else None
     )

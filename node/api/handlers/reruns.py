@@ -16,6 +16,7 @@ from rota.node.access.verbs import Verb
 from rota.node.api.documents.job_bodies import parameters_json, print_of
 from rota.node.api.handlers.executions import created_execution, load_execution
 from rota.node.api.handlers.idempotency import idempotency_under
+from rota.node.api.handlers.sealed_text_checks import check_sealed_parameters
 from rota.node.api.kinds.job_types import checked_parameters
 from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, KEYED
@@ -53,6 +54,7 @@ operations = Operations("Executions")
         "overlap",
         "invalid_rerun",
         "invalid_parameters",
+        "invalid_sealed_text",
         *KEYED,
         "too_many_executions",
         *DECIDING,
@@ -79,6 +81,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
     text = parameters_json(
         checked_parameters(request.node.documents, job.spec.job_type, parameters)
     )
+    check_sealed_parameters(request, job.spec, "" if parameters is None else text)
     key = idempotency_key(request.http)
     digest = print_of(execution_id.encode(), msgspec.json.encode(body))
     command = Rerun(

@@ -14,6 +14,7 @@ from aiohttp import web
 from rota.core.errors import Kind, Problem, Refused, invalid_fields
 from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.quoting import in_quotes
+from rota.executor.secret_values import SecretUnavailable
 from rota.node.access.verbs import Verb
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.handlers.shared_documents import CHANGING, READ_AGAIN
@@ -35,11 +36,13 @@ from rota.node.api.requests.request_reader import (
     read_body,
     written_version,
 )
-from rota.node.secrets.secret_store import Secret, missing
+from rota.node.secrets.secret_store import SEALING_KEY, Secret, missing
 from rota.wire.documents import (
+    SEALED_BYTES_MAX,
     SECRET_BYTES_MAX,
     KeyRingView,
     RewrapView,
+    SealedTextView,
     SecretBody,
     SecretPage,
     SecretView,
@@ -66,7 +69,9 @@ async def list_secrets(request: RequestContext) -> web.Response:
     found = [
         each
         for each in request.node.secrets.all()
-        if (not within or each.namespace == within) and request.may_see(each.namespace)
+        if each.name != SEALING_KEY
+        and (not within or each.namespace == within)
+        and request.may_see(each.namespace)
     ]
     first = bisect_right(found, _position(after), key=_place) if after else 0
     page = found[first : first + limit]
@@ -145,6 +150,41 @@ async def put_secret(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
+    "POST",
+    "/api/v1/secrets/{namespace}:seal",
+    Success(200, "The sealed text.", SealedTextView),
+    permission=on_object(Verb.SECRET_USE),
+    body=Body(SecretBody),
+    problems=(
+        "invalid_secret",
+        "no_key_ring",
+        "document_too_large",
+        "too_many_documents",
+        *CHANGING,
+    ),
+)
+async def seal_text(request: RequestContext) -> web.Response:
+    """Encrypt a text for the variables and parameters of jobs of a namespace.
+
+    The sealed text replaces the text in `env` and in `parameters`, as a whole value or as a part of
+    one. It can be published, for example in a repository: only nodes of this cluster can decrypt
+    it, and only for attempts of jobs of the namespace.
+    """
+    namespace = request.http.match_info["namespace"]
+    request.authorize(namespace)
+    body = await read_body(request, SecretBody)
+    text = _text_in(namespace, body)
+    try:
+        with coordinator_refusals(READ_AGAIN):
+            sealed = await request.node.sealed_texts.seal(namespace, text, by=author_of(request))
+    except SecretUnavailable as error:
+        raise Refused(
+            Kind.CONFLICT, "no_key_ring", f"the text cannot be sealed: {error}"
+        ) from error
+    return document(SealedTextView(namespace=namespace, sealed=sealed))
+
+
+@operations.declare(
     "DELETE",
     ONE,
     Success(204, "The secret is deleted.", media_types=()),
@@ -216,8 +256,40 @@ async def rewrap_secrets(request: RequestContext) -> web.Response:
 
 
 def _named(request: RequestContext) -> tuple[str, str]:
+    """Return namespace and name in the path.
+
+    Raises:
+        Refused: No secret of users has such a name.
+    """
     path = request.http.match_info
-    return path["namespace"], path["secret"]
+    namespace, name = path["namespace"], path["secret"]
+    if name == SEALING_KEY:
+        request.authorize(namespace)
+        raise missing(namespace, name)
+    return namespace, name
+
+
+def _text_in(namespace: str, body: SecretBody) -> str:
+    """Return the text in *body*.
+
+    Raises:
+        Refused: Code ``invalid_secret``. The error never has the text.
+    """
+    value = _checked(namespace, "text", body)
+    problems: list[Problem] = []
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        detail = "the value is no text, or has a NUL character, so it cannot be a variable"
+        problems.append(Problem("", f"{detail}; use a secret, as a file"))
+    elif len(value) > SEALED_BYTES_MAX:
+        detail = f"the text has {len(value)} bytes; at most {SEALED_BYTES_MAX} can be sealed"
+        problems.append(Problem("", f"{detail}; use a secret, as a file"))
+    if problems:
+        raise invalid_fields("invalid_secret", problems)
+    return text
 
 
 def _check_quota(request: RequestContext, namespace: str) -> None:

@@ -99,6 +99,9 @@ CODES = {
     "past_schedule": Code(422, "an `@at` has passed, and the job has no `misfire` policy"),
     "unknown_type": Code(422, "a task has a type that the node does not have"),
     "unknown_secret": Code(422, "a secret that the job names does not exist in its namespace"),
+    "invalid_sealed_text": Code(
+        422, "a sealed text is of another namespace or cluster, or is where it is not replaced"
+    ),
     "unknown_dependency": Code(422, "a job in `dependencies` does not exist"),
     "invalid_if_match": Code(422, "`If-Match` is not an `ETag`"),
     "invalid_if_none_match": Code(422, "`If-None-Match` is not `*`"),

@@ -30,6 +30,7 @@ BODIES: dict[str, Json] = {
     "put_key": {"principal": "doomed", "tokens": []},
     "put_role": {"verbs": ["read"]},
     "put_secret": {"value": "hunter22"},
+    "seal_text": {"value": "hunter22"},
     "put_type": {"template": {"command": "true"}},
     "put_namespace": {"description": "of a team"},
 }
@@ -169,7 +170,7 @@ def expected(operation: Operation, caller: str, namespace: str) -> str:
         return ALLOWED
     if operation.path.startswith(f"{API}/namespaces/") and operation.method == "GET":
         return ALLOWED if has(caller, Verb.AUDIT, EVERY) else MISSING_OBJECT
-    is_named = operation.name in ("create_job", "put_job", "put_secret")
+    is_named = operation.name in ("create_job", "put_job", "put_secret", "seal_text")
     return MISSING_VERB if is_named or has(caller, Verb.READ, namespace) else MISSING_OBJECT
 
 

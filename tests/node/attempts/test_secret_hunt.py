@@ -45,6 +45,13 @@ def run():
         raise RuntimeError(os.environ["DB_PASSWORD"] + file.read())
 """
 
+PARSING = """
+import os
+
+def run(password):
+    raise RuntimeError(f"{password} is {os.environ['URL']}")
+"""
+
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Rotad]:
@@ -151,6 +158,33 @@ def test_values_in_an_exception_of_a_function_are_found_nowhere(
     assert execution["status"] == "failed"
     assert "***" in json.dumps(attempt)
     found = answers_about(node, execution, "raises")
+    assert [path for path, answer in found if MARKED.search(answer)] == []
+    assert hits_on_disk(node) == []
+
+
+def test_sealed_texts_of_a_command_and_of_a_function_are_found_nowhere(
+    node: Rotad, tmp_path: Path
+) -> None:
+    (tmp_path / "parsing.py").write_text(PARSING)
+    function = {"function": "parsing:run", "path": [str(tmp_path)]}
+    sealed = node.call("POST", "/api/v1/secrets/default:seal", {"value": ENV_VALUE})["sealed"]
+    node.create(
+        name="seals",
+        env={"URL": f"app:{sealed}@db"},
+        tasks=[
+            {"name": "main", "command": 'echo "$URL"; echo "$ROTA_PARAMETERS"'},
+            {"name": "function", "python": function},
+        ],
+    )
+
+    execution = node.ended(node.trigger("seals", parameters={"password": sealed}))
+
+    main, called = (execution["tasks"][each]["attempts"][0] for each in ("main", "function"))
+    output = raw(node, f"/api/v1/executions/{execution['executionId']}/tasks/main/output")
+    assert main["outcome"] == "success"
+    assert output.startswith(b"app:***@db\n"), output
+    assert called["error"]["message"] == "*** is app:***@db", called
+    found = answers_about(node, execution, "seals")
     assert [path for path, answer in found if MARKED.search(answer)] == []
     assert hits_on_disk(node) == []
 

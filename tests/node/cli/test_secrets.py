@@ -51,6 +51,30 @@ def test_a_secret_is_set_from_standard_input_listed_used_and_deleted(
         assert VALUE not in ran.out + ran.err
 
 
+def test_a_text_is_sealed_for_a_trigger_and_a_newline_at_its_end_is_left_out(
+    rota: Rota, node: Rotad, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create(
+        name="uses", namespace="sealing", command='test "$ROTA_PARAMETERS" = \'{"a":"b c d"}\''
+    )
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"b c d\n")))
+
+    sealed = rota("secret", "seal", "-n", "sealing")
+    ran = rota("trigger", "uses", "-n", "sealing", "-p", f"a={sealed.out.strip()}", "--wait")
+
+    assert sealed.out.startswith("rota:sealed:v1:"), sealed.err
+    assert ran.status == 0, ran.out + ran.err
+
+
+def test_bytes_that_are_no_text_are_not_sealed(rota: Rota, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+
+    ran = rota("secret", "seal")
+
+    assert ran.status == 2
+    assert "the value is no text; set it as a secret instead" in ran.err
+
+
 def test_uses_of_a_secret_that_does_not_exist_are_an_error(rota: Rota) -> None:
     ran = rota("secret", "uses", "none")
 

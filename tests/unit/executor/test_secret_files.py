@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rota.core.model.attempt import AttemptKey, Order, Token
 from rota.core.model.ids import Epoch, ExecutionId, Index
@@ -103,6 +104,26 @@ def test_a_worker_that_had_a_secret_serves_no_calls_of_others() -> None:
 
     assert len({with_secrets, of_others, without}) == 3
     assert environment(order_of("team-a", has_secrets=True), call) == with_secrets
+
+
+def test_a_worker_that_had_a_sealed_text_serves_no_calls_of_others() -> None:
+    call = Call(function="a:b")
+    parameters = ("ROTA_PARAMETERS", '{"a": "rota:sealed:v1:AAAA"}')
+
+    def with_parameters(order: Order) -> Order:
+        return replace(order, work=replace(order.work, env=(parameters,)))
+
+    sealed, of_others, with_secrets = (
+        environment(each, call)
+        for each in (
+            with_parameters(order_of("team-a", has_secrets=False)),
+            with_parameters(order_of("team-b", has_secrets=False)),
+            order_of("team-a", has_secrets=True),
+        )
+    )
+
+    assert sealed == with_secrets
+    assert sealed != of_others
 
 
 def test_no_text_of_an_object_shows_a_value() -> None:
