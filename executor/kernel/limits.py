@@ -95,9 +95,14 @@ class Limiter:
             if controller in failed and controller != "memory" and getattr(limits, controller)
         ]
         if limits.memory and "memory" in failed:
-            resource.prlimit(pid, resource.RLIMIT_DATA, (limits.memory, limits.memory))
-            unenforced.append(
-                "the limit of memory applies to each process alone, not to all of them together: "
-                + failed["memory"]
-            )
+            unenforced.append(_limit_each(pid, limits.memory) + failed["memory"])
         return Limited(cgroup, tuple(unenforced))
+
+
+def _limit_each(pid: int, memory: int) -> str:
+    """Limit the memory of *pid* and its descendants, each alone; return the begin of a warning."""
+    try:
+        resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))
+    except PermissionError:  # The process of another user: it takes CAP_SYS_RESOURCE.
+        return "the limit of memory is not enforced: "
+    return "the limit of memory applies to each process alone, not to all of them together: "

@@ -7,6 +7,8 @@ import os
 import select
 from typing import NamedTuple
 
+from rota.executor.kernel.capabilities import lacks_effective
+
 _EXEC_WAITS, _EXEC_WAIT_S = 200, 0.001  # An exec takes microseconds, or as long as a slow disk.
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD in linux/sched.h.
 _GONE = (FileNotFoundError, ProcessLookupError)
@@ -87,11 +89,11 @@ def children_of(pid: int) -> list[int]:
 def environment_of(pid: int) -> dict[str, str]:
     """Return the environment with which *pid* was started; empty if this user may not read it.
 
-    Root also reads the environments of other users, whose processes can belong to attempts. The
+    A process that runs programs as other users also reads the environments of other users. The
     call hangs while *pid* hangs in the kernel with its memory locked.
     """
     try:
-        if os.geteuid() not in (0, os.stat(f"/proc/{pid}").st_uid):
+        if os.stat(f"/proc/{pid}").st_uid != os.geteuid() and lacks_effective():
             return {}
         entries = _read_environment(pid).decode("utf-8", "replace").split("\0")
     except (*_GONE, PermissionError):

@@ -1,9 +1,10 @@
 """Programs that run as another user of the machine.
 
-A node that runs as root starts programs as users whom its setting ``task_users`` names. Nothing of
-the task's is executed as root: the process changes its user between fork and exec, and enters the
-working directory afterwards. The private folder of such an attempt belongs to its user. Its path
-must be accessible to the user, so it is not in the data directory.
+A node of root, or with the capabilities of `rota.executor.kernel.capabilities`, starts programs as
+users whom its setting ``task_users`` names. Nothing of the task's is executed with these rights:
+the process changes its user between fork and exec, and enters the working directory afterwards. The
+private folder of such an attempt belongs to its user. Its path must be accessible to the user, so
+it is not in the data directory.
 """
 
 import os
@@ -17,6 +18,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from rota.core.model.work import Work
+from rota.executor.kernel.capabilities import lacks_effective, needs
 
 BASE = Path("/var/tmp")
 _MODE = stat.S_IFDIR | 0o711
@@ -79,8 +81,8 @@ class TaskUsers:
                 f"no program may run as the user {name!r} on this node: its setting task_users "
                 "does not have this name"
             )
-        if os.geteuid() != 0:
-            raise UserRefused("only a node that runs as root can run programs as other users")
+        if lacking := lacks_effective():
+            raise UserRefused(f"this node cannot run programs as other users: {needs(lacking)}")
         try:
             found = pwd.getpwnam(name)
         except KeyError:

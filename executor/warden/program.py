@@ -37,6 +37,7 @@ from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Instant
 from rota.executor.attempt_settings import settings_from
 from rota.executor.executor import CLOSE_GRACE
+from rota.executor.kernel import capabilities
 from rota.executor.kernel.orphan_sweep import Swept, sweep_orphans
 from rota.executor.kernel.prctl import end_with_parent, name_process, set_subreaper
 from rota.executor.kernel.procfs import pids, status_of
@@ -83,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--settings", required=True, help="the node's settings for attempts, as JSON"
     )
     chosen = parser.parse_args(argv)
+    capabilities.use()
     directory: Path = chosen.directory
     _begin_logging()
     name_process("rota-guard")

@@ -22,6 +22,7 @@ from rota.core.errors import Problem, invalid
 from rota.core.model.certificate_names import node_uri
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
+from rota.executor.kernel.capabilities import lacks_permitted, needs
 from rota.node.system import config_values as kinds
 from rota.node.system.bootstrap_key import read_bootstrap_key
 from rota.node.system.tls_files import (
@@ -240,9 +241,9 @@ class NodeConfig:
     # More than programs need, and fewer than a fork bomb.
     container_pids: int = ATTEMPTS.setting(1024, kinds.count(0, 1 << 22, note="0: no limit"),
         "Processes of a container whose task sets no limit.")
-    # Off: tasks of a node that runs as root are otherwise root's.
+    # Off: it takes rights of root (`rota.executor.kernel.capabilities`).
     task_users: tuple[str, ...] = ATTEMPTS.setting((), kinds.USERS,
-        "Users as which commands may run, on a node that runs as root.", unset="none")
+        "Users as which commands may run, on a node of root or with capabilities.", unset="none")
     reload_code: bool = ATTEMPTS.setting(
         True, kinds.TRUTH, "Load the code of Python tasks again when it has changed on disk.")
 
@@ -579,8 +580,9 @@ def _has_all_peer_files(config: NodeConfig) -> Iterable[Problem]:
 
 
 def _may_run_tasks_of_users(config: NodeConfig) -> Iterable[Problem]:
-    if config.task_users and os.geteuid() != 0:
-        yield Problem("task_users", "only a node that runs as root can run tasks as other users")
+    if config.task_users and (lacking := lacks_permitted()):
+        detail = f"the node cannot run tasks as other users: {needs(lacking)}"
+        yield Problem("task_users", detail)
 
 
 def _has_webhook_keys(config: NodeConfig) -> Iterable[Problem]:

@@ -113,6 +113,7 @@ def make_interpreter(directory: Path) -> Path:
     Environment variables do not matter: the package is in its own site-packages.
     """
     shutil.copytree(ROOT / "src/rota", directory / "rota", ignore=_COMPILED)
+    directory.chmod(0o755)  # Some tests run a node as another user.
     home = directory / "venv"
     venv.create(home, symlinks=True)
     site = Path(sysconfig.get_path("purelib", "venv", {"base": str(home)}))

@@ -1,33 +1,69 @@
-"""Commands that run as another user of the machine, on a node that runs as root."""
+"""Commands that run as another user of the machine: on a node of root, and with capabilities."""
 
 import os
 import pwd
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import rota
+from rota.executor.kernel.capabilities import NEEDED
 from support.rotad import Json, Refusal, Rotad, end_warden, guard_of, processes_of, warden_of
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can run programs as other users"
 )
 OTHER = pwd.getpwnam("backup")
+PACKAGE = Path(rota.__file__).resolve().parent
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotad]:
-    data = tmp_path_factory.mktemp("users") / "data"
+CAPABILITIES = ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in NEEDED)
+AS = {
+    # Groups as those of root on many machines, which its tasks have to lose.
+    "root": ("setpriv", "--groups", "0,4,24"),
+    "daemon": (
+        "setpriv", "--reuid", "daemon", "--regid", "daemon", "--groups", "4,24",
+        "--inh-caps", CAPABILITIES, "--ambient-caps", CAPABILITIES,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=AS)
+def node(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Rotad]:
+    if request.param != "root" and not is_accessible(PACKAGE):
+        pytest.skip(
+            f"other users cannot enter {PACKAGE}, so no node of another user can run from there: "
+            "clone to a folder that all users can enter"
+        )
+    folder = accessible(tmp_path_factory.mktemp("users"))
+    shutil.chown(folder, request.param)
+    data = folder / "data"
     with Rotad(data, "--drain", "0s", "--task-users", "backup,absent-user") as node:
-        # Groups as those of root on many machines, which its tasks have to lose.
-        node.prefix = ("setpriv", "--groups", "0,4,24")
+        node.prefix = AS[request.param]
         try:
             yield node.start()
         finally:
             end_warden(data)
             for pid in processes_of(data):  # After a test that failed.
                 os.kill(pid, 9)
+
+
+def is_accessible(folder: Path) -> bool:
+    """Return True if all users can enter *folder*."""
+    return all(each.stat().st_mode & 0o001 for each in (folder, *folder.parents))
+
+
+def accessible(folder: Path) -> Path:
+    """Return *folder* after letting all users pass through the folders above it."""
+    for each in (folder, *folder.parents):
+        if each.stat().st_uid == os.geteuid() and not each.stat().st_mode & 0o001:
+            each.chmod(each.stat().st_mode | 0o111)
+    return folder
 
 
 def ran(node: Rotad, name: str, command: str, **fields: Json) -> Json:
@@ -52,6 +88,42 @@ def test_a_command_has_the_rights_of_its_user_alone(node: Rotad) -> None:
     assert names == f"backup backup {OTHER.pw_dir}"
     assert "none" in rest
     assert re.findall(r"Cap\w+:\s*(\w+)", found["output"]) == ["0" * 16] * 3
+
+
+@pytest.mark.parametrize("node", ["daemon"], indirect=True)
+@pytest.mark.parametrize("work", ["command", "sandbox", "function"])
+def test_a_task_of_the_node_gets_no_capability_of_a_node_that_is_not_root(
+    node: Rotad, work: str
+) -> None:
+    path = str(accessible(node.data_dir.parent))
+    (Path(path) / "status.py").write_text(
+        "def run():\n    print(open('/proc/self/status').read())\n"
+    )
+    fields: Json = {
+        "command": {"command": "cat /proc/self/status"},
+        "sandbox": {"command": "cat /proc/self/status", "sandbox": "default"},
+        "function": {"command": None, "python": {"function": "status:run", "path": [path]}},
+    }[work]
+
+    found = ran(node, work, **{"user": "", "command": "", **fields})
+
+    assert found["outcome"] == "success", found
+    assert re.findall(r"Cap(?:Inh|Prm|Eff|Amb):\s*(\w+)", found["output"]) == ["0" * 16] * 4
+
+
+@pytest.mark.parametrize("node", ["daemon"], indirect=True)
+def test_a_node_has_no_right_by_the_capabilities_that_it_passes_on(node: Rotad) -> None:
+    process = node.process
+    assert process is not None
+
+    of_node, of_warden = (
+        re.findall(r"Cap(?:Eff|Amb):\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+        for pid in (process.pid, warden_of(node.data_dir))
+    )
+
+    needed = f"{sum(1 << number for number in NEEDED.values()):016x}"
+    assert of_node == ["0" * 16, "0" * 16]
+    assert of_warden == [needed, "0" * 16]
 
 
 def test_reports_files_and_streams_work(node: Rotad) -> None:
@@ -104,7 +176,7 @@ def test_a_program_that_only_root_can_run_is_not_run(node: Rotad, tmp_path: Path
 def test_limits_apply(node: Rotad) -> None:
     found = ran(node, "limited", "id -un; cat /proc/self/limits", limits={"memory": "64MiB"})
 
-    assert found["outcome"] == "success"
+    assert found["outcome"] == "success", found
     assert found["output"].startswith("backup\n")
 
 

@@ -16,7 +16,7 @@ PLAIN = Work(shell="true")
 @pytest.fixture(autouse=True)
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(task_users, "BASE", tmp_path)
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(task_users, "lacks_effective", list[str])
     return tmp_path
 
 
@@ -39,12 +39,12 @@ def test_root_is_refused_even_if_it_is_permitted() -> None:
         TaskUsers(("root",), "s").of(as_user("root"))
 
 
-def test_a_node_that_does_not_run_as_root_runs_no_program_of_a_user(
+def test_a_node_without_a_needed_capability_runs_no_program_of_a_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1_000)
+    monkeypatch.setattr(task_users, "lacks_effective", lambda: ["CAP_SETUID"])
 
-    with pytest.raises(UserRefused, match="runs as root"):
+    with pytest.raises(UserRefused, match=r"needs root, or these capabilities too: CAP_SETUID"):
         TaskUsers(("backup",), "s").of(as_user("backup"))
 
 

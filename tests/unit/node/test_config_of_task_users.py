@@ -1,15 +1,14 @@
 """The setting of users as which tasks may run."""
 
-import os
-
 import pytest
 
 from rota.core.errors import Refused
+from rota.node.system import config as config_module
 from rota.node.system.config import load_config
 
 
-def test_a_node_of_root_may_name_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+def test_a_node_with_the_capabilities_may_name_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_module, "lacks_permitted", list[str])
 
     config = load_config(None, {}, {"task_users": "batch, www-data"})
 
@@ -17,17 +16,17 @@ def test_a_node_of_root_may_name_users(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uid", "names", "problem"),
+    ("lacking", "names", "problem"),
     [
-        (1_000, "batch", "only a node that runs as root"),
-        (0, "Batch", "'Batch' is not the name of a user such as batch"),
-        (0, "0", "'0' is not the name of a user such as batch"),
+        (["CAP_KILL"], "batch", "needs root, or these capabilities too: CAP_KILL"),
+        ([], "Batch", "'Batch' is not the name of a user such as batch"),
+        ([], "0", "'0' is not the name of a user such as batch"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(
-    monkeypatch: pytest.MonkeyPatch, uid: int, names: str, problem: str
+    monkeypatch: pytest.MonkeyPatch, lacking: list[str], names: str, problem: str
 ) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(config_module, "lacks_permitted", lambda: lacking)
 
     with pytest.raises(Refused, match=problem):
         load_config(None, {}, {"task_users": names})

@@ -1,0 +1,116 @@
+"""Capabilities (capabilities(7)): the rights of root that running programs as other users needs.
+
+A process of root has them, unless its container dropped some. Another process gets them as ambient
+capabilities, such as by ``AmbientCapabilities`` of systemd. rota passes them from the node to the
+warden and to no other process:
+
+    node      permitted, none effective or ambient: it can pass them on, and has no right by them
+    warden    effective, none ambient: the programs that it starts get none
+
+The functions concern the calling thread, so they are called before there are others.
+"""
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NEEDED = {
+    "CAP_CHOWN": 0,  # To give a private folder to its user.
+    "CAP_DAC_OVERRIDE": 1,  # To read the reports in such a folder, and to remove it.
+    "CAP_FOWNER": 3,  # To remove folders whose user made them sticky.
+    "CAP_KILL": 5,
+    "CAP_SETGID": 6,
+    "CAP_SETUID": 7,
+    "CAP_SYS_PTRACE": 19,  # To find processes of an attempt by their environment.
+}
+"""The numbers of the capabilities, as in linux/capability.h."""
+_VERSION = 0x20080522
+_MASK = sum(1 << number for number in NEEDED.values())
+_PR_CAP_AMBIENT = 47
+_AMBIENT_RAISE, _AMBIENT_CLEAR_ALL = 2, 4
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Sets(ctypes.Structure):
+    """The sets of the first 32 capabilities, or of the next 32."""
+
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+    effective: int
+    permitted: int
+    inheritable: int
+
+
+def lacks_permitted() -> list[str]:
+    """Return the needed capabilities that this process cannot pass on; empty for none."""
+    permitted = _read()[0].permitted
+    return [name for name, number in NEEDED.items() if not permitted >> number & 1]
+
+
+def lacks_effective() -> list[str]:
+    """Return the needed capabilities that this process cannot use; empty for none."""
+    effective = _read()[0].effective
+    return [name for name, number in NEEDED.items() if not effective >> number & 1]
+
+
+def needs(lacking: list[str]) -> str:
+    """Return what a process lacks, in words for the owner of the node."""
+    return f"it needs root, or these capabilities too: {', '.join(lacking)}"
+
+
+def hold() -> None:
+    """Keep the needed capabilities to pass them on, and have no right by them; not for root."""
+    if os.geteuid() != 0:
+        permitted = _read()[0].permitted & _MASK
+        _write(effective=0, permitted=permitted, inheritable=permitted)
+        _ambient(_AMBIENT_CLEAR_ALL)
+
+
+def use() -> None:
+    """Use the needed capabilities in this process alone; not for root, which has them."""
+    if os.geteuid() != 0:
+        permitted = _read()[0].permitted & _MASK
+        _write(effective=permitted, permitted=permitted, inheritable=0)
+        _ambient(_AMBIENT_CLEAR_ALL)
+
+
+@contextmanager
+def passed_on() -> Iterator[None]:
+    """Pass held capabilities on to the programs that this thread starts in the body."""
+    held = 0 if os.geteuid() == 0 else _read()[0].inheritable & _MASK
+    for number in NEEDED.values():
+        if held >> number & 1:
+            _ambient(_AMBIENT_RAISE, number)
+    try:
+        yield
+    finally:
+        if held:
+            _ambient(_AMBIENT_CLEAR_ALL)
+
+
+def _read() -> "ctypes.Array[_Sets]":
+    sets = (_Sets * 2)()
+    _call("capget", ctypes.byref(_Header(_VERSION, 0)), sets)
+    return sets
+
+
+def _write(*, effective: int, permitted: int, inheritable: int) -> None:
+    sets = (_Sets * 2)(_Sets(effective, permitted, inheritable))
+    _call("capset", ctypes.byref(_Header(_VERSION, 0)), sets)
+
+
+def _ambient(operation: int, capability: int = 0) -> None:
+    _call("prctl", _PR_CAP_AMBIENT, operation, capability, 0, 0)
+
+
+def _call(name: str, *arguments: object) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
+        error = ctypes.get_errno()
+        raise OSError(error, f"{name}: {os.strerror(error)}")
