@@ -82,6 +82,25 @@ def use() -> None:
 
 
 @contextmanager
+def given_up() -> Iterator[None]:
+    """Have no capability in this thread while the body runs; not for root.
+
+    A program that is started in the body is found, and its working directory entered, without these
+    rights: they have effect until its exec.
+    """
+    effective = 0 if os.geteuid() == 0 else _read()[0].effective
+    if not effective:
+        yield
+        return
+    permitted = _read()[0].permitted
+    _write(effective=0, permitted=permitted, inheritable=0)
+    try:
+        yield
+    finally:
+        _write(effective=effective, permitted=permitted, inheritable=0)
+
+
+@contextmanager
 def passed_on() -> Iterator[None]:
     """Pass held capabilities on to the programs that this thread starts in the body."""
     held = 0 if os.geteuid() == 0 else _read()[0].inheritable & _MASK

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import NamedTuple
 
 from rota.core.model.attempt import Order
@@ -20,6 +20,7 @@ from rota.core.model.ids import NodeId
 from rota.core.model.work import Work
 from rota.core.timing.instants import format_instant
 from rota.executor.attempt_settings import AttemptSettings
+from rota.executor.kernel.capabilities import given_up
 from rota.executor.kernel.env_marker import STORE_VARIABLE, mark_of
 from rota.executor.kernel.limits import UNLIMITED, Limited
 from rota.executor.kernel.process_trees import Namespace
@@ -316,20 +317,21 @@ def launch(plan: LaunchPlan) -> Launched:
         try:
             if user is not None:
                 _give(user, theirs, stdin)
-            process = subprocess.Popen(
-                plan.argv if user is None else user.entering(plan.cwd, plan.argv),
-                stdin=stdin,
-                stdout=theirs,
-                stderr=theirs,
-                user=None if user is None else user.uid,
-                group=None if user is None else user.gid,
-                extra_groups=None if user is None else user.groups,
-                cwd=plan.cwd if user is None else "/",
-                env=plan.environment,
-                pass_fds=plan.inherited,
-                umask=plan.umask,
-                start_new_session=True,
-            )
+            with given_up() if user is None else nullcontext():
+                process = subprocess.Popen(
+                    plan.argv if user is None else user.entering(plan.cwd, plan.argv),
+                    stdin=stdin,
+                    stdout=theirs,
+                    stderr=theirs,
+                    user=None if user is None else user.uid,
+                    group=None if user is None else user.gid,
+                    extra_groups=None if user is None else user.groups,
+                    cwd=plan.cwd if user is None else "/",
+                    env=plan.environment,
+                    pass_fds=plan.inherited,
+                    umask=plan.umask,
+                    start_new_session=True,
+                )
         finally:
             if stdin != subprocess.DEVNULL:
                 os.close(stdin)

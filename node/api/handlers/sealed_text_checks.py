@@ -1,6 +1,6 @@
 """Checks of sealed texts in jobs and in the parameters of triggers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rota.core.errors import Problem, invalid_fields
 from rota.core.model.job import JobSpec
@@ -12,6 +12,8 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.secrets.sealing import CannotOpen
 
 INVALID = "invalid_sealed_text"
+SEALED_MAX = 100
+"""The most sealed texts of a job, and of a trigger: to open one takes some ten microseconds."""
 
 
 def check_sealed_job(request: RequestContext, spec: JobSpec) -> None:
@@ -29,6 +31,7 @@ def check_sealed_job(request: RequestContext, spec: JobSpec) -> None:
     if not any(PREFIX in text for _, text, _ in found):
         return
     request.require(Verb.SECRET_USE, spec.namespace, of=spec.full_name)
+    _check_count(text for _, text, _ in found)
     problems = [
         Problem(pointer, why)
         for pointer, text, refusal in found
@@ -47,9 +50,22 @@ def check_sealed_parameters(request: RequestContext, spec: JobSpec, text: str) -
     if PREFIX not in text:
         return
     request.require(Verb.SECRET_USE, spec.namespace, of=spec.full_name)
+    _check_count([text])
     refusal = _no_variables(task.work for task in spec.tasks)
     if why := refusal or _why_not(request, spec.namespace, text):
         raise invalid_fields(INVALID, [Problem("/parameters", why)])
+
+
+def _check_count(texts: Iterable[str]) -> None:
+    """Check that there are at most `SEALED_MAX` sealed texts in *texts*.
+
+    Raises:
+        Refused: Code ``invalid_sealed_text``.
+    """
+    count = sum(text.count(PREFIX) for text in texts)
+    if count > SEALED_MAX:
+        detail = f"there are {count:,} sealed texts; at most {SEALED_MAX} are allowed"
+        raise invalid_fields(INVALID, [Problem("", f"{detail}; use a secret, as a file")])
 
 
 def _texts_of(spec: JobSpec) -> Iterator[tuple[str, str, str]]:
@@ -68,7 +84,7 @@ def _texts_of(spec: JobSpec) -> Iterator[tuple[str, str, str]]:
         yield f"{at}/python", work.call.arguments if work.call else "", elsewhere
 
 
-def _no_variables(works: "Iterator[Work] | list[Work]") -> str:
+def _no_variables(works: Iterable[Work]) -> str:
     if any(work.executor == "container" for work in works):
         return (
             "a container cannot have sealed texts, because its engine writes variables to the "

@@ -349,6 +349,23 @@ async def test_a_quota_counts_the_jobs_and_executions_of_all_shards_of_a_node(
     assert again == 201
 
 
+async def test_a_batch_creates_and_triggers_what_the_quota_allows(client: Client) -> None:
+    await put(client, quota={"jobs": 5, "executions": 3})
+    jobs = [
+        {"name": f"job-{number}", "namespace": "team-a", "command": "sleep 60"}
+        for number in range(8)
+    ]
+
+    _, created = await client.call("POST", f"{API}/jobs:batch", {"items": jobs})
+    items = [{"job": each["jobId"]} for each in created["items"] if not each["error"]] * 2
+    _, triggered = await client.call("POST", f"{API}/executions:batch", {"items": items})
+
+    errors = [each["error"]["code"] for each in created["items"] if each["error"]]
+    refusals = [each["error"]["code"] for each in triggered["items"] if each["error"]]
+    assert errors == ["quota_exceeded"] * 3
+    assert refusals == ["quota_exceeded"] * 7
+
+
 async def test_a_quota_ends_with_its_document(client: Client) -> None:
     await put(client, quota={"executions": 0})
     await save(client)

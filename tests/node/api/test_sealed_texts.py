@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rota.core.model.shared_document import SECRETS, DocumentKey
+from rota.node.api.handlers.sealed_text_checks import SEALED_MAX
 from rota.node.secrets.secret_store import SEALING_KEY
 from support.access_client import API, Access, Json, access_to
 from support.key_rings import key_ring_file
@@ -124,6 +125,20 @@ async def test_a_sealed_text_is_refused_where_no_task_would_get_it(
 
     assert (status, job["code"]) == (422, "invalid_sealed_text"), job
     assert [each["pointer"] for each in job["errors"]] == [pointer]
+
+
+async def test_a_job_and_a_trigger_have_so_many_sealed_texts_and_no_more(access: Access) -> None:
+    sealed = await seal(access)
+    path = f"{API}/jobs/team-a%2Fuses/trigger"
+
+    most, _ = await save(access, parameters=[sealed] * SEALED_MAX)
+    over, job = await save(access, parameters=[sealed] * SEALED_MAX, env={"ONE": sealed})
+    body = {"parameters": f"{sealed} " * (SEALED_MAX + 1)}
+    _, trigger = await access.call(access.admin, "POST", path, body)
+
+    assert (most, over) == (201, 422)
+    assert job["code"] == trigger["code"] == "invalid_sealed_text"
+    assert "at most 100 are allowed" in job["detail"]
 
 
 async def test_sealed_texts_are_for_those_that_may_use_secrets(access: Access) -> None:

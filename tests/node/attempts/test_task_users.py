@@ -112,6 +112,22 @@ def test_a_task_of_the_node_gets_no_capability_of_a_node_that_is_not_root(
 
 
 @pytest.mark.parametrize("node", ["daemon"], indirect=True)
+def test_a_task_of_the_node_runs_no_program_that_its_user_cannot_reach(
+    node: Rotad, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho ran\n")
+    program.chmod(0o755)
+    tmp_path.chmod(0o700)
+
+    found = ran(node, "unreachable", [str(program)], user="")  # type: ignore[arg-type]  # words
+    inside = ran(node, "inside-of-root", "echo ran", user="", cwd=str(tmp_path))
+
+    assert (found["outcome"], inside["outcome"]) == ("failed", "failed")
+    assert "ran" not in (found["output"] + inside["output"]).splitlines()
+
+
+@pytest.mark.parametrize("node", ["daemon"], indirect=True)
 def test_a_node_has_no_right_by_the_capabilities_that_it_passes_on(node: Rotad) -> None:
     process = node.process
     assert process is not None
