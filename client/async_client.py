@@ -96,7 +96,8 @@ class AsyncClient:
         key: The key of *cert*; ``$ROTA_KEY``, or the key in the file of *cert*, by default.
         timeout_s: The time limit of a call in seconds, including all tries at all nodes. A call
             that waits may take this time in addition to the wait.
-        repeats_max: The most retries at each node.
+        repeats_max: The most retries at each node. A node that refuses connections, as while it
+            restarts, is tried every 50 ms, for the time that these retries would take (3 s).
 
     Attributes:
         urls: The addresses, as given.

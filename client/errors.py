@@ -131,9 +131,12 @@ class Unreachable(RequestFailed):
         may_have_arrived: See the attribute.
         idempotency_key: See the attribute.
         answer: The error document of a node; None if no node answered.
+        is_refused: See the attribute.
 
     Attributes:
         may_have_arrived: Whether a node may have received the request.
+        is_refused: Whether the machine refused the connection: it is there, and no program listens,
+            as while a node restarts.
         idempotency_key: The key of the request; empty for none. With the key, the same request may
             be sent again and takes effect once.
     """
@@ -145,8 +148,10 @@ class Unreachable(RequestFailed):
         may_have_arrived: bool,
         idempotency_key: str = "",
         answer: ProblemView | None = None,
+        is_refused: bool = False,
     ) -> None:
         super().__init__(replace(answer or _NO_ANSWER, detail=detail))
+        self.is_refused = is_refused
         self.may_have_arrived = may_have_arrived
         self.idempotency_key = idempotency_key
 

@@ -285,9 +285,11 @@ async def _whole(response: aiohttp.ClientResponse) -> Response:
 def _unreachable(url: str, error: Exception, trust: Trust) -> Unreachable:
     """Return the error of a request to *url* without an answer."""
     never_arrived = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    os_error = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
     return Unreachable(
         f"no answer from {url}: {_what_went_wrong(url, error, trust)}",
         may_have_arrived=not never_arrived,
+        is_refused=os_error is not None and os_error.errno == errno.ECONNREFUSED,
     )
 
 

@@ -2,6 +2,8 @@
 
 - Each endpoint is tried once before any is tried again. Between two tries of the same endpoint
   there is a pause, which doubles each time, and is at least as long as the node requested.
+- A machine that refuses connections has no node that could be overloaded, and often has one soon:
+  the machine is tried every `REFUSED_S`, for the time that the doubling pauses would take together.
 - A call that may have arrived is repeated only if a repetition has no further effect.
 - If other endpoints are left, a connection without an answer is given up early.
 
@@ -27,6 +29,8 @@ REPEATS_MAX = 5
 which a restarting node is back."""
 PAUSE_S = 0.1
 PAUSE_S_MAX = 2.0
+REFUSED_S = 0.05
+"""The pause after a refused connection."""
 SILENT_S = 5.0
 """How many seconds an endpoint may be silent if there are others. A node answers in milliseconds; a
 thousand jobs in one request took 0.12 s on two cores."""
@@ -45,14 +49,16 @@ class _Endpoint:
     Attributes:
         url: The endpoint.
         failure: The error of the last try; None before the first.
-        tries: The number of tries.
+        tries: The number of tries; those that are refused count once.
         ready_at: The earliest time of the next try.
+        refused_until: The end of the tries while connections are refused; None if none was.
     """
 
     url: str
     failure: RequestFailed | None = None
     tries: int = 0
     ready_at: float = 0.0
+    refused_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,8 @@ class Tries:
         endpoints: The endpoints, updated with the results of this call.
         now: The time at which the call begins.
         timeout_s: The time limit of all tries, in addition to the wait of *call*.
-        repeats_max: The most retries at each endpoint.
+        repeats_max: The most retries at each endpoint; those of refused connections are more, and
+            take the same time.
     """
 
     def __init__(
@@ -109,7 +116,6 @@ class Tries:
         """
         state = next(each for each in self._states if each.url == tried.url)
         state.failure = failure
-        state.tries += 1
         has_arrived = _has_arrived(failure)
         if has_arrived is True:
             # The answer is final: another node would give the same one.
@@ -121,14 +127,29 @@ class Tries:
             self._is_unknown = True
             if not self._call.is_repeatable:
                 raise self._conclusion() from failure
-        asked_s = failure.retry_after_s if isinstance(failure, TooBusy) else None
-        state.ready_at = now + max(pause_s(state.tries), asked_s or 0.0)
+        self._count(state, failure, now)
         left = [each for each in self._states if each.tries < self._tries_max]
         # The sort is stable, so endpoints that were not tried yet stay in their order.
         left.sort(key=lambda each: (each.tries > 0, each.ready_at))
         if not left or max(left[0].ready_at, now) >= self._deadline:
             raise self._conclusion() from failure
         return self._try(left[0], now)
+
+    def _count(self, state: _Endpoint, failure: RequestFailed, now: float) -> None:
+        """Count a failed try, and set the time of the next one at the same endpoint."""
+        if isinstance(failure, Unreachable) and failure.is_refused:
+            if state.refused_until is None:
+                state.refused_until = now + longest_s(self._tries_max - state.tries - 1)
+                state.tries += 1
+            if now + REFUSED_S < state.refused_until:
+                state.ready_at = now + shortened(REFUSED_S)
+            else:
+                state.tries = self._tries_max
+            return
+        state.tries += 1
+        state.refused_until = None
+        asked_s = failure.retry_after_s if isinstance(failure, TooBusy) else None
+        state.ready_at = now + max(pause_s(state.tries), asked_s or 0.0)
 
     def _try(self, state: _Endpoint, now: float) -> Try:
         pause_s = max(state.ready_at - now, 0.0)
@@ -244,6 +265,21 @@ class Reopening:
 
 def pause_s(tries: int) -> float:
     """Return the pause in seconds after *tries* failed tries."""
-    backoff_s = min(PAUSE_S * (1 << min(tries - 1, 16)), PAUSE_S_MAX)
-    # Up to half of the pause is random, so that clients cut off together do not return together.
-    return backoff_s * (1 - randbelow(512) / 1024)
+    return shortened(_backoff_s(tries))
+
+
+def longest_s(repeats: int) -> float:
+    """Return the longest time in seconds that *repeats* doubling pauses take together."""
+    return sum(map(_backoff_s, range(1, repeats + 1)))
+
+
+def shortened(longest_s: float) -> float:
+    """Return *longest_s* without a random part of up to half of it.
+
+    So clients that were cut off together do not return together.
+    """
+    return longest_s * (1 - randbelow(512) / 1024)
+
+
+def _backoff_s(tries: int) -> float:
+    return min(PAUSE_S * (1 << min(tries - 1, 16)), PAUSE_S_MAX)

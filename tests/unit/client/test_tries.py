@@ -10,11 +10,13 @@ from rota.client.transport.endpoints import DOWN_S, Endpoints
 from rota.client.transport.tries import (
     PAUSE_S,
     PAUSE_S_MAX,
+    REFUSED_S,
     SILENT_S,
     STEADY_S,
     Reopening,
     Tries,
     Try,
+    longest_s,
     pause_s,
 )
 
@@ -23,6 +25,7 @@ READ = Call("GET", "/", bytes)
 WRITE = Call("POST", "/", bytes, is_write=True, key="a-key")
 FORGET = Call("DELETE", "/", bytes, is_write=True, is_repeatable=False)
 REFUSED = Unreachable("no answer: refused", may_have_arrived=False)
+NOT_LISTENING = Unreachable("no answer: refused", may_have_arrived=False, is_refused=True)
 LOST = Unreachable("no answer: cut", may_have_arrived=True)
 
 
@@ -289,6 +292,37 @@ def test_each_endpoint_is_tried_again_as_often_as_asked_for() -> None:
     made = asked(tries(READ, endpoints(A, B), repeats_max=2), REFUSED)
 
     assert sorted(each.url for each in made) == [A] * 3 + [B] * 3
+
+
+def test_a_machine_that_refuses_connections_is_asked_often_for_the_time_of_the_repetitions() -> (
+    None
+):
+    made = asked(tries(READ, endpoints(A), repeats_max=5), NOT_LISTENING)
+
+    pauses = [each.pause_s for each in made[1:]]
+    assert all(REFUSED_S / 2 < each <= REFUSED_S for each in pauses)
+    assert longest_s(5) - 2 * REFUSED_S <= sum(pauses) <= longest_s(5)
+
+
+def test_all_machines_that_refuse_connections_are_asked_in_turns() -> None:
+    made = asked(tries(READ, endpoints(A, B), repeats_max=1), NOT_LISTENING)
+
+    assert {each.url for each in made[2:4]} == {A, B}
+    assert len(made) > 4
+
+
+def test_a_refused_connection_is_not_repeated_by_a_client_that_repeats_nothing() -> None:
+    assert len(asked(tries(READ, endpoints(A), repeats_max=0), NOT_LISTENING)) == 1
+
+
+def test_a_node_that_listens_again_and_is_busy_is_asked_after_doubling_pauses() -> None:
+    call = tries(READ, endpoints(A))
+    made = [call.first(0.0)]
+    for failure in (NOT_LISTENING, NOT_LISTENING, busy(), busy()):
+        made.append(call.after(made[-1], failure, 0.0))
+
+    assert made[3].pause_s > PAUSE_S / 2 >= REFUSED_S
+    assert made[4].pause_s > PAUSE_S
 
 
 # -- time of a try ---------------------------------------------------------------------------------
