@@ -12,7 +12,7 @@ The functions concern the calling thread, so they are called before there are ot
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 NEEDED = {
@@ -82,7 +82,7 @@ def use() -> None:
 
 
 @contextmanager
-def given_up() -> Iterator[None]:
+def given_up() -> Generator[None]:
     """Have no capability in this thread while the body runs; not for root.
 
     A program that is started in the body is found, and its working directory entered, without these
@@ -101,7 +101,7 @@ def given_up() -> Iterator[None]:
 
 
 @contextmanager
-def passed_on() -> Iterator[None]:
+def passed_on() -> Generator[None]:
     """Pass held capabilities on to the programs that this thread starts in the body."""
     held = 0 if os.geteuid() == 0 else _read()[0].inheritable & _MASK
     for number in NEEDED.values():

@@ -47,3 +47,15 @@ def test_authorities_are_read_for_an_etcd_with_https_alone(tmp_path: Path, is_na
     assert seen["for etcd"][2] == 1 or not is_named
     assert seen["without"] is True
     assert seen["named"] == (file if is_named else None)
+
+
+def test_what_only_some_nodes_need_is_not_loaded_at_the_start() -> None:
+    script = "import sys; from rota.node.__main__ import load; load(); print(*sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], stdout=subprocess.PIPE, check=True, text=True
+    )
+
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "aiohttp" in loaded
+    assert not loaded & {"cryptography", "joserfc", "yaml", "rich", "prometheus_client.openmetrics"}

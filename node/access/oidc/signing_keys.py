@@ -11,9 +11,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-
-from joserfc.errors import JoseError, SecurityWarning
-from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
+from typing import TYPE_CHECKING
 
 from rota.core.errors import Kind, Refused
 from rota.core.timing.instants import HOUR, SECOND, Duration, Instant
@@ -23,7 +21,11 @@ from rota.node.system.clock import Clock
 
 log = logging.getLogger(__name__)
 
-PublicKey = RSAKey | ECKey | OKPKey
+if TYPE_CHECKING:  # For speed, not to avoid a cycle.
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+    PublicKey = RSAKey | ECKey | OKPKey
+
 FRESH = Duration(600 * SECOND)
 AGAIN = Duration(30 * SECOND)
 KEPT = Duration(24 * HOUR)
@@ -46,6 +48,10 @@ class KeysNotHere(Refused):
         )
 
 
+def _no_keys() -> "dict[str, PublicKey]":
+    return {}
+
+
 @dataclass(slots=True)
 class _Known:
     """What is known of an issuer.
@@ -59,7 +65,7 @@ class _Known:
     """
 
     issuer: Issuer
-    keys: dict[str, PublicKey] = field(default_factory=dict[str, PublicKey])
+    keys: "dict[str, PublicKey]" = field(default_factory=_no_keys)
     read_at: Instant | None = None
     tried_at: Instant | None = None
     is_wanted: bool = True
@@ -95,7 +101,7 @@ class SigningKeys:
                     known.keys, known.is_wanted = usable_keys(issuer.keys), False
         self._due.set()
 
-    def key(self, issuer: Issuer, key_id: str) -> PublicKey | None:
+    def key(self, issuer: Issuer, key_id: str) -> "PublicKey | None":
         """Return the key with an id; without an id, the only key; None if there is none.
 
         Raises:
@@ -152,7 +158,7 @@ def _may_try(known: _Known, now: Instant) -> bool:
     return known.tried_at is None or now >= known.tried_at + AGAIN
 
 
-def usable_keys(found: Iterable[JsonWebKey]) -> dict[str, PublicKey]:
+def usable_keys(found: Iterable[JsonWebKey]) -> "dict[str, PublicKey]":
     """Return the public keys for signatures among *found*, by id; others are omitted."""
     keys: dict[str, PublicKey] = {}
     for each in found:
@@ -163,8 +169,12 @@ def usable_keys(found: Iterable[JsonWebKey]) -> dict[str, PublicKey]:
     return keys
 
 
-def _imported(found: JsonWebKey) -> PublicKey | None:
+def _imported(found: JsonWebKey) -> "PublicKey | None":
     """Return a key; None if it is not for signatures, is malformed, or is too short."""
+    # Imported here, as most nodes have no issuer, and the import takes a tenth of the start.
+    from joserfc.errors import JoseError, SecurityWarning
+    from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
+
     if found.get("kty") not in ("RSA", "EC", "OKP") or found.get("use", "sig") != "sig":
         return None
     try:
@@ -173,4 +183,4 @@ def _imported(found: JsonWebKey) -> PublicKey | None:
             key = JWKRegistry.import_key(dict(found))
     except (JoseError, SecurityWarning, ValueError, TypeError, KeyError):
         return None
-    return key if isinstance(key, PublicKey) else None
+    return key if isinstance(key, RSAKey | ECKey | OKPKey) else None

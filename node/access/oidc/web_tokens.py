@@ -12,9 +12,6 @@ from hashlib import sha256
 from typing import Any, cast
 
 import msgspec
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.util import urlsafe_b64decode
 
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.node.access.access_table import AccessTable
@@ -96,6 +93,10 @@ class WebTokens:
         key = self._keys.key(issuer, key_id)
         if key is None:
             raise TokenInvalid("key")
+        # Imported here, as most nodes have no issuer, and the import takes a tenth of the start.
+        from joserfc import jwt
+        from joserfc.errors import JoseError
+
         try:
             verified = jwt.decode(text, key, algorithms=[algorithm]).claims
         except (JoseError, ValueError, TypeError) as error:
@@ -135,6 +136,8 @@ class WebTokens:
 
 def _json(part: str) -> Claims:
     """Return the JSON object in a part of a token."""
+    from joserfc.util import urlsafe_b64decode
+
     try:
         return msgspec.json.decode(urlsafe_b64decode(part.encode()), type=dict[str, Any])
     except (ValueError, msgspec.MsgspecError) as error:
