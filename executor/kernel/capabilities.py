@@ -28,7 +28,7 @@ NEEDED = {
 _VERSION = 0x20080522
 _MASK = sum(1 << number for number in NEEDED.values())
 _PR_CAP_AMBIENT = 47
-_AMBIENT_RAISE, _AMBIENT_CLEAR_ALL = 2, 4
+_AMBIENT_RAISE, _AMBIENT_LOWER = 2, 3
 
 
 class _Header(ctypes.Structure):
@@ -66,52 +66,69 @@ def needs(lacking: list[str]) -> str:
 
 
 def hold() -> None:
-    """Keep the needed capabilities to pass them on, and have no right by them; not for root."""
-    if os.geteuid() != 0:
-        permitted = _read()[0].permitted & _MASK
-        _write(effective=0, permitted=permitted, inheritable=permitted)
-        _ambient(_AMBIENT_CLEAR_ALL)
+    """Keep the needed capabilities to pass them on, and have no right by them; not for root.
+
+    Others, such as that for a port below 1024, stay as they are.
+    """
+    sets = _read()
+    held = sets[0].permitted & _MASK
+    if held and os.geteuid() != 0:
+        sets[0].effective &= ~_MASK
+        sets[0].inheritable |= held
+        _write(sets)
+        _lower(held)
 
 
 def use() -> None:
-    """Use the needed capabilities in this process alone; not for root, which has them."""
-    if os.geteuid() != 0:
-        permitted = _read()[0].permitted & _MASK
-        _write(effective=permitted, permitted=permitted, inheritable=0)
-        _ambient(_AMBIENT_CLEAR_ALL)
+    """Use the needed capabilities, and pass none on, others neither; not for root."""
+    sets = _read()
+    held = sets[0].permitted & _MASK
+    if held and os.geteuid() != 0:
+        sets[0].effective |= held
+        sets[0].inheritable = sets[1].inheritable = 0  # This lowers the ambient ones, too.
+        _write(sets)
 
 
 @contextmanager
 def given_up() -> Generator[None]:
-    """Have no capability in this thread while the body runs; not for root.
+    """Have none of the capabilities in this thread while the body runs; not for root.
 
     A program that is started in the body is found, and its working directory entered, without these
     rights: they have effect until its exec.
     """
-    effective = 0 if os.geteuid() == 0 else _read()[0].effective
-    if not effective:
+    sets = _read()
+    used = sets[0].effective & _MASK
+    if not used or os.geteuid() == 0:
         yield
         return
-    permitted = _read()[0].permitted
-    _write(effective=0, permitted=permitted, inheritable=0)
+    sets[0].effective &= ~_MASK
+    _write(sets)
     try:
         yield
     finally:
-        _write(effective=effective, permitted=permitted, inheritable=0)
+        sets[0].effective |= used
+        _write(sets)
 
 
 @contextmanager
 def passed_on() -> Generator[None]:
     """Pass held capabilities on to the programs that this thread starts in the body."""
     held = 0 if os.geteuid() == 0 else _read()[0].inheritable & _MASK
-    for number in NEEDED.values():
-        if held >> number & 1:
-            _ambient(_AMBIENT_RAISE, number)
+    for number in _numbers(held):
+        _call("prctl", _PR_CAP_AMBIENT, _AMBIENT_RAISE, number, 0, 0)
     try:
         yield
     finally:
-        if held:
-            _ambient(_AMBIENT_CLEAR_ALL)
+        _lower(held)
+
+
+def _lower(held: int) -> None:
+    for number in _numbers(held):
+        _call("prctl", _PR_CAP_AMBIENT, _AMBIENT_LOWER, number, 0, 0)
+
+
+def _numbers(held: int) -> list[int]:
+    return [number for number in NEEDED.values() if held >> number & 1]
 
 
 def _read() -> "ctypes.Array[_Sets]":
@@ -120,13 +137,8 @@ def _read() -> "ctypes.Array[_Sets]":
     return sets
 
 
-def _write(*, effective: int, permitted: int, inheritable: int) -> None:
-    sets = (_Sets * 2)(_Sets(effective, permitted, inheritable))
+def _write(sets: "ctypes.Array[_Sets]") -> None:
     _call("capset", ctypes.byref(_Header(_VERSION, 0)), sets)
-
-
-def _ambient(operation: int, capability: int = 0) -> None:
-    _call("prctl", _PR_CAP_AMBIENT, operation, capability, 0, 0)
 
 
 def _call(name: str, *arguments: object) -> None:

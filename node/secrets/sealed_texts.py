@@ -24,6 +24,10 @@ from rota.node.secrets.sealing import NONCE_BYTES, CannotOpen, Random, cipher_of
 from rota.node.secrets.secret_store import SEALING_KEY, SecretStore
 from rota.wire.key_rings import KEY_BYTES
 
+OTHER_KEY = (
+    "a sealed text is incomplete, or was sealed for another namespace or cluster; seal it again: "
+    "`rota secret seal -n {}`"
+)
 PARAMETERS = "ROTA_PARAMETERS"
 """The variable with the parameters, in which texts are parts of JSON."""
 
@@ -77,10 +81,7 @@ class SealedTexts:
             nonce, sealed = content[:NONCE_BYTES], content[NONCE_BYTES:]
             return cipher_of(key).decrypt(nonce, sealed, self._bound(namespace)).decode()
         except (InvalidTag, binascii.Error, ValueError) as error:
-            raise CannotOpen(
-                "a sealed text is incomplete, or was sealed for another namespace or cluster; seal "
-                f"it again: `rota secret seal -n {namespace}`"
-            ) from error
+            raise CannotOpen(OTHER_KEY.format(namespace)) from error
 
     def values_of(self, order: Order) -> SecretValues:
         """Return the variables of an order that have sealed texts, with the plain texts.

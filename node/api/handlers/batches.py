@@ -136,7 +136,7 @@ async def trigger_many(request: RequestContext) -> web.Response:
     async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
         item = decode(raw, TriggerItem)
         own_key = checked_key(item.idempotency_key or "") or _key_of(key, number)
-        return trigger_of(request, item.job, item.parameters, own_key)
+        return await trigger_of(request, item.job, item.parameters, own_key)
 
     async def trigger(items: list[Item]) -> list[TriggeredItem]:
         answers, _ = await _write_each(request, items, command_of)

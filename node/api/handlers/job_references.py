@@ -30,7 +30,7 @@ async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
             primary of a dependency cannot be reached.
     """
     request.node.namespaces.check(spec)
-    check_sealed_job(request, spec)
+    await check_sealed_job(request, spec)
     _check_types(request, spec)
     _check_hooks(request, spec)
     await _check_secrets(request, spec)

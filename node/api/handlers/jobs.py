@@ -227,7 +227,7 @@ async def trigger_job(request: RequestContext) -> web.Response:
     """
     body = await read_body(request, TriggerBody, if_empty=TriggerBody())
     named, key = request.http.match_info["job"], idempotency_key(request.http)
-    shard, command = trigger_of(request, named, body.parameters, key)
+    shard, command = await trigger_of(request, named, body.parameters, key)
     made, _ = await write(request, shard, command)
     return created_execution(made)
 
@@ -383,7 +383,7 @@ def _runs_on_request(body: JobBody) -> bool:
     return body.schedule is None and not body.schedules and not body.dependencies
 
 
-def trigger_of(
+async def trigger_of(
     request: RequestContext, named: str, parameters: Json, key: str
 ) -> tuple[Shard, Trigger]:
     """Return the command that triggers the job *named*, and the shard that decides it.
@@ -402,7 +402,7 @@ def trigger_of(
     text = parameters_json(
         checked_parameters(request.node.documents, job.spec.job_type, parameters)
     )
-    check_sealed_parameters(request, job.spec, text)
+    await check_sealed_parameters(request, job.spec, text)
     idempotency = (
         idempotency_under(request, key, print_of(job.id.encode(), text.encode())) if key else None
     )

@@ -81,7 +81,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
     text = parameters_json(
         checked_parameters(request.node.documents, job.spec.job_type, parameters)
     )
-    check_sealed_parameters(request, job.spec, "" if parameters is None else text)
+    await check_sealed_parameters(request, job.spec, "" if parameters is None else text)
     key = idempotency_key(request.http)
     digest = print_of(execution_id.encode(), msgspec.json.encode(body))
     command = Rerun(

@@ -9,14 +9,16 @@ from rota.core.model.work import Work
 from rota.executor.secret_values import SecretUnavailable
 from rota.node.access.verbs import Verb
 from rota.node.api.requests.request_context import RequestContext
+from rota.node.secrets.sealed_texts import OTHER_KEY
 from rota.node.secrets.sealing import CannotOpen
+from rota.node.secrets.secret_store import SEALING_KEY
 
 INVALID = "invalid_sealed_text"
 SEALED_MAX = 100
 """The most sealed texts of a job, and of a trigger: to open one takes some ten microseconds."""
 
 
-def check_sealed_job(request: RequestContext, spec: JobSpec) -> None:
+async def check_sealed_job(request: RequestContext, spec: JobSpec) -> None:
     """Check the sealed texts of a job, and that the caller may use them.
 
     As for secrets, this is checked at every save: a caller that changes the command of a job could
@@ -35,13 +37,13 @@ def check_sealed_job(request: RequestContext, spec: JobSpec) -> None:
     problems = [
         Problem(pointer, why)
         for pointer, text, refusal in found
-        if PREFIX in text and (why := refusal or _why_not(request, spec.namespace, text))
+        if PREFIX in text and (why := refusal or await _why_not(request, spec.namespace, text))
     ]
     if problems:
         raise invalid_fields(INVALID, problems)
 
 
-def check_sealed_parameters(request: RequestContext, spec: JobSpec, text: str) -> None:
+async def check_sealed_parameters(request: RequestContext, spec: JobSpec, text: str) -> None:
     """Check the sealed texts in the parameters of a trigger of a job.
 
     Raises:
@@ -52,7 +54,7 @@ def check_sealed_parameters(request: RequestContext, spec: JobSpec, text: str) -
     request.require(Verb.SECRET_USE, spec.namespace, of=spec.full_name)
     _check_count([text])
     refusal = _no_variables(task.work for task in spec.tasks)
-    if why := refusal or _why_not(request, spec.namespace, text):
+    if why := refusal or await _why_not(request, spec.namespace, text):
         raise invalid_fields(INVALID, [Problem("/parameters", why)])
 
 
@@ -93,8 +95,13 @@ def _no_variables(works: Iterable[Work]) -> str:
     return ""
 
 
-def _why_not(request: RequestContext, namespace: str, text: str) -> str:
-    """Return why the sealed texts in *text* cannot be opened; empty if they can."""
+async def _why_not(request: RequestContext, namespace: str, text: str) -> str:
+    """Return why the sealed texts in *text* cannot be opened; empty if they can.
+
+    A key that was just made at another node is waited for, for a short time.
+    """
+    if await request.node.secrets.unknown(namespace, {SEALING_KEY}):
+        return OTHER_KEY.format(namespace)
     for box in boxes_in(text):
         try:
             request.node.sealed_texts.open(namespace, box)

@@ -89,6 +89,15 @@ async def test_a_sealed_text_is_stored_and_shown_as_it_is_and_is_no_plain_secret
     assert (again, same["version"]) == (200, 1)
 
 
+async def test_a_text_of_a_namespace_without_a_key_is_refused_with_what_to_do(
+    access: Access,
+) -> None:
+    status, job = await save(access, env={"DB": await seal(access, namespace="team-b")})
+
+    assert (status, job["code"]) == (422, "invalid_sealed_text")
+    assert "seal it again: `rota secret seal -n team-a`" in job["detail"]
+
+
 async def test_a_text_of_another_namespace_is_refused(access: Access) -> None:
     foreign = await seal(access, namespace="team-b")
     await seal(access)

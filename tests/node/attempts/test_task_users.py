@@ -20,7 +20,11 @@ OTHER = pwd.getpwnam("backup")
 PACKAGE = Path(rota.__file__).resolve().parent
 
 
-CAPABILITIES = ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in NEEDED)
+LOW_PORTS = 10
+"""The number of CAP_NET_BIND_SERVICE, which a node of a user may have for its own ports."""
+CAPABILITIES = ",".join(
+    f"+{name.removeprefix('CAP_').lower()}" for name in (*NEEDED, "CAP_NET_BIND_SERVICE")
+)
 AS = {
     # Groups as those of root on many machines, which its tasks have to lose.
     "root": ("setpriv", "--groups", "0,4,24"),
@@ -137,9 +141,9 @@ def test_a_node_has_no_right_by_the_capabilities_that_it_passes_on(node: Rotad) 
         for pid in (process.pid, warden_of(node.data_dir))
     )
 
-    needed = f"{sum(1 << number for number in NEEDED.values()):016x}"
-    assert of_node == ["0" * 16, "0" * 16]
-    assert of_warden == [needed, "0" * 16]
+    needed, other = sum(1 << number for number in NEEDED.values()), 1 << LOW_PORTS
+    assert [int(each, 16) for each in of_node] == [other, other]
+    assert [int(each, 16) for each in of_warden] == [needed | other, 0]
 
 
 def test_reports_files_and_streams_work(node: Rotad) -> None:
