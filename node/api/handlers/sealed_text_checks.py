@@ -1,6 +1,7 @@
 """Checks of sealed texts in jobs and in the parameters of triggers."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from rota.core.errors import Problem, invalid_fields
 from rota.core.model.job import JobSpec
@@ -8,6 +9,7 @@ from rota.core.model.sealed_texts import PREFIX, boxes_in
 from rota.core.model.work import Work
 from rota.executor.secret_values import SecretUnavailable
 from rota.node.access.verbs import Verb
+from rota.node.api.documents.job_bodies import PROBLEMS_MAX
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.secrets.sealed_texts import OTHER_KEY
 from rota.node.secrets.sealing import CannotOpen
@@ -15,7 +17,7 @@ from rota.node.secrets.secret_store import SEALING_KEY
 
 INVALID = "invalid_sealed_text"
 SEALED_MAX = 100
-"""The most sealed texts of a job, and of a trigger: to open one takes some ten microseconds."""
+"""The most different sealed texts of a job, and of a trigger: to open one takes some ten us."""
 
 
 async def check_sealed_job(request: RequestContext, spec: JobSpec) -> None:
@@ -29,18 +31,9 @@ async def check_sealed_job(request: RequestContext, spec: JobSpec) -> None:
             ``invalid_sealed_text``: a text was sealed for another namespace or cluster, or is where
             tasks would get it as it is.
     """
-    found = [*_texts_of(spec)]
-    if not any(PREFIX in text for _, text, _ in found):
-        return
-    request.require(Verb.SECRET_USE, spec.namespace, of=spec.full_name)
-    _check_count(text for _, text, _ in found)
-    problems = [
-        Problem(pointer, why)
-        for pointer, text, refusal in found
-        if PREFIX in text and (why := refusal or await _why_not(request, spec.namespace, text))
-    ]
-    if problems:
-        raise invalid_fields(INVALID, problems)
+    found = [each for each in _texts_of(spec) if PREFIX in each.text]
+    if found:
+        await _check(request, spec, found)
 
 
 async def check_sealed_parameters(request: RequestContext, spec: JobSpec, text: str) -> None:
@@ -49,41 +42,38 @@ async def check_sealed_parameters(request: RequestContext, spec: JobSpec, text: 
     Raises:
         Refused: As for `check_sealed_job`.
     """
-    if PREFIX not in text:
-        return
-    request.require(Verb.SECRET_USE, spec.namespace, of=spec.full_name)
-    _check_count([text])
-    refusal = _no_variables(task.work for task in spec.tasks)
-    if why := refusal or await _why_not(request, spec.namespace, text):
-        raise invalid_fields(INVALID, [Problem("/parameters", why)])
+    if PREFIX in text:
+        refusal = _no_variables(task.work for task in spec.tasks)
+        await _check(request, spec, [_Text("/parameters", text, refusal)])
 
 
-def _check_count(texts: Iterable[str]) -> None:
-    """Check that there are at most `SEALED_MAX` sealed texts in *texts*.
+class _Text(NamedTuple):
+    """A text of a job.
 
-    Raises:
-        Refused: Code ``invalid_sealed_text``.
+    Attributes:
+        pointer: Its place in the definition.
+        text: The text.
+        refusal: Why it cannot have sealed texts; empty if it can.
     """
-    count = sum(text.count(PREFIX) for text in texts)
-    if count > SEALED_MAX:
-        detail = f"there are {count:,} sealed texts; at most {SEALED_MAX} are allowed"
-        raise invalid_fields(INVALID, [Problem("", f"{detail}; use a secret, as a file")])
+
+    pointer: str
+    text: str
+    refusal: str
 
 
-def _texts_of(spec: JobSpec) -> Iterator[tuple[str, str, str]]:
-    """Yield the texts of a job: pointer, text, and why it cannot be sealed; empty if it can."""
-    yield "/parameters", spec.parameters, _no_variables(task.work for task in spec.tasks)
+def _texts_of(spec: JobSpec) -> Iterator[_Text]:
+    yield _Text("/parameters", spec.parameters, _no_variables(task.work for task in spec.tasks))
     for number, task in enumerate(spec.tasks):
         at = f"/tasks/{number}" if len(spec.tasks) > 1 else ""
         work, refusal = task.work, _no_variables([task.work])
-        yield f"{at}/parameters", work.parameters, refusal
+        yield _Text(f"{at}/parameters", work.parameters, refusal)
         for name, value in work.env:
-            yield f"{at}/env/{name}", value, refusal
+            yield _Text(f"{at}/env/{name}", value, refusal)
         elsewhere = "a sealed text is replaced in env and parameters only; pass it in a variable"
         for argument in (*work.argv, work.shell):
-            yield f"{at}/command", argument, elsewhere
-        yield f"{at}/stdin", work.stdin, elsewhere
-        yield f"{at}/python", work.call.arguments if work.call else "", elsewhere
+            yield _Text(f"{at}/command", argument, elsewhere)
+        yield _Text(f"{at}/stdin", work.stdin, elsewhere)
+        yield _Text(f"{at}/python", work.call.arguments if work.call else "", elsewhere)
 
 
 def _no_variables(works: Iterable[Work]) -> str:
@@ -95,16 +85,35 @@ def _no_variables(works: Iterable[Work]) -> str:
     return ""
 
 
-async def _why_not(request: RequestContext, namespace: str, text: str) -> str:
-    """Return why the sealed texts in *text* cannot be opened; empty if they can.
+async def _check(request: RequestContext, spec: JobSpec, found: list[_Text]) -> None:
+    """Check texts with sealed texts; one that all tasks have is opened once.
 
-    A key that was just made at another node is waited for, for a short time.
+    Raises:
+        Refused: As for `check_sealed_job`.
     """
-    if await request.node.secrets.unknown(namespace, {SEALING_KEY}):
+    request.require(Verb.SECRET_USE, spec.namespace, of=spec.full_name)
+    boxes = {box for each in found for box in boxes_in(each.text)}
+    if len(boxes) > SEALED_MAX:
+        detail = f"there are {len(boxes):,} sealed texts; at most {SEALED_MAX} are allowed"
+        raise invalid_fields(INVALID, [Problem("", f"{detail}; use a secret, as a file")])
+    # A key that was just made at another node is waited for, for a short time.
+    has_key = not await request.node.secrets.unknown(spec.namespace, {SEALING_KEY})
+    faults = {box: _why_not(request, spec.namespace, box, has_key=has_key) for box in boxes}
+    problems = [
+        Problem(each.pointer, why)
+        for each in found
+        if (why := each.refusal or next(filter(None, map(faults.get, boxes_in(each.text))), ""))
+    ]
+    if problems:
+        raise invalid_fields(INVALID, problems[:PROBLEMS_MAX])
+
+
+def _why_not(request: RequestContext, namespace: str, box: str, *, has_key: bool) -> str:
+    """Return why a sealed text cannot be opened; empty if it can."""
+    if not has_key:
         return OTHER_KEY.format(namespace)
-    for box in boxes_in(text):
-        try:
-            request.node.sealed_texts.open(namespace, box)
-        except (CannotOpen, SecretUnavailable) as error:
-            return str(error)
+    try:
+        request.node.sealed_texts.open(namespace, box)
+    except (CannotOpen, SecretUnavailable) as error:
+        return str(error)
     return ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.core.model.author import Author
 from rota.core.model.shared_document import SECRETS, DocumentKey
 from rota.node.api.handlers.sealed_text_checks import SEALED_MAX
 from rota.node.secrets.secret_store import SEALING_KEY
@@ -137,15 +138,21 @@ async def test_a_sealed_text_is_refused_where_no_task_would_get_it(
 
 
 async def test_a_job_and_a_trigger_have_so_many_sealed_texts_and_no_more(access: Access) -> None:
-    sealed = await seal(access)
+    texts = access.wiring.context.sealed_texts
+    await seal(access)
+    author = Author(principal="admin")
+    many = [await texts.seal("team-a", "x", by=author) for _ in range(SEALED_MAX + 1)]
     path = f"{API}/jobs/team-a%2Fuses/trigger"
+    tasks = [{"name": f"task-{number}", "command": "true"} for number in range(SEALED_MAX + 1)]
 
-    most, _ = await save(access, parameters=[sealed] * SEALED_MAX)
-    over, job = await save(access, parameters=[sealed] * SEALED_MAX, env={"ONE": sealed})
-    body = {"parameters": f"{sealed} " * (SEALED_MAX + 1)}
+    # The variable of a job is one of each task.
+    in_each, _ = await save(access, command=None, tasks=tasks, env={"ONE": many[0]})
+    most, _ = await save(access, parameters=many[1:])
+    over, job = await save(access, parameters=many[1:], env={"ONE": many[0]})
+    body = {"parameters": many}
     _, trigger = await access.call(access.admin, "POST", path, body)
 
-    assert (most, over) == (201, 422)
+    assert (in_each, most, over) == (201, 200, 422)
     assert job["code"] == trigger["code"] == "invalid_sealed_text"
     assert "at most 100 are allowed" in job["detail"]
 
