@@ -31,8 +31,18 @@ class QuotaUse:
         return self._quotas
 
     def take(self, sender: NodeId, report: ReportUse) -> None:
-        """Replace the report of another node."""
+        """Replace the report of another node; those of nodes that have left are dropped."""
         self._reports[sender] = report
+        if len(self._reports) > 2 * len(self._liveness.sessions):
+            is_gone = self._liveness.is_gone
+            left = [each for each, old in self._reports.items() if is_gone(each, old.session)]
+            for each in left:
+                del self._reports[each]
+
+    @property
+    def report_count(self) -> int:
+        """The number of reports that are kept."""
+        return len(self._reports)
 
     def in_cluster(
         self, namespace: str, shards: Sequence[Shard], *, without: Shard | None = None

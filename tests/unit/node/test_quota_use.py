@@ -44,3 +44,14 @@ def test_the_report_of_a_session_that_has_ended_does_not_count() -> None:
 
     assert after_the_end == in_the_next_session == Use(jobs=4)
     assert use.in_cluster("team", []) == Use(jobs=6)
+
+
+def test_the_reports_of_nodes_that_have_left_are_dropped() -> None:
+    use, _ = use_of(a=FIRST)
+    use.take(A, report(FIRST, 3, 1))
+
+    for number in range(100):
+        use.take(NodeId(f"left-{number}"), report(FIRST, 1, 1))
+
+    assert use.report_count <= 2
+    assert use.in_cluster("team", []) == Use(jobs=3, executions=1)
