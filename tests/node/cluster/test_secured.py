@@ -12,11 +12,11 @@ import pytest
 from rota.client import AsyncClient
 from rota.wire.key_rings import KEY_BYTES, KeyRing, content_of, id_of, read_key_ring
 from rota.wire.tokens import ID_BYTES, SECRET_BYTES, mint
-from support.cluster import Cluster
+from support.cluster import COPIES, SHARDS, Cluster
 from support.etcd import EtcdCluster, needs_etcd
 from support.in_process import until
 from support.peer_certificates import PeerAuthority
-from support.rotad import Rotad
+from support.rotad import Json, Rotad
 
 pytestmark = needs_etcd
 IDS = ("n1", "n2", "n3")
@@ -64,7 +64,17 @@ def whole(
                 *authority.flags(node_id),
                 *authority.api_flags(f"api-{node_id}"),
             )
-        yield cluster.start()
+        cluster.start()
+        # Until then, nodes hand shards over to the nodes that the ring assigns.
+        cluster.wait_until(lambda: is_settled(cluster), "copies and primaries are not spread")
+        yield cluster
+
+
+def is_settled(cluster: Cluster) -> bool:
+    """Return True if each shard has all copies, and no change of them is pending."""
+    found = cluster.configurations().values()
+    are_whole = len(found) == SHARDS and all(len(each["sync"]) == COPIES for each in found)
+    return are_whole and cluster.nodes[0].call("GET", "/api/v1/cluster")["moves"] == []
 
 
 def replaced(node: Rotad, use: str) -> int:
@@ -182,13 +192,10 @@ async def until_async(is_so: Callable[[], Awaitable[bool]], within_s: float) -> 
             await asyncio.sleep(0.1)
 
 
-def takeovers(cluster: Cluster) -> int:
-    """Return how often sessions of the nodes began, and shards were taken up."""
-    return sum(
-        node.log().count(f'"event": "{event}"')
-        for node in cluster
-        for event in ("session begun", "shards taken up")
-    )
+def primaries(cluster: Cluster) -> dict[int, tuple[Json, Json]]:
+    """Return the primary of each shard, and its session."""
+    found = cluster.configurations().items()
+    return {number: (each["primary"], each["primary_session"]) for number, each in found}
 
 
 @pytest.mark.timeout(240)
@@ -206,7 +213,7 @@ async def test_everything_is_rotated_under_load_without_a_failed_request_or_a_ta
         )
         first = await admin.create_key("load", role="operator", namespaces=["*"])
         load = Load(whole, authority, first.token)
-        before = takeovers(whole)
+        before = primaries(whole)
 
         async with asyncio.TaskGroup() as group:
             for name in names:
@@ -223,7 +230,7 @@ async def test_everything_is_rotated_under_load_without_a_failed_request_or_a_ta
             load.end()
 
     assert sorted(load.done) == names
-    assert takeovers(whole) == before
+    assert primaries(whole) == before
     execution = node.ended(node.trigger("secret"))
     path = f"/api/v1/executions/{execution['executionId']}/tasks/main/output"
     assert "unchanged" not in node.call("GET", path)  # Values of secrets are masked.
