@@ -14,6 +14,7 @@ import ctypes
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Event
 
 NEEDED = {
     "CAP_CHOWN": 0,  # To give a private folder to its user.
@@ -29,6 +30,10 @@ _VERSION = 0x20080522
 _MASK = sum(1 << number for number in NEEDED.values())
 _PR_CAP_AMBIENT = 47
 _AMBIENT_RAISE, _AMBIENT_LOWER = 2, 3
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+_is_user = Event()
+"""Set in a process that uses the capabilities, and in its forks."""
 
 
 class _Header(ctypes.Structure):
@@ -87,20 +92,21 @@ def use() -> None:
         sets[0].effective |= held
         sets[0].inheritable = sets[1].inheritable = 0  # This lowers the ambient ones, too.
         _write(sets)
+        _is_user.set()
 
 
 @contextmanager
 def given_up() -> Generator[None]:
-    """Have none of the capabilities in this thread while the body runs; not for root.
+    """Have none of the capabilities in this thread while the body runs, if this process uses some.
 
     A program that is started in the body is found, and its working directory entered, without these
     rights: they have effect until its exec.
     """
-    sets = _read()
-    used = sets[0].effective & _MASK
-    if not used or os.geteuid() == 0:
+    if not _is_user.is_set():  # As of nearly all nodes; a start of a program is a hot path.
         yield
         return
+    sets = _read()
+    used = sets[0].effective & _MASK
     sets[0].effective &= ~_MASK
     _write(sets)
     try:
@@ -142,6 +148,6 @@ def _write(sets: "ctypes.Array[_Sets]") -> None:
 
 
 def _call(name: str, *arguments: object) -> None:
-    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
+    if getattr(_LIBC, name)(*arguments):
         error = ctypes.get_errno()
         raise OSError(error, f"{name}: {os.strerror(error)}")

@@ -10,6 +10,8 @@ import base64
 import binascii
 import json
 
+from msgspec.structs import replace
+
 from rota.core.errors import Refused
 from rota.core.model.attempt import Order
 from rota.core.model.author import Author
@@ -121,13 +123,4 @@ class SealedTexts:
 
 def with_sealed(values: SecretValues, sealed: SecretValues) -> SecretValues:
     """Return the values of both."""
-    if sealed is NO_SECRETS:
-        return values
-    return SecretValues(
-        env=values.env,
-        files=values.files,
-        token=values.token,
-        authority=values.authority,
-        opened=sealed.opened,
-        parts=sealed.parts,
-    )
+    return replace(values, opened=sealed.opened, parts=sealed.parts)

@@ -1,7 +1,7 @@
 """Documents of namespaces: owners, defaults that are copied into jobs, and pauses."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from rota.core.decide.dependencies import is_met
 from rota.core.vocabulary.commands import RunIfMet
 from rota.node.runtime.timer_wiring import alarm_of
 from rota.node.runtime.wiring import NodeWiring
+from rota.node.shards.shard import Shard
+from rota.node.shards.timers import Alarm
 from rota.storage.memory import MemoryStore
 from support.access_client import API, Access, access_to
 from support.in_process import Client, running_works, serving
@@ -275,26 +277,39 @@ async def test_an_exported_namespace_is_created_with_its_pause(client: Client) -
     assert (await put(client, **paused["definition"]))["definition"] == paused["definition"]
 
 
-async def test_a_job_that_waits_for_the_end_of_a_pause_is_tried_without_an_entry_and_then_runs(
-    wiring: NodeWiring, client: Client
-) -> None:
+async def dependencies_met(
+    wiring: NodeWiring, client: Client, obstacle: Awaitable[Json]
+) -> tuple[Alarm, Shard, RunIfMet]:
+    """Meet the only dependency of the job of ``team-a`` after *obstacle* keeps it from running.
+
+    Returns:
+        The alarm of timers, the shard of the job, and the command of its timer.
+    """
     await client.call("PUT", f"{API}/jobs/default/first", {"command": "true"})
     await save(client, dependencies=["default/first"])
-    await client.call("POST", f"{TEAM}:pause")
+    await obstacle
     await client.call("POST", f"{API}/jobs/default%2Ffirst/trigger")
     shard = wiring.shards.of_name("team-a", "job")
     job_id = shard.state.names["team-a/job"]
-    alarm = alarm_of(wiring.shards, wiring.fallback.stand_ins, wiring.foundation.namespaces)
     async with asyncio.timeout(20):
         while not is_met(shard.state.plans[job_id]):  # noqa: ASYNC110 - the shard is asked
             await asyncio.sleep(0.02)
+    alarm = alarm_of(wiring.shards, wiring.fallback.stand_ins, wiring.foundation.namespaces)
+    return alarm, shard, RunIfMet(job_id=job_id)
+
+
+async def test_a_job_that_waits_for_the_end_of_a_pause_is_tried_without_an_entry_and_then_runs(
+    wiring: NodeWiring, client: Client
+) -> None:
+    pause = client.call("POST", f"{TEAM}:pause")
+    alarm, shard, command = await dependencies_met(wiring, client, pause)
 
     tip = shard.replica.copy.tip
-    postponed = alarm(shard.id, RunIfMet(job_id=job_id))
+    postponed = alarm(shard.id, command)
     await executions(client)
     tip_after = shard.replica.copy.tip
     await client.call("POST", f"{TEAM}:resume")
-    submitted = alarm(shard.id, RunIfMet(job_id=job_id))
+    submitted = alarm(shard.id, command)
 
     assert postponed is not None
     assert tip_after == tip
@@ -393,19 +408,11 @@ async def test_a_quota_that_is_no_number_or_of_nothing_known_is_refused(
 async def test_a_job_whose_dependencies_are_met_at_the_quota_is_tried_without_an_entry(
     wiring: NodeWiring, client: Client
 ) -> None:
-    await client.call("PUT", f"{API}/jobs/default/first", {"command": "true"})
-    await put(client, quota={"executions": 0})
-    await save(client, dependencies=["default/first"])
-    await client.call("POST", f"{API}/jobs/default%2Ffirst/trigger")
-    shard = wiring.shards.of_name("team-a", "job")
-    job_id = shard.state.names["team-a/job"]
-    alarm = alarm_of(wiring.shards, wiring.fallback.stand_ins, wiring.foundation.namespaces)
-    async with asyncio.timeout(20):
-        while not is_met(shard.state.plans[job_id]):  # noqa: ASYNC110 - the shard is asked
-            await asyncio.sleep(0.02)
+    quota = put(client, quota={"executions": 0})
+    alarm, shard, command = await dependencies_met(wiring, client, quota)
 
     tip = shard.replica.copy.tip
-    postponed = alarm(shard.id, RunIfMet(job_id=job_id))
+    postponed = alarm(shard.id, command)
     await executions(client)
 
     assert postponed is not None
