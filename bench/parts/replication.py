@@ -16,6 +16,7 @@ from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.local_copy import Rows, Stored
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import WINDOW, Copies
+from rota.core.replication.quiet_beats import QuietBeats
 from rota.core.replication.replica import Replica
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
@@ -87,6 +88,7 @@ def make_replicas() -> dict[NodeId, Replica]:
             continuity=CoordinatorContinuity(),
             timing=Timing(),
             transfers=TransferLimits(),
+            quiet_beats=QuietBeats(liveness, Timing()),
             copies=Copies(),
         )
         replicas[name].learn(configuration, NOW)

@@ -6,7 +6,7 @@ import msgspec
 
 from rota.core.model.ids import AllocationId, Epoch, Index
 from rota.core.replication.answer_pace import AnswerPace
-from rota.core.replication.messages import Part
+from rota.core.replication.messages import Part, QuietCopy
 from rota.core.timing.instants import Instant
 
 NEVER = Instant(0)
@@ -41,6 +41,9 @@ class PeerCopy:
         matched_at: When the answer with *match* arrived.
         is_broken: Whether the copy lost acknowledged entries or was replaced: it cannot count.
         snapshot: The snapshot that is being sent to it, if any.
+        quiet: The copy as it is described in the heartbeats of its node, while it gets none of its
+            own (R44).
+        woken_at: The last tick before its own heartbeats began again.
         pace: Response times of its answers to entries; answers to heartbeats do not count.
     """
 
@@ -56,7 +59,18 @@ class PeerCopy:
     matched_at: Instant = NEVER
     is_broken: bool = False
     snapshot: Outgoing | None = None
+    quiet: QuietCopy | None = None
+    woken_at: Instant = NEVER
     pace: AnswerPace = field(default_factory=AnswerPace)
+
+    def record_answer(self, sent_at: Instant, now: Instant) -> None:
+        """Record an answer, which arrives *now*, to a message that was sent at *sent_at*."""
+        self.heard_at = now
+        self.answered_to = max(self.answered_to, sent_at)
+
+    def record_lease(self, end: Instant) -> None:
+        """Record a lease until *end*; an earlier lease may last longer."""
+        self.lease_end = max(self.lease_end, end)
 
     def is_silent(self, since: Instant) -> bool:
         """Return True if no answer arrived since *since*."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rota.core.model.ids import AllocationId, Epoch, Index, NodeId
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.local_copy import LocalCopy
@@ -26,9 +26,11 @@ from rota.core.replication.messages import (
     Part,
     PartTaken,
     Query,
+    QuietCopy,
     ReplicaResponse,
 )
 from rota.core.replication.peer_copy import NEVER, Asked, Outgoing, PeerCopy
+from rota.core.replication.quiet_beats import QUIET_BEATS, QuietBeats
 from rota.core.replication.role import Role
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
@@ -74,12 +76,14 @@ class Primary(Role):
     """The role of the primary, from one takeover to its end.
 
     Args:
+        shard: The shard.
         copy: This node's copy, complete and counting.
         configuration: The configuration that names this node, with its current session, as primary.
         liveness: This node's view of which nodes are alive and fit.
         continuity: This node's record of the coordinator's past states.
         timing: The durations of the cluster.
         transfers: The transfers of this node.
+        quiet_beats: The heartbeats of this node for quiet shards.
         copies: The intended number of copies.
         now: The instant of the takeover.
 
@@ -101,6 +105,7 @@ class Primary(Role):
 
     def __init__(
         self,
+        shard: ShardId,
         copy: LocalCopy,
         configuration: Configuration,
         *,
@@ -108,10 +113,12 @@ class Primary(Role):
         continuity: CoordinatorContinuity,
         timing: Timing,
         transfers: TransferLimits,
+        quiet_beats: QuietBeats,
         copies: Copies,
         now: Instant,
     ) -> None:
         super().__init__()
+        self.shard = shard
         self.copy = copy
         self.configuration = configuration
         self.changes: list[Swap] = []
@@ -129,6 +136,7 @@ class Primary(Role):
         self.timing = timing
         self.transfers = transfers
         self.copies = copies
+        self._quiet_beats = quiet_beats
         self._asked: dict[NodeId, Asked] = {}
         self._waiting: set[NodeId] = set()
         """Nodes that need a snapshot of several parts, which the limits did not allow yet (R23)."""
@@ -385,6 +393,7 @@ class Primary(Role):
 
         A new copy is treated as if it had just answered.
         """
+        self.end_quiet()
         known, self.peers = self.peers, {}
         for copy in configuration.sync:
             if copy.node_id == self.liveness.node_id:
@@ -479,11 +488,10 @@ class Primary(Role):
         self._send_entries(sender, peer, now, is_beat=True)
 
     def _heard(self, peer: PeerCopy, answer: Appended | Mismatch, now: Instant) -> None:
-        peer.heard_at = now
-        peer.answered_to = max(peer.answered_to, answer.sent_at)
+        peer.record_answer(answer.sent_at, now)
         if answer.gives_lease:
             # R15: counted from the instant of the request, not from that of the answer.
-            peer.lease_end = max(peer.lease_end, self.timing.lease_end(answer.sent_at))
+            peer.record_lease(self.timing.lease_end(answer.sent_at))
         elif answer.epoch == self.configuration.epoch and self._counts(peer):
             # R17: it may be about to take over; the next epoch shows whether it has.
             self.wants_bump = True
@@ -518,6 +526,7 @@ class Primary(Role):
             counting.is_broken = answer.allocation != counting.allocation
             if not counting.is_broken:
                 return
+            self._quiet_beats.end(sender, counting)
         if learner is not None:
             if learner.snapshot is not None:
                 if answer.sent_at >= learner.snapshot.part.sent_at:
@@ -620,7 +629,8 @@ class Primary(Role):
             targets: The nodes that should have copies, the intended primary first.
         """
         self.targets = targets
-        if self.is_fenced or now - self._ticked_at > self.timing.silence // 2:
+        ticked_at = max(self._ticked_at, self._quiet_beats.previous_tick_at)
+        if self.is_fenced or now - ticked_at > self.timing.silence // 2:
             # This node was stalled or sends no heartbeats: silence proves nothing.
             for _, peer in self._all_peers():
                 peer.heard_at = now
@@ -631,10 +641,71 @@ class Primary(Role):
             if peer.snapshot is not None:
                 if now - peer.sent_at >= RESEND:
                     self._send(node_id, peer, peer.snapshot.part, now)
-            elif now - peer.sent_at >= self.timing.beat and self._may_beat(now):
-                # The heartbeat reveals lost entries, which are then sent again.
-                self._send_entries(node_id, peer, now, is_beat=True)
+            elif peer.quiet is None and now - peer.sent_at >= self.timing.beat:
+                self._beat(node_id, peer, now)
         self._ask_learners(now, draw)
+
+    def _beat(self, node_id: NodeId, peer: PeerCopy, now: Instant) -> None:
+        """Send a heartbeat to *peer*; if it is quiet, those to its node list it from now on."""
+        if self._may_beat(now):
+            # The heartbeat reveals lost entries, which are then sent again.
+            self._send_entries(node_id, peer, now, is_beat=True)
+        if self._is_quiet(node_id, peer, now):
+            index = self.copy.tip.index
+            copy = QuietCopy(self.shard, self.configuration.epoch, peer.allocation, index)
+            self._quiet_beats.begin(node_id, peer, copy, now)
+
+    def _is_quiet(self, node_id: NodeId, peer: PeerCopy, now: Instant) -> bool:
+        """Return True if *peer* has all entries, all are committed, and no entry is recent (R44).
+
+        Its copy has answered a heartbeat of its own under this configuration, and since its last
+        refusal. A learner is never quiet, because it is about to count or to be dropped.
+        """
+        tip = self.copy.tip.index
+        return (
+            self.is_active
+            and self.liveness.is_fit
+            and self.configuration.primary_session == self.liveness.session
+            and self.copy.committed == peer.match == tip
+            and peer.epoch == self.configuration.epoch
+            and now - peer.matched_at >= QUIET_BEATS * self.timing.beat
+            and peer.answered_to > peer.woken_at
+            and not peer.is_broken
+            and self.peers.get(node_id) is peer
+        )
+
+    @property
+    def _is_where_wanted(self) -> bool:
+        """Whether the copies and the primary are on the nodes on which they ought to be."""
+        targets, members = self.targets, self.configuration.members
+        unwanted = self.liveness.leaving | self.liveness.slow
+        return (
+            targets[:1] == (self.liveness.node_id,)
+            and set(targets) == set(members)
+            and unwanted.isdisjoint(members)
+        )
+
+    def is_at_rest(self, now: Instant) -> bool:
+        """Return True if a tick would do nothing, unless an event comes before or nodes change."""
+        is_settled = self.is_active and self.copy.committed == self.copy.tip.index
+        has_plans = self.changes or self.handover or self.joining or self.learners
+        is_asked = self.has_stepped_down or self.wants_bump or self.wants_view
+        return (
+            is_settled
+            and not (has_plans or is_asked)
+            and self.configuration.primary_session == self.liveness.session
+            and self.liveness.is_fit
+            and self._is_where_wanted
+            and all(
+                peer.quiet is not None and not self.liveness.is_dead(node_id, now)
+                for node_id, peer in self.peers.items()
+            )
+        )
+
+    def end_quiet(self) -> None:
+        """Send heartbeats of this shard's own to all copies from now on."""
+        for node_id, peer in self._all_peers():
+            self._quiet_beats.end(node_id, peer)
 
     def _may_beat(self, now: Instant) -> bool:
         """Return True if heartbeats may be sent.
@@ -720,6 +791,7 @@ class Primary(Role):
         return tuple(entries)
 
     def _send(self, node_id: NodeId, peer: PeerCopy, message: Message, now: Instant) -> None:
+        self._quiet_beats.end(node_id, peer)
         peer.sent_at = now
         self.outbox.append((node_id, message))
 

@@ -18,7 +18,15 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.backup import Backup, Promises
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
 from rota.core.replication.local_copy import LocalCopy, Storage, Stored, Write
-from rota.core.replication.messages import Append, Base, Fenced, Message, Succeed, name_of
+from rota.core.replication.messages import (
+    Append,
+    Base,
+    Fenced,
+    Message,
+    QuietCopy,
+    Succeed,
+    name_of,
+)
 from rota.core.replication.primary import Copies, Handover, Primary
 from rota.core.replication.primary_claims import (
     CLAIMS,
@@ -28,6 +36,7 @@ from rota.core.replication.primary_claims import (
     claimed_epoch,
     judge,
 )
+from rota.core.replication.quiet_beats import QuietBeats
 from rota.core.replication.reconfiguration import (
     handed_over,
     next_configuration,
@@ -36,7 +45,7 @@ from rota.core.replication.reconfiguration import (
 )
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
-from rota.core.timing.instants import Instant
+from rota.core.timing.instants import Instant, later
 from rota.core.vocabulary.journal import ORIGIN, EntryKind
 from rota.core.vocabulary.shard_configuration import (
     NO_SESSION,
@@ -80,6 +89,7 @@ class Replica:
         continuity: The node's record of the coordinator's past states, shared by its replicas.
         timing: The durations of the cluster.
         transfers: The transfers of the node, shared by its replicas.
+        quiet_beats: The heartbeats of the node for quiet shards, shared by its replicas.
         copies: The intended number of copies.
 
     Attributes:
@@ -102,6 +112,7 @@ class Replica:
         continuity: CoordinatorContinuity,
         timing: Timing,
         transfers: TransferLimits,
+        quiet_beats: QuietBeats,
         copies: Copies,
     ) -> None:
         self.shard = shard
@@ -125,6 +136,8 @@ class Replica:
         self._duty: Primary | Backup = self._backup()
         self.primary: Primary | None = None
         transfers.add(self)
+        self._quiet_beats = quiet_beats
+        quiet_beats.add(shard, self)
         self._targets: tuple[NodeId, ...] = ()
         self._in_flight: Swap | None = None
         self._takeovers: list[Swap] = []
@@ -275,6 +288,36 @@ class Replica:
         if isinstance(claim, Append):
             self._heard = sender, now
         self._duty.receive(claim, sender, self.newest, now, may_promise=not self.is_candidate)
+
+    def follow_quietly(
+        self, copy: QuietCopy, primary: NodeId, session: Session, now: Instant
+    ) -> bool:
+        """Grant a primary a lease if *copy* describes this copy, as after a heartbeat (R14, R44).
+
+        Only a durable copy is described: the lease acknowledges its entries (R9) and its epoch
+        (R2). The coordinator must have named *primary* in the newest configuration (R41).
+
+        Args:
+            copy: The description by the other node.
+            primary: That node.
+            session: The session under which it is primary.
+            now: The current instant, by this node's clock.
+
+        Returns:
+            False if this copy differs from the description, or may be about to take over.
+        """
+        own, newest = self.copy, self.newest
+        is_obeyed = (
+            newest is not None
+            and newest.epoch == own.epoch == copy.epoch
+            and (newest.primary, newest.primary_session) == (primary, session)
+        )
+        has_all = own.allocation == copy.allocation and own.committed == own.tip.index == copy.index
+        if not (is_obeyed and has_all and own.is_durable) or self.is_candidate:
+            return False
+        self._promises.give(primary, session, later(now, self._timing.grace))
+        self._heard = primary, now
+        return True
 
     def _refuse(self, message: Message) -> None:
         self.refused[name_of(message)] += 1
@@ -469,6 +512,25 @@ class Replica:
             if self._in_flight is None:
                 self._seek_primacy(now)
 
+    def is_at_rest(self, now: Instant) -> bool:
+        """Return True if ticks would do nothing until an event comes or the circumstances change.
+
+        The circumstances are `Liveness.circumstances`, `CoordinatorContinuity.lost` and the nodes
+        on which the copies ought to be. A backup is at rest while its primary's session lives,
+        because it takes over only after the end of that session (R16).
+        """
+        if self._in_flight or self._early.waiting or self._takeovers or self.has_ready:
+            return False
+        primary, newest = self.primary, self.newest
+        if primary is not None:
+            return primary.is_at_rest(now) and not self.is_lost
+        return (
+            newest is not None
+            and newest.epoch >= self.copy.epoch
+            and newest.primary != self._liveness.node_id
+            and not self._liveness.is_gone(newest.primary, newest.primary_session)
+        )
+
     @property
     def has_ready(self) -> bool:
         """Whether `take_ready` would return any action."""
@@ -555,18 +617,22 @@ class Replica:
         ):
             self._move_outbox_to(
                 Primary(
+                    self.shard,
                     self.copy,
                     configuration,
                     liveness=self._liveness,
                     continuity=self._continuity,
                     timing=self._timing,
                     transfers=self._transfers,
+                    quiet_beats=self._quiet_beats,
                     copies=self._copies,
                     now=now,
                 )
             )
 
     def _step_down(self) -> None:
+        if self.primary is not None:
+            self.primary.end_quiet()
         self._move_outbox_to(self._backup())
 
     def _backup(self) -> Backup:

@@ -13,11 +13,19 @@ from msgspec.structs import replace
 from rota.core.model.ids import NodeId
 from rota.core.replication.authority.clock_skew import ClockSkew
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.messages import Append, Appended, Beacon
+from rota.core.replication.messages import (
+    Append,
+    Appended,
+    Beacon,
+    QuietBeat,
+    QuietResponse,
+)
 from rota.core.timing.instants import Duration, Instant
 from rota.node.system.clock import Clock
 
 M = TypeVar("M")
+_CARRIERS = Append, Appended, QuietBeat, QuietResponse
+"""The messages to which a beacon may be attached."""
 
 
 class HealthGossip:
@@ -53,7 +61,7 @@ class HealthGossip:
 
     def put_on(self, message: M, receiver: NodeId) -> M:
         """Return *message* with a beacon, if its type allows one and one is due."""
-        if not isinstance(message, Append | Appended):
+        if not isinstance(message, _CARRIERS):
             return message
         now = self._clock.elapsed()
         sent_at = self._sent_at.get(receiver)
@@ -77,7 +85,7 @@ class HealthGossip:
 
     def take_from(self, message: object, sender: NodeId) -> None:
         """Record the beacon of *message*, if it has one."""
-        if not isinstance(message, Append | Appended) or message.beacon is None:
+        if not isinstance(message, _CARRIERS) or message.beacon is None:
             return
         self._clock_skew.record(sender, message.beacon, self._clock.elapsed())
         self.free[sender] = message.beacon.free

@@ -23,6 +23,7 @@ class KnownMembers:
 
     Attributes:
         by_id: The member record of each node.
+        placement_number: A number that changes when `targets_of` may return other nodes.
     """
 
     def __init__(self, placement: Placement, on_members: OnMembers, requests: SwapQueue) -> None:
@@ -30,6 +31,7 @@ class KnownMembers:
         self._placement = placement
         self._on_members = on_members
         self._requests = requests
+        self.placement_number = 0
         self._targets: dict[ShardId, tuple[NodeId, ...]] = {}
 
     def targets_of(self, shard: ShardId) -> tuple[NodeId, ...]:
@@ -42,7 +44,11 @@ class KnownMembers:
     def replace(self, members: dict[NodeId, Member]) -> None:
         """Replace all members by those of a view; the caller calls `publish` afterwards."""
         self.by_id = members
+        self._forget_targets()
+
+    def _forget_targets(self) -> None:
         self._targets.clear()
+        self.placement_number += 1
 
     def publish(self) -> None:
         """Call *on_members*."""
@@ -62,7 +68,7 @@ class KnownMembers:
                 self.by_id[node_id] = member
         self._on_members(self.by_id)
         if moves:
-            self._targets.clear()
+            self._forget_targets()
             self._requests.look()  # A shard without copies may now have to be founded here (R23).
 
 

@@ -217,7 +217,8 @@ class Membership:
         while True:
             began_at, opening = self._clock.elapsed(), self._shards.opening_time
             self._urgent.clear()
-            self._shards.tick(self._known_members.targets_of)
+            known = self._known_members
+            self._shards.tick(known.targets_of, known.placement_number)
             self._loss_notices.repeat(began_at)
             tick_s = self._tick_s()
             with suppress(TimeoutError):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from rota.core.model.ids import NodeId, ShardId
-from rota.core.replication.messages import Message
+from rota.core.replication.messages import Message, QuietMessage
 from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.peers.network import Network
 
@@ -24,3 +24,8 @@ class ReplicaPeers:
         """Queue messages to be sent to the replicas of a shard on other nodes."""
         for receiver, message in messages:
             self._network.send(receiver, shard, self._gossip.put_on(message, receiver))
+
+    def send_quiet(self, messages: Iterable[tuple[NodeId, QuietMessage]]) -> None:
+        """Queue messages about many shards to be sent to other nodes."""
+        for receiver, message in messages:
+            self._network.send(receiver, None, self._gossip.put_on(message, receiver))

@@ -23,7 +23,8 @@ about one shard, whose number is in the envelope (`rota.node.links.frames.Item`)
 
 The messages of `NODE_KINDS` are about the nodes themselves, and their envelope has no shard. They
 are about the slots that nodes lend each other (`rota.node.attempts.slot_lending`), the loss of the
-coordinator's state, and the use of namespaces (`rota.node.namespaces.use_reporter`).
+coordinator's state, the use of namespaces (`rota.node.namespaces.use_reporter`), and quiet shards
+(`rota.core.replication.quiet_beats`).
 """
 
 from typing import Annotated, get_args
@@ -40,7 +41,7 @@ from rota.core.model.checked_fields import (
     CheckedSession,
     Count,
 )
-from rota.core.replication.messages import Message
+from rota.core.replication.messages import Message, QuietMessage
 from rota.core.replication.row_digests import DIGEST_BYTES
 from rota.core.vocabulary.commands import (
     FinishAttempt,
@@ -244,7 +245,7 @@ class ReportUse(msgspec.Struct, frozen=True, kw_only=True, tag="report_use"):
 Lending = AskSlots | LendSlots | ReturnSlots
 Comparing = AskDigest | GiveDigest
 Attempting = AskLease | GiveLease | AskList | Dispatch
-NodeMessage = Lending | CoordinationLost | ReportUse
+NodeMessage = Lending | CoordinationLost | ReportUse | QuietMessage
 ShardMessage = Message | Deliver | DeliveryReceipt | Attempting | StandIn | Served | Comparing
 Sent = ShardMessage | NodeMessage
 """Every kind of message between nodes."""

@@ -25,6 +25,8 @@ from rota.core.replication.messages import (
     Part,
     PartTaken,
     Query,
+    QuietBeat,
+    QuietResponse,
     Succeed,
 )
 from rota.core.vocabulary.shard_configuration import Configuration
@@ -76,6 +78,9 @@ LEAST: Mapping[type[Sent], Role] = {
     GiveLease: Role.PRIMARY,
     AskList: Role.PRIMARY,
     Dispatch: Role.PRIMARY,
+    # The replica of each listed shard checks that the sender is its primary.
+    QuietBeat: Role.MEMBER,
+    QuietResponse: Role.MEMBER,
     # Slots belong to nodes, not to shards.
     AskSlots: Role.MEMBER,
     LendSlots: Role.MEMBER,

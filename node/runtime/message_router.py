@@ -4,7 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 from rota.core.model.ids import NodeId, Session, ShardId
-from rota.core.replication.messages import Append, Appended, name_of
+from rota.core.replication.messages import (
+    Append,
+    Appended,
+    QuietBeat,
+    QuietResponse,
+    name_of,
+)
 from rota.node.attempts.attempt_leases import AttemptLeases
 from rota.node.attempts.delivery import Delivery
 from rota.node.attempts.inbound_attempts import InboundAttempts
@@ -116,6 +122,10 @@ class MessageRouter:
 
     def _take_of_node(self, sender: NodeId, message: NodeMessage) -> None:
         match message:  # Without a default, so that type checkers find a missing message.
+            case QuietBeat() | QuietResponse():
+                self._gossip.take_from(message, sender)
+                if not self._shards.receive_quiet(sender, message):
+                    self._refused[name_of(message)] += 1
             case AskSlots():
                 self._lending.asked(sender, message)
             case LendSlots():
@@ -157,7 +167,15 @@ class MessageRouter:
                     self._refused[name_of(message)] += 1
             case Served():
                 self._stand_ins.served(shard)
-            case AskSlots() | LendSlots() | ReturnSlots() | CoordinationLost() | ReportUse():
+            case (
+                AskSlots()
+                | LendSlots()
+                | ReturnSlots()
+                | CoordinationLost()
+                | ReportUse()
+                | QuietBeat()
+                | QuietResponse()
+            ):
                 raise AssertionError(f"{name_of(message)} of {sender} is about {shard.id}")
             case _:
                 self._gossip.take_from(message, sender)

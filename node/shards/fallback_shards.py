@@ -15,7 +15,7 @@ from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.model.job import Pause
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
-from rota.core.replication.messages import Message
+from rota.core.replication.messages import Message, QuietMessage
 from rota.core.replication.primary import Copies
 from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import LATEST_INSTANT, Duration
@@ -150,6 +150,10 @@ class NoReplication:
     def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
         """Check that there is no message."""
         assert not list(messages), shard
+
+    def send_quiet(self, messages: Iterable[tuple[NodeId, QuietMessage]]) -> None:
+        """Check that there is no message."""
+        assert not list(messages)
 
     def swap(self, swap: Swap) -> None:
         """Raise `AssertionError`."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from rota.core.model.ids import NodeId, ShardId
-from rota.core.replication.messages import Message
+from rota.core.replication.messages import Message, QuietMessage
 from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import FreeSlots
@@ -81,6 +81,10 @@ class Peers(Protocol):
 
     def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]], /) -> None:
         """Send messages to the replicas of a shard on other nodes, soon and together."""
+        ...
+
+    def send_quiet(self, messages: Iterable[tuple[NodeId, QuietMessage]], /) -> None:
+        """Send messages about many shards to other nodes, soon."""
         ...
 
 

@@ -6,7 +6,7 @@ go to the replicas. The resulting work is done in the next turn (`rota.node.shar
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from rota.core.errors import Refused
@@ -22,8 +22,9 @@ from rota.core.model.ids import (
 from rota.core.model.job import Pause
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
-from rota.core.replication.messages import Message
+from rota.core.replication.messages import Message, QuietBeat, QuietMessage
 from rota.core.replication.primary import Copies
+from rota.core.replication.quiet_beats import QuietBeats
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Duration, Instant
@@ -95,10 +96,13 @@ class Shards:
         self._pauses = pauses
         self._quota_use = quota_use
         self._check_clock = check_clock
+        self._liveness = liveness
+        self._quiet_beats = QuietBeats(liveness, timing)
         self._make = partial(
             Shard,
             store,
             liveness=liveness,
+            quiet_beats=self._quiet_beats,
             continuity=continuity,
             timing=timing,
             transfers=TransferLimits(),
@@ -111,6 +115,8 @@ class Shards:
         self._first_frozen: Shard | None = None
         """The first of the frozen shards; None if it is already logged."""
         self._continuity = continuity
+        self._circumstances: Hashable = None
+        """The circumstances at the last tick; None before the first one."""
         self._kept = continuity.lost, continuity.revision
         """The part of the continuity that is stored."""
         self._no_space: Refused | None = None
@@ -221,6 +227,7 @@ class Shards:
             peers=peers,
             swap_requests=swap_requests,
             commit=commit,
+            quiet_beats=self._quiet_beats,
         )
 
     def fail(self, error: Exception) -> None:
@@ -275,27 +282,52 @@ class Shards:
         if shard.replica.copy.tip.index == 0:
             self._move(shard, lambda: shard.replica.found(allocation))
 
+    def receive_quiet(self, sender: NodeId, message: QuietMessage) -> bool:
+        """Process a heartbeat of another node for many shards, or the response to one.
+
+        Returns:
+            False if the message cannot be the response to a heartbeat of this process.
+        """
+        if self._state.over is not None:
+            return True
+        now, is_true = self._clock.elapsed(), True
+        if isinstance(message, QuietBeat):
+            self._quiet_beats.receive(message, sender, now)
+            self._state.plan()
+        else:
+            is_true = self._quiet_beats.receive_response(message, sender, now)
+        return is_true
+
     def linked(self, node_id: NodeId) -> None:
         """Record a new link to a node; replicas send messages to the node at their next tick."""
+        self._quiet_beats.linked(node_id)
         for shard in self._shards:
             shard.replica.linked(node_id)
 
-    def tick(self, targets: Callable[[ShardId], tuple[NodeId, ...]]) -> None:
-        """Tick every replica, and refuse requests that have waited for too long.
+    def tick(self, targets: Callable[[ShardId], tuple[NodeId, ...]], placement: int = 0) -> None:
+        """Tick the replicas that are not at rest, and refuse requests that waited for too long.
 
         Args:
             targets: Returns the nodes that are to have copies of a shard, the primary first.
+            placement: A number that changes when *targets* returns other nodes.
         """
-        for shard in self._shards:
-            self._move(
-                shard,
-                partial(
-                    shard.replica.tick,
-                    self._clock.elapsed(),
-                    self._entropy.draw(),
-                    targets(shard.id),
-                ),
-            )
+        if self._state.over is not None:
+            return
+        circumstances = self._liveness.circumstances(), self._continuity.lost, placement
+        if circumstances != self._circumstances:
+            self._circumstances = circumstances
+            self._state.wake_all()
+        self._quiet_beats.tick(self._clock.elapsed())
+        if self._quiet_beats.outbox:
+            self._state.plan()
+        for number in self._quiet_beats.take_woken():
+            self._state.touch(self._shards[number])
+        for shard in self._state.take_awake():
+            now = self._clock.elapsed()
+            event = partial(shard.replica.tick, now, self._entropy.draw(), targets(shard.id))
+            self._move(shard, event, is_tick=True)
+            if not shard.is_at_rest(now):
+                self._state.touch(shard)
         self._raise_alarm()
         if self._state.over is None:
             self._state.guarded(self._state.end_long_waits)
@@ -304,7 +336,7 @@ class Shards:
         """Return True if the next turn takes the output of the shard's replica."""
         return shard in self._state.touched
 
-    def _move(self, shard: Shard, event: Callable[[], None]) -> None:
+    def _move(self, shard: Shard, event: Callable[[], None], *, is_tick: bool = False) -> None:
         """Apply an event to a replica; the resulting work is done in the next turn."""
         state = self._state
         if state.over is None:
@@ -312,6 +344,8 @@ class Shards:
             if shard.replica.is_frozen != (shard in self._frozen):
                 self._freeze_or_thaw(shard)
             state.touched[shard] = None
+            if not is_tick:
+                state.awake[shard] = None
             state.plan()
 
     def _freeze_or_thaw(self, shard: Shard) -> None:

@@ -11,6 +11,7 @@ from rota.core.model.ids import Epoch, Index, NodeId, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.primary import Copies, Primary
+from rota.core.replication.quiet_beats import QuietBeats
 from rota.core.replication.replica import Replica
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
@@ -147,6 +148,7 @@ class Shard:
         continuity: This node's record of the coordinator's past states.
         timing: The timeouts of the cluster.
         transfers: The limits of the node's snapshots.
+        quiet_beats: The heartbeats of the node for quiet shards.
         copies: The wanted and the least number of copies.
 
     Attributes:
@@ -171,6 +173,7 @@ class Shard:
         continuity: CoordinatorContinuity,
         timing: Timing,
         transfers: TransferLimits,
+        quiet_beats: QuietBeats,
         copies: Copies,
     ) -> None:
         self.id = number
@@ -183,6 +186,7 @@ class Shard:
             continuity=continuity,
             timing=timing,
             transfers=transfers,
+            quiet_beats=quiet_beats,
             copies=copies,
         )
         self.entries: deque[Entry] = deque()
@@ -213,6 +217,13 @@ class Shard:
     def is_open(self) -> bool:
         """Whether this node decides for the shard, as its primary."""
         return self._state is not None
+
+    def is_at_rest(self, now: Instant) -> bool:
+        """Return True if ticks would do nothing; see `Replica.is_at_rest`."""
+        if self.unreleased is not None or self.mark is not None:
+            return False
+        is_acting = self.is_open or self.is_unreadable
+        return is_acting == (self.replica.primary is not None) and self.replica.is_at_rest(now)
 
     @property
     def epoch(self) -> Epoch:

@@ -26,6 +26,7 @@ from rota.core.decide.dispatch import cause_of, decide, pending
 from rota.core.errors import Refused
 from rota.core.model.attempt import Ending, Outcome
 from rota.core.model.ids import NodeId
+from rota.core.replication.quiet_beats import QuietBeats
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.commands import Command, FinishAttempt
 from rota.core.vocabulary.decision import FreeSlots, Situation
@@ -72,6 +73,7 @@ class ShardLoop:
         peers: The other copies of the shards.
         swap_requests: Requests changes of configurations from the coordinator.
         commit: The group commit, which makes writes durable.
+        quiet_beats: The heartbeats of this node for quiet shards.
     """
 
     def __init__(
@@ -88,8 +90,10 @@ class ShardLoop:
         peers: Peers,
         swap_requests: SwapRequests,
         commit: Commit,
+        quiet_beats: QuietBeats,
     ) -> None:
         self._state = state
+        self._quiet_beats = quiet_beats
         self._inbox = state.inbox
         self._store = store
         self._node_id = node_id
@@ -169,7 +173,7 @@ class ShardLoop:
                 raise
             if on_answer is not None:
                 answers.append((on_answer, answer))
-        self._state.touched[shard] = None
+        self._state.touch(shard)
         self._state.count_decisions(len(commands), int(deciding.is_worth_an_entry))
         if deciding.is_worth_an_entry:
             deciding.propose(answers, self._clock.elapsed())
@@ -195,6 +199,7 @@ class ShardLoop:
 
     def _settle(self) -> None:
         """Carry out the work of the replicas; apply and release committed entries."""
+        self._peers.send_quiet(self._quiet_beats.take_outbox())
         touched = self._state.take_touched()
         extra_writes = self._state.take_extra_writes()
         batch = self._store.batch()
@@ -336,7 +341,7 @@ class ShardLoop:
     def _held_is_due(self, shard: Shard) -> None:
         self._state.guarded(partial(self._release, shard))
         if shard.replica.is_handing_over:
-            self._state.touched[shard] = None
+            self._state.touch(shard)
             self._state.plan()
 
     def _perform_held(self, shard: Shard) -> None:
@@ -364,7 +369,7 @@ class ShardLoop:
         """Hand a shard over immediately after the release of its last entry."""
         shard.replica.released(self._clock.elapsed())
         if not shard.replica.is_handing_over:
-            self._state.touched[shard] = None
+            self._state.touch(shard)
             self._state.plan()
 
 

@@ -54,6 +54,8 @@ class TurnState:
         inbox: The commands that wait for a turn. Call `plan` after an addition to this attribute or
             to one of the next two.
         touched: The shards whose replicas may have work for a turn.
+        awake: The shards that are not at rest, or were touched since the last tick; these are
+            ticked.
         extra_writes: Functions that add rows that belong to no shard to the next batch.
         over: The refusal of all commands after a stop or a failure; None before.
         space: The space on this node's disk at the last measurement.
@@ -72,6 +74,7 @@ class TurnState:
         self._is_planned = False
         self.inbox = Inbox()
         self.touched: dict[Shard, None] = {}
+        self.awake: dict[Shard, None] = dict.fromkeys(shards)
         self.extra_writes: list[Callable[[Batch], None]] = []
         self._taken: Taken = {}
         """The commands of the turn that runs now."""
@@ -133,6 +136,21 @@ class TurnState:
         yield self._taken
         self._taken = {}
 
+    def touch(self, shard: Shard) -> None:
+        """Record that the replica of a shard may have work for a turn, and for ticks."""
+        self.touched[shard] = None
+        self.awake[shard] = None
+
+    def wake_all(self) -> None:
+        """Tick every shard at the next tick."""
+        self.awake.update(dict.fromkeys(self._shards))
+
+    def take_awake(self) -> tuple[Shard, ...]:
+        """Return the shards to be ticked; only those that are touched again stay awake."""
+        awake = tuple(self.awake)
+        self.awake.clear()
+        return awake
+
     def take_touched(self) -> dict[Shard, None]:
         """Remove and return the shards whose replicas may have work."""
         touched, self.touched = self.touched, {}
@@ -181,7 +199,7 @@ class TurnState:
             self._flight_bytes -= flight.size
             for shard, number in flight.numbers:
                 shard.replica.made_durable(number)
-                self.touched[shard] = None
+                self.touch(shard)
 
     # -- waits ----------------------------------------------------------------------------------
 
@@ -237,7 +255,7 @@ class TurnState:
         if self.sync_time >= COMMIT_WAIT_MAX:
             # While too many bytes are not durable, nothing is decided.
             give([(caller, _stuck()) for caller in self.inbox.drop_requests()])
-        for shard in self._shards:
+        for shard in tuple(self.awake):  # A shard with such entries is not at rest.
             for entry in shard.unreleased_until(Instant(now - COMMIT_WAIT_MAX)):
                 callers = entry.take_answers(lambda on_answer: isinstance(on_answer, Caller))
                 give([(caller, OutcomeUnknown(shard.id)) for caller in callers])

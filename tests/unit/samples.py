@@ -20,6 +20,9 @@ from rota.core.replication.messages import (
     Part,
     PartTaken,
     Query,
+    QuietBeat,
+    QuietCopy,
+    QuietResponse,
     Succeed,
 )
 from rota.core.replication.row_digests import DIGEST_BYTES
@@ -75,6 +78,8 @@ TOKEN = Token(Epoch(3), Index(41))
 ORDER = Order(key=KEY, token=TOKEN, work=Work(shell="true"), fire_at=NOON)
 ENDING = Ending(outcome=Outcome.FAILED, started_at=NOON, finished_at=NOON, exit_code=3)
 NODE, ALLOCATION = NodeId("node-a"), AllocationId("a1")
+BEACON = Beacon(wall=NOON, at=NOON, echo=None, is_fit=True, free=3)
+QUIET_COPY = QuietCopy(ShardId(3), Epoch(7), ALLOCATION, Index(41))
 CONFIGURATION = Configuration(
     epoch=Epoch(7),
     primary=NODE,
@@ -93,7 +98,7 @@ SENT: list[Sent] = [
         entries=(b"entry",),
         committed=Index(0),
         sent_at=NOON,
-        beacon=Beacon(wall=NOON, at=NOON, echo=None, is_fit=True, free=3),
+        beacon=BEACON,
     ),
     Appended(epoch=Epoch(7), allocation=ALLOCATION, match=Index(1), gives_lease=True, sent_at=NOON),
     Mismatch(
@@ -167,6 +172,8 @@ SENT: list[Sent] = [
     GiveDigest(number=1, digest=None),
     CoordinationLost(generation=1),
     ReportUse(session=Session("5e55"), uses={"team-a": (2, 1)}),
+    QuietBeat(session=Session("5e55"), number=1, copies=(QUIET_COPY,), beacon=BEACON),
+    QuietResponse(session=Session("5e55"), number=1, refused=(QUIET_COPY.shard,), beacon=BEACON),
 ]
 
 

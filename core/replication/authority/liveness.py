@@ -1,6 +1,6 @@
 """One node's view of which nodes are alive and fit; shared by its replicas, updated by the node."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from rota.core.model.ids import NodeId, Session
@@ -86,6 +86,24 @@ class Liveness:
     def record_coordinator(self, *, is_reached: bool) -> None:
         """Record whether the coordinator answered the last request."""
         self.reaches_coordinator = is_reached
+
+    def circumstances(self) -> Hashable:
+        """Return all of this view on which the plans of a replica depend.
+
+        As long as the result stays equal, a replica at rest has nothing to do. The end of the
+        session is not in it: authority is checked at each use (R15).
+        """
+        return (
+            self.session,
+            self.conditions,
+            self.leaving_since,
+            self.reaches_coordinator,
+            frozenset(self.sessions.items()),
+            frozenset(self.unfit),
+            frozenset(self.slow),
+            frozenset(self.leaving),
+            frozenset(self.dead),
+        )
 
     def is_gone(self, node_id: NodeId, session: Session) -> bool:
         """Return True if *session* is not the live session of *node_id*."""

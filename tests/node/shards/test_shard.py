@@ -5,6 +5,7 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.messages import Append
 from rota.core.replication.primary import Copies
+from rota.core.replication.quiet_beats import QuietBeats
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import HOUR, SECOND, Instant
@@ -34,6 +35,7 @@ class Disk:
             continuity=CoordinatorContinuity(),
             timing=Timing(),
             transfers=TransferLimits(),
+            quiet_beats=QuietBeats(liveness, Timing()),
             copies=Copies(wanted=1, least=1),
         )
         replica = self.shard.replica

@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId
-from rota.core.replication.messages import Appended, Message, Mismatch, PartTaken
+from rota.core.replication.messages import (
+    Appended,
+    Message,
+    Mismatch,
+    PartTaken,
+    QuietBeat,
+    QuietMessage,
+    QuietResponse,
+)
 from rota.core.replication.primary import Copies
 from rota.core.vocabulary.journal import decode_entry
 from rota.core.vocabulary.shard_configuration import (
@@ -75,7 +83,20 @@ class Checks:
         if have + bool(self.lost) < self._copies.least:
             raise Violation(f"R10: {node.id} acknowledges entry {index}, which {have} disks have")
 
-    def saw_answer(self, node: Node, message: Message) -> None:
+    def saw_quiet_answer(self, node: Node, beat: QuietBeat, answer: QuietResponse) -> None:
+        """R2, R9, R14, R44: a copy that is not refused is durable, and follows the sender."""
+        image = node.disk.durable
+        for copy in beat.copies:
+            if copy.shard in answer.refused:
+                continue
+            if image.epoch < copy.epoch:
+                raise Violation(f"R2: {node.id} follows {copy}, and may forget its promise")
+            if image.allocation != copy.allocation or image.last < copy.index:
+                raise Violation(f"R9: {node.id} follows {copy}, and may lose entries")
+            if node.replica.primary is not None or node.replica.is_candidate:
+                raise Violation(f"R17: {node.id} follows {copy}, and may be primary soon")
+
+    def saw_answer(self, node: Node, message: Message | QuietMessage) -> None:
         """R2, R9: the content of an answer is already durable."""
         if not isinstance(message, Appended | Mismatch | PartTaken):
             return

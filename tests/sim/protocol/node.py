@@ -1,14 +1,15 @@
 """The loop around one replica, in place of `rota.node` in a real node."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from random import Random
 from typing import NamedTuple, Protocol, TypeVar
 
 from rota.core.model.ids import AllocationId, Index, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
-from rota.core.replication.messages import Message
+from rota.core.replication.messages import Message, QuietBeat, QuietMessage, QuietResponse
 from rota.core.replication.primary import Copies
+from rota.core.replication.quiet_beats import QuietBeats
 from rota.core.replication.replica import Replica
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Duration, Instant
@@ -56,7 +57,7 @@ class Surroundings(Protocol):
         """Call *action* after *delay* microseconds."""
         ...
 
-    def send(self, sender: "Node", receiver_id: NodeId, message: Message) -> None:
+    def send(self, sender: "Node", receiver_id: NodeId, message: Message | QuietMessage) -> None:
         """Send a message, which may arrive."""
         ...
 
@@ -70,6 +71,10 @@ class Surroundings(Protocol):
 
     def renew(self, node_id: NodeId, session: Session, asked_at: int) -> Session | None:
         """Renew a session at the coordinator; None if it is over; `NO_SESSION` begins one."""
+        ...
+
+    def saw_quiet_answer(self, node: "Node", beat: QuietBeat, answer: QuietResponse) -> None:
+        """Record that a node answers a heartbeat for many shards."""
         ...
 
     def saw_view(self, node: "Node", configuration: Configuration | None) -> None:
@@ -134,7 +139,10 @@ class Node:
         self.frozen_until = 0
         self.liveness: Liveness
         self.continuity: CoordinatorContinuity
+        self.quiet_beats: QuietBeats
         self.replica: Replica
+        self._is_awake = True
+        self._circumstances: Hashable = None
         self._waiting: dict[Index, bytes] = {}
         self._is_syncing = False
         self._has_turn = False
@@ -154,6 +162,8 @@ class Node:
         self._is_syncing = self._has_turn = False
         self.liveness = Liveness(self.id, born_at=self.clock())
         self.continuity = CoordinatorContinuity(lost=self.lost)
+        self.quiet_beats = QuietBeats(self.liveness, TIMING)
+        self._is_awake, self._circumstances = True, None
         self.replica = Replica(
             SHARD,
             self.disk.now.stored(),
@@ -162,6 +172,7 @@ class Node:
             continuity=self.continuity,
             timing=TIMING,
             transfers=TransferLimits(),
+            quiet_beats=self.quiet_beats,
             copies=self.world.copies,
         )
         self.later(self.world.chance.randrange(TICK), self.tick)
@@ -212,9 +223,36 @@ class Node:
     # -- the loop -------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Let the replica's time pass."""
-        self.replica.tick(self.clock(), self.world.chance.getrandbits(64), self.targets)
+        """Let time pass for the replica, unless it is at rest, as `Shards.tick` does."""
+        circumstances = self.liveness.circumstances(), self.continuity.lost, self.targets
+        is_changed = circumstances != self._circumstances
+        self._circumstances = circumstances
+        self.quiet_beats.tick(self.clock())
+        if self._is_awake or is_changed or self.quiet_beats.take_woken():
+            self.replica.tick(self.clock(), self.world.chance.getrandbits(64), self.targets)
+            self._is_awake = not self.replica.is_at_rest(self.clock())
+        else:
+            self.world.count("ticks at rest")
         self.later(int(TICK * self.world.chance.uniform(0.8, 1.2)), self.tick)
+
+    def receive(self, message: Message | QuietMessage, sender: NodeId) -> None:
+        """Take a message of another node."""
+        now = self.clock()
+        match message:
+            case QuietBeat():
+                self.quiet_beats.receive(message, sender, now)
+                for receiver, answer in self.quiet_beats.outbox:
+                    if receiver == sender and isinstance(answer, QuietResponse):
+                        self.world.saw_quiet_answer(self, message, answer)
+            case QuietResponse():
+                self.quiet_beats.receive_response(message, sender, now)
+            case _:
+                self.wake()
+                self.replica.receive(message, sender, now)
+
+    def wake(self) -> None:
+        """Have the next tick reach the replica, to which something happens now."""
+        self._is_awake = True
 
     def receive_loss(self, sender: NodeId, generation: int) -> None:
         """Take another node's report that the coordinator lost a generation."""
@@ -230,6 +268,8 @@ class Node:
     def turn(self) -> None:
         """Carry out the replica's output: apply committed entries, answer clients."""
         self._has_turn = False
+        for receiver, quiet in self.quiet_beats.take_outbox():
+            self.world.send(self, receiver, quiet)
         ready = self.replica.take_ready()
         if ready.writes:
             self.disk.write(ready.writes)
@@ -251,6 +291,7 @@ class Node:
         value = None if number % 5 == 0 else b"%d" % number
         body = encode_body((), ((0, f"k{number * 7 % KEYS:02}", value),))
         at = self.replica.copy.shard_time(Instant(self.world.now))
+        self.wake()
         index = self.replica.propose(body, at, now)
         self._waiting[index] = self.replica.copy.entry(index)
 
@@ -264,6 +305,7 @@ class Node:
         def synced() -> None:
             self._is_syncing = False
             self.disk.sync(batches)
+            self.wake()
             self.replica.made_durable(number)
             if self.disk.written:
                 self._sync()
@@ -324,6 +366,8 @@ class Node:
             self.replica.compare(configuration, known)
             self.targets = self.world.targets
             self.liveness.record_sessions(sessions)
+            if configuration != self.replica.newest:
+                self.wake()
             if configuration is not None:
                 self.replica.learn(configuration, self.clock())
             elif (

@@ -38,6 +38,7 @@ class Plan:
         drift: How much faster or slower a node's clock may run than true time, as a share of it.
         drifts_fully: Whether each clock has the greatest drift, some fast and the others slow.
         sizes: Of the window of entries under way, and of the entries in memory.
+        is_often_quiet: Whether clients pause for seconds, so that the shard is quiet (R44).
     """
 
     node_count: int
@@ -52,6 +53,7 @@ class Plan:
     drift: float
     drifts_fully: bool
     sizes: Sizes
+    is_often_quiet: bool
 
 
 def draw_plan(
@@ -82,4 +84,5 @@ def draw_plan(
         drift=own.choice([DRIFT_MAX / 2, DRIFT_MAX]),
         drifts_fully=own.random() < 0.3,
         sizes=draw_sizes(own),
+        is_often_quiet=own.random() < 0.5,
     )

@@ -14,7 +14,7 @@ from random import Random
 from typing import TypeVar
 
 from rota.core.model.ids import Epoch, Index, NodeId, Session
-from rota.core.replication.messages import Message
+from rota.core.replication.messages import Message, QuietBeat, QuietMessage, QuietResponse
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Swap, Swapped
@@ -25,6 +25,7 @@ from sim.protocol.plan import MS, TIMING, Plan
 
 T = TypeVar("T")
 
+WORK_PAUSES = [1 * MS, 20 * MS, 100 * MS]
 ANSWER_TIMEOUT = Duration(1_500 * MS)
 SENT_KEPT = 1_000
 """Number of messages kept for replays, of the last seconds or minutes."""
@@ -80,7 +81,7 @@ class World:
         self.is_coordinator_down = False
         self.refuses_until = 0
         self.storm_until = 0
-        self.sent: deque[tuple[NodeId, NodeId, Message]] = deque(maxlen=SENT_KEPT)
+        self.sent: deque[tuple[NodeId, NodeId, Message | QuietMessage]] = deque(maxlen=SENT_KEPT)
         self.forged_at: dict[tuple[NodeId, Epoch], int] = {}
         self.swaps_on_their_way: list[Swap] = []
         self.is_lost = False
@@ -129,7 +130,8 @@ class World:
         for node in self.nodes:
             if node.is_up and not node.is_paused and not self.is_quiet:
                 node.do(node.propose)
-        self.after(self.chance.choice([1 * MS, 20 * MS, 100 * MS]), self.work)
+        pauses = [20 * MS, 1_500 * MS, 4_000 * MS] if self.plan.is_often_quiet else WORK_PAUSES
+        self.after(self.chance.choice(pauses), self.work)
 
     def look_around(self) -> None:
         """Run the checks that are too slow for every step."""
@@ -150,14 +152,19 @@ class World:
         """Draw whether a message is lost."""
         return not self.is_healing and self.chance.randrange(100) < self.plan.loss_percent
 
-    def send(self, sender: Node, receiver_id: NodeId, message: Message) -> None:
+    def saw_quiet_answer(self, node: Node, beat: QuietBeat, answer: QuietResponse) -> None:
+        """Check an answer to a heartbeat for many shards."""
+        self.counts["quiet answers"] += not answer.refused
+        self.checks.saw_quiet_answer(node, beat, answer)
+
+    def send(self, sender: Node, receiver_id: NodeId, message: Message | QuietMessage) -> None:
         """Send a message with true content."""
         self.counts["messages"] += 1
         self.checks.saw_answer(sender, message)
         self.sent.append((sender.id, receiver_id, message))
         self.carry(sender.id, self.by_id[receiver_id], message)
 
-    def carry(self, sender_id: NodeId, receiver: Node, message: Message) -> None:
+    def carry(self, sender_id: NodeId, receiver: Node, message: Message | QuietMessage) -> None:
         """Carry a message, which may be lost, late, overtaken, or duplicated."""
 
         def arrive() -> None:
@@ -166,7 +173,7 @@ class World:
 
         def deliver() -> None:
             self.note(sender_id, receiver.id, type(message).__name__)
-            receiver.replica.receive(message, sender_id, receiver.clock())
+            receiver.receive(message, sender_id)
 
         if self.now < self.storm_until:
             for _ in range(4):
@@ -205,6 +212,7 @@ class World:
         def answered(answer: Swapped | None) -> None:
             if not flight.is_answered:
                 flight.is_answered = True
+                node.wake()
                 node.replica.answered(swap, answer, node.clock())
 
         def arrive() -> None:

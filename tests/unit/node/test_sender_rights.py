@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session
-from rota.core.replication.messages import Message
+from rota.core.replication.messages import Message, QuietMessage
 from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.node.peers.messages import (
     AskDigest,
@@ -37,6 +37,7 @@ MEMBERS = {NodeId("a"), NodeId("b"), NodeId("c")}
 
 FROM_MEMBERS = {
     *get_args(Message),
+    *get_args(QuietMessage),
     Deliver,
     AskLease,
     AskSlots,

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
-from rota.core.replication.messages import Message
+from rota.core.replication.messages import Message, QuietBeat, QuietMessage, QuietResponse
 from rota.core.replication.primary import Copies, Primary
 from rota.core.replication.primary_claims import Claim, claimed_epoch
+from rota.core.replication.quiet_beats import QuietBeats
 from rota.core.replication.replica import Replica
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
@@ -39,7 +40,7 @@ class Envelope:
 
     sender: NodeId
     receiver: NodeId
-    message: Message
+    message: Message | QuietMessage
 
 
 class Member:
@@ -58,6 +59,7 @@ class Member:
         self.swaps: list[Swap] = []
         self.liveness: Liveness
         self.continuity: CoordinatorContinuity
+        self.quiet_beats: QuietBeats
         self.replica: Replica
 
 
@@ -126,6 +128,7 @@ class Cluster:
         member.swaps.clear()
         member.liveness = Liveness(member.id, born_at=self.now)
         member.continuity = CoordinatorContinuity(lost=member.lost)
+        member.quiet_beats = QuietBeats(member.liveness, TIMING)
         member.replica = Replica(
             SHARD,
             member.disk.now.stored(),
@@ -134,6 +137,7 @@ class Cluster:
             continuity=member.continuity,
             timing=TIMING,
             transfers=member.transfers,
+            quiet_beats=member.quiet_beats,
             copies=self.copies,
         )
         self.begin_session(name)
@@ -175,6 +179,8 @@ class Cluster:
     def turn(self, name: str) -> None:
         """Carry out a replica's writes, sends and requests, and apply committed entries."""
         member = self.member(name)
+        quiet = member.quiet_beats.take_outbox()
+        self.in_flight += [Envelope(member.id, to, message) for to, message in quiet]
         ready = member.replica.take_ready()
         if ready.writes:
             member.disk.write(ready.writes)
@@ -210,7 +216,9 @@ class Cluster:
         self.turn(name)
         return index
 
-    def deliver(self, *kinds: type[Message], to: str = "abcd", of: str = "abcd") -> list[Message]:
+    def deliver(
+        self, *kinds: type[Message | QuietMessage], to: str = "abcd", of: str = "abcd"
+    ) -> list[Message | QuietMessage]:
         """Deliver and return the matching messages in flight, but none that they cause."""
         chosen = [
             envelope
@@ -229,8 +237,20 @@ class Cluster:
         member = self.member(envelope.receiver)
         if self.has_news and isinstance(envelope.message, Claim):
             self._learn_epoch(member, claimed_epoch(envelope.message))
-        member.replica.receive(envelope.message, envelope.sender, self.now)
+        match envelope.message:
+            case QuietBeat() as beat:
+                member.quiet_beats.receive(beat, envelope.sender, self.now)
+            case QuietResponse() as response:
+                member.quiet_beats.receive_response(response, envelope.sender, self.now)
+            case message:
+                member.replica.receive(message, envelope.sender, self.now)
         self.turn(envelope.receiver)
+
+    def take_in(self, name: str) -> None:
+        """Give a node the messages of replicas in flight, without a turn, and leave them there."""
+        for envelope in self.in_flight:
+            if not isinstance(envelope.message, QuietMessage):
+                self.replica(name).receive(envelope.message, envelope.sender, self.now)
 
     def _learn_epoch(self, member: Member, epoch: Epoch) -> None:
         """Have a node learn the configuration of an epoch, if there ever was one."""
@@ -247,6 +267,7 @@ class Cluster:
     def tick(self, *names: str) -> None:
         """Have some nodes, or all, tick once."""
         for name in names or "abcd":
+            self.member(name).quiet_beats.tick(self.now)
             self.replica(name).tick(self.now, self._entropy.draw(), self.targets)
             self.turn(name)
 

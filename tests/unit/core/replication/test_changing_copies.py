@@ -11,9 +11,11 @@ from rota.core.replication.messages import (
     Part,
     PartTaken,
     Query,
+    QuietMessage,
     Succeed,
 )
 from rota.core.replication.primary import Copies
+from rota.core.replication.reconfiguration import HANDOVER_PAUSE
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.shard_configuration import Configuration
 from unit.core.replication.replicas import TICK, TIMING, A, B, C, Cluster, D, Envelope
@@ -186,7 +188,7 @@ def test_a_node_that_is_near_needs_no_snapshot() -> None:
     cluster.propose("a")
     cluster.settle("ab")
 
-    sent: list[Message] = []
+    sent: list[Message | QuietMessage] = []
     for _ in range(20):
         cluster.sleep(100_000)
         cluster.tick()
@@ -579,7 +581,7 @@ def test_while_handing_over_nothing_is_admitted_and_then_again_if_it_fails() -> 
     cluster = Cluster()
     cluster.see()
     want(cluster, "bac")
-    cluster.pass_time(4 * SECOND)
+    cluster.pass_time(HANDOVER_PAUSE * TIMING.handover - 2 * TICK)
     cluster.propose("a")
     while cluster.primary("a").handover is None:
         cluster.sleep(100_000)

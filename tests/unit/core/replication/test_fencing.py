@@ -282,6 +282,8 @@ def test_a_dead_backup_is_taken_out_before_a_slow_one() -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
     make_unfit(cluster, "b", SLOW)
+    cluster.propose("a")  # The shard is no longer quiet.
+    cluster.settle()
     cluster.primary("a").peers[C].heard_at = Instant(0)
 
     cluster.pass_time(5 * SECOND, among="ab")

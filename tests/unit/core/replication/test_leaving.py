@@ -87,8 +87,7 @@ def test_a_shard_is_not_handed_over_before_committed_entries_are_answered_and_ca
     cluster.propose("a")
     cluster.deliver(Append, to="bc")
     replica = cluster.replica("a")
-    for envelope in cluster.in_flight:
-        replica.receive(envelope.message, envelope.sender, cluster.now)
+    cluster.take_in("a")
 
     replica.tick(cluster.now, 0, cluster.targets)
     may_reply = replica.has_authority(cluster.now)
