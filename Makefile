@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 USABLE := $(VENV)/.usable
 READY := $(VENV)/.ready
-WORKERS ?= 2
+WORKERS ?= 3
 SEED ?= 1
 NODES ?= 3
 ETCD ?= 3
@@ -18,7 +18,7 @@ HISTORY ?= 1000000
 FROM ?= 0
 
 .PHONY: help demo dev test contract fuzz check format docs generate sim mutants chaos chaos-many chaos-mutants \
-	containers bench bench-smoke bench-overload bench-secure bench-peers bench-parts dist lock pin-images clean
+	containers ui ui-shots bench bench-smoke bench-overload bench-secure bench-peers bench-parts dist lock pin-images clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,14 +53,25 @@ format: $(READY) ## Format files for `check`
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY) ## Write the generated parts of docs/reference: api.md, parts of metrics.md, configuration.md, states.md
+docs: $(READY) ## Write the generated parts of docs/reference: api.md, parts of the others, job.schema.json; types of ui/
 	PYTHONPATH=. $(BIN)/python -P -m tools.api_page docs/reference/api
 	PYTHONPATH=. $(BIN)/python -P -m tools.metrics_page docs/reference/metrics.md
 	PYTHONPATH=. $(BIN)/python -P -m tools.configuration_page docs/reference/configuration.md
+	PYTHONPATH=. $(BIN)/python -P -m tools.job_page docs/reference/jobs.md
 	$(BIN)/python -P tools/states_page.py
+	PYTHONPATH=. $(BIN)/python -P -m tools.ui_types
 
 generate: $(READY) ## Write client/client.py from client/async_client.py
 	$(BIN)/python -P tools/generate_client.py
+
+# The built files are committed, so that only those who change ui/ need Node.js and npm.
+ui: ## Build the web page: ui/ into src/rota/node/web/files; needs npm
+	npm --prefix ui ci --include=dev --no-audit --no-fund
+	npm --prefix ui run check
+	npm --prefix ui run build
+
+ui-shots: $(READY) ## Write screenshots of each view of the web page to ui/shots; needs Chromium
+	PYTHONPATH=src:tests $(BIN)/python -P -m support.web_shots ui/shots
 
 sim: $(READY) ## Replication, then whole nodes (a tenth), under faults on virtual time: make sim SEEDS=1000 FROM=0
 	PYTHONPATH=src:tests $(BIN)/python -P -m sim.protocol $(SEEDS) --from $(FROM) --workers $(WORKERS)

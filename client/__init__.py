@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: `rota --help` loads no HTT
         Unreachable,
         WaitTimedOut,
     )
-    from rota.client.needed_result import result
+    from rota.client.task_functions import result, skip
     from rota.core.errors import RotaError
 
 __all__ = [
@@ -55,13 +55,15 @@ __all__ = [
     "Unreachable",
     "WaitTimedOut",
     "result",
+    "skip",
 ]
 
 _HOMES = {
     "AsyncClient": "rota.client.async_client",
     "Client": "rota.client.client",
     "RotaError": "rota.core.errors",
-    "result": "rota.client.needed_result",
+    "result": "rota.client.task_functions",
+    "skip": "rota.client.task_functions",
 }
 _ERRORS = "rota.client.errors"
 """The module of all names that `_HOMES` does not list."""

@@ -3,9 +3,9 @@
 
 import copy
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from base64 import b64encode
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
-from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeVar, overload
 
@@ -13,15 +13,28 @@ from rota.client import requests
 from rota.client.blocking_connection import BlockingConnection, follow_events, follow_output
 from rota.client.errors import TooBusy, Unreachable
 from rota.client.paging import Page, Pages, Patience
-from rota.client.requests import MAIN_TASK, Body, EventFilter, Labels, When
+from rota.client.requests import (
+    MAIN_TASK,
+    Body,
+    EventFilter,
+    Labels,
+    When,
+    call,
+    instant,
+    label_texts,
+)
 from rota.client.streams.events import EventReader
 from rota.client.streams.output import FollowedOutput, latest_attempt
-from rota.client.transport.call import Call
+from rota.client.transport.call import Call, Query
 from rota.client.transport.credentials import Credentials
 from rota.client.transport.endpoints import urls_of
 from rota.client.transport.tries import REPEATS_MAX, TIMEOUT_S
 from rota.client.transport.trust import Trust
+from rota.wire import operations
 from rota.wire.documents import (
+    AnswerBody,
+    BackfillBody,
+    BackfillView,
     ChainView,
     ChangeView,
     ClusterView,
@@ -31,6 +44,7 @@ from rota.wire.documents import (
     DocumentView,
     EventView,
     ExecutionView,
+    HookTestView,
     JobBody,
     JobView,
     Json,
@@ -39,21 +53,25 @@ from rota.wire.documents import (
     NewTokenView,
     NextFireView,
     NodeView,
+    PauseBody,
     QuotaView,
     RecoveryView,
     RepairView,
     RerunBody,
     RewrapView,
     RotateKeyBody,
+    SecretBody,
     SecretView,
     ShardLossView,
     Timespan,
+    TriggerBody,
     TriggeredItem,
     TriggeredView,
     TriggerItem,
     VersionView,
     WhoamiView,
 )
+from rota.wire.operations import Operation
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -181,10 +199,16 @@ class Client:
         Raises:
             Conflict: A different job has the same name.
         """
-        call = requests.create_job(
-            job, key=idempotency_key, traceparent=traceparent, dry_run=dry_run
+        headers = {"traceparent": traceparent or ""}
+        return self._ask(
+            call(
+                operations.CREATE_JOB,
+                body=job,
+                headers=headers,
+                key=idempotency_key,
+                dry_run=dry_run,
+            )
         )
-        return self._ask(call)
 
     def create_many(
         self,
@@ -202,9 +226,8 @@ class Client:
         already created.
         """
         created: list[CreatedItem] = []
-        for call in requests.create_many(jobs, key=idempotency_key, dry_run=dry_run):
-            answer = self._ask(call)
-            created += answer.items
+        for part in requests.create_many(jobs, key=idempotency_key, dry_run=dry_run):
+            created += (self._ask(part)).items
         return created
 
     def put_job(
@@ -220,8 +243,9 @@ class Client:
         Raises:
             Conflict: The job does not have version *if_version*.
         """
-        call = requests.put_job(job, if_version=if_version, key=idempotency_key, dry_run=dry_run)
-        return self._ask(call)
+        return self._ask(
+            requests.put_job(job, if_version=if_version, key=idempotency_key, dry_run=dry_run)
+        )
 
     def patch_job(
         self,
@@ -238,10 +262,17 @@ class Client:
         Raises:
             Conflict: The job does not have version *if_version*.
         """
-        call = requests.patch_job(
-            job, namespace, patch, if_version=if_version, key=idempotency_key, dry_run=dry_run
+        return self._ask(
+            call(
+                operations.PATCH_JOB,
+                job,
+                namespace=namespace,
+                body=patch,
+                if_version=if_version,
+                key=idempotency_key,
+                dry_run=dry_run,
+            )
         )
-        return self._ask(call)
 
     def pause_job(
         self,
@@ -253,8 +284,16 @@ class Client:
         dry_run: bool = False,
     ) -> JobView:
         """Pause a job, so that it does not fire; unfinished executions continue."""
-        call = requests.pause_job(job, namespace, reason, key=idempotency_key, dry_run=dry_run)
-        return self._ask(call)
+        return self._ask(
+            call(
+                operations.PAUSE_JOB,
+                job,
+                namespace=namespace,
+                body=PauseBody(reason=reason),
+                key=idempotency_key,
+                dry_run=dry_run,
+            )
+        )
 
     def resume_job(
         self,
@@ -264,9 +303,19 @@ class Client:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Resume a paused job, from its next fire time on."""
-        call = requests.resume_job(job, namespace, key=idempotency_key, dry_run=dry_run)
-        return self._ask(call)
+        """Resume a paused job, from its next fire time on.
+
+        Schedules that skip fire times because the clock was ahead count from now again.
+        """
+        return self._ask(
+            call(
+                operations.RESUME_JOB,
+                job,
+                namespace=namespace,
+                key=idempotency_key,
+                dry_run=dry_run,
+            )
+        )
 
     def job(self, job: str, *, namespace: str | None = None, version: int | None = None) -> JobView:
         """Return a job: its present version, or the definition of another *version*.
@@ -274,7 +323,9 @@ class Client:
         Raises:
             NotFound: The job does not exist, or that version of it is not stored.
         """
-        return self._ask(requests.job(job, namespace, version))
+        return self._ask(
+            call(operations.GET_JOB, job, namespace=namespace, query={"version": version})
+        )
 
     def jobs(
         self,
@@ -298,15 +349,14 @@ class Client:
             labels: Only jobs with all of these labels; None matches any value.
             limit: The most jobs.
         """
-        page = partial(
-            requests.jobs,
-            namespace=namespace,
-            q=q,
-            status=status,
-            last_status=last_status,
-            labels=labels or {},
-        )
-        return self._over_pages(page, limit)
+        query: Query = {
+            "namespace": namespace,
+            "q": q,
+            "status": status,
+            "lastStatus": last_status,
+            "label": label_texts(labels or {}),
+        }
+        return self._over_pages(operations.LIST_JOBS, query, limit)
 
     def delete_job(
         self,
@@ -322,10 +372,25 @@ class Client:
         Raises:
             Conflict: The job does not have version *if_version*.
         """
-        call = requests.delete_job(
-            job, namespace, if_version=if_version, key=idempotency_key, dry_run=dry_run
+        self._ask(
+            call(
+                operations.DELETE_JOB,
+                job,
+                namespace=namespace,
+                if_version=if_version,
+                key=idempotency_key,
+                dry_run=dry_run,
+            )
         )
-        self._ask(call)
+
+    def test_hooks(
+        self, job: str, *, namespace: str | None = None, hook: int | None = None
+    ) -> list[HookTestView]:
+        """Send a sample of each webhook of a job once, or of one *hook*; return the answers."""
+        answer = self._ask(
+            call(operations.TEST_HOOKS, job, namespace=namespace, query={"hook": hook})
+        )
+        return answer.items
 
     def next_fires(
         self,
@@ -336,7 +401,8 @@ class Client:
         after: When | None = None,
     ) -> list[NextFireView]:
         """Return the next *count* fire times of a job, earliest first."""
-        answer = self._ask(requests.next_fires(job, namespace, count, after))
+        query: Query = {"count": count, "after": instant(after)}
+        answer = self._ask(call(operations.NEXT_FIRES, job, namespace=namespace, query=query))
         return answer.items
 
     def ledger(
@@ -359,15 +425,13 @@ class Client:
             newest_first: Whether to begin with the newest entry.
             limit: The most entries.
         """
-        page = partial(
-            requests.ledger,
-            job,
-            namespace=namespace,
-            since=since,
-            until=until,
-            newest_first=newest_first,
-        )
-        return self._over_pages(page, limit)
+        query: Query = {
+            "namespace": namespace,
+            "from": instant(since),
+            "to": instant(until),
+            "order": "desc" if newest_first else None,
+        }
+        return self._over_pages(operations.LEDGER, query, limit, job)
 
     def unfired(
         self,
@@ -382,15 +446,19 @@ class Client:
 
         Args:
             namespace: Only jobs in this namespace.
-            outcome: Only fire times that were ``skipped``, ``missed``, ``coalesced`` or ``paused``.
+            outcome: Only fire times that were ``skipped``, ``missed``, ``coalesced``, ``paused`` or
+                ``excluded``.
             since: Only fire times from this instant on.
             until: Only fire times before this instant.
             limit: The most entries.
         """
-        page = partial(
-            requests.unfired, namespace=namespace, outcome=outcome, since=since, until=until
-        )
-        return self._over_pages(page, limit)
+        query: Query = {
+            "namespace": namespace,
+            "outcome": outcome,
+            "from": instant(since),
+            "to": instant(until),
+        }
+        return self._over_pages(operations.UNFIRED, query, limit)
 
     # -- changes -----------------------------------------------------------------------------------
 
@@ -419,21 +487,20 @@ class Client:
             newest_first: Whether the order is descending.
             limit: The most changes.
         """
-        page = partial(
-            requests.changes,
-            namespace=namespace,
-            by=by,
-            of=of,
-            action=action,
-            since=since,
-            until=until,
-            newest_first=newest_first,
-        )
-        return self._over_pages(page, limit)
+        query: Query = {
+            "namespace": namespace,
+            "by": by,
+            "object": of,
+            "action": action,
+            "from": instant(since),
+            "to": instant(until),
+            "order": "desc" if newest_first else "asc",
+        }
+        return self._over_pages(operations.CHANGES, query, limit)
 
     def verify_changes(self) -> list[ChainView]:
         """Check that no change was altered, removed or inserted, and return the check by shard."""
-        return (self._ask(requests.verify_changes())).items
+        return (self._ask(call(operations.VERIFY_CHANGES))).items
 
     # -- shared documents --------------------------------------------------------------------------
 
@@ -441,15 +508,15 @@ class Client:
         self, kind: str, *, limit: int | None = None
     ) -> Generator[DocumentView, None, None]:
         """Iterate over the shared documents of a kind, such as ``types``, by name."""
-        return self._over_pages(partial(requests.documents, kind), limit)
+        return self._over_pages(operations.LIST_DOCUMENTS, {}, limit, kind)
 
     def document(self, kind: str, name: str) -> DocumentView:
         """Return a shared document, such as ``("types", "image.render")``."""
-        return self._ask(requests.document(kind, name))
+        return self._ask(call(operations.GET_DOCUMENT, kind, name))
 
     def document_changes(self, kind: str, name: str) -> list[DocumentChangeView]:
         """Return the newest changes of a document, also of a deleted one, the newest first."""
-        return (self._ask(requests.document_changes(kind, name))).items
+        return (self._ask(call(operations.DOCUMENT_CHANGES, kind, name))).items
 
     def put_document(
         self,
@@ -465,8 +532,17 @@ class Client:
         Raises:
             Conflict: The document does not have version *if_version*.
         """
-        call = requests.put_document(kind, name, definition, if_version=if_version, dry_run=dry_run)
-        return self._ask(call)
+        return self._ask(
+            call(
+                operations.PUT_DOCUMENT,
+                kind,
+                name,
+                body=definition,
+                if_version=if_version,
+                is_repeatable=if_version is None,
+                dry_run=dry_run,
+            )
+        )
 
     def delete_document(
         self, kind: str, name: str, *, if_version: int | None = None, dry_run: bool = False
@@ -476,21 +552,25 @@ class Client:
         Raises:
             Conflict: The document does not have version *if_version*.
         """
-        self._ask(requests.delete_document(kind, name, if_version=if_version, dry_run=dry_run))
+        self._ask(
+            call(operations.DELETE_DOCUMENT, kind, name, if_version=if_version, dry_run=dry_run)
+        )
 
     def pause_namespace(
         self, name: str, *, reason: str = "", dry_run: bool = False
     ) -> DocumentView:
         """Pause a namespace: no execution begins in it, and unfinished ones continue."""
-        return self._ask(requests.pause_namespace(name, reason, dry_run=dry_run))
+        return self._ask(
+            call(operations.PAUSE_NAMESPACE, name, body=PauseBody(reason=reason), dry_run=dry_run)
+        )
 
     def resume_namespace(self, name: str, *, dry_run: bool = False) -> DocumentView:
         """Resume a paused namespace, from the next fire times of its jobs on."""
-        return self._ask(requests.resume_namespace(name, dry_run=dry_run))
+        return self._ask(call(operations.RESUME_NAMESPACE, name, dry_run=dry_run))
 
     def namespace_quota(self, name: str) -> QuotaView:
         """Return the quota of a namespace, and its use about a second ago."""
-        return self._ask(requests.namespace_quota(name))
+        return self._ask(call(operations.NAMESPACE_QUOTA, name))
 
     # -- access ------------------------------------------------------------------------------------
 
@@ -501,7 +581,7 @@ class Client:
             verb: A verb, such as ``run``; ``allowed`` of the result has the answer.
             namespace: The namespace in which the verb is required.
         """
-        return self._ask(requests.whoami(verb, namespace))
+        return self._ask(call(operations.WHOAMI, namespace=namespace, query={"verb": verb}))
 
     def create_key(
         self,
@@ -535,7 +615,7 @@ class Client:
             role=role,
             namespaces=list(namespaces),
         )
-        return self._ask(requests.create_key(body))
+        return self._ask(call(operations.CREATE_KEY, body=body))
 
     def rotate_key(
         self, name: str, *, grace: Timespan = "1h", expires_in: Timespan | None = None
@@ -546,7 +626,11 @@ class Client:
         last. `delete_document` with the kind ``keys`` deletes a key and ends all its tokens.
         """
         return self._ask(
-            requests.rotate_key(name, RotateKeyBody(grace=grace, expires_in=expires_in))
+            call(
+                operations.ROTATE_KEY,
+                name,
+                body=RotateKeyBody(grace=grace, expires_in=expires_in),
+            )
         )
 
     # -- secrets -----------------------------------------------------------------------------------
@@ -560,11 +644,11 @@ class Client:
             namespace: Only secrets in this namespace.
             limit: The most secrets.
         """
-        return self._over_pages(partial(requests.secrets, namespace=namespace), limit)
+        return self._over_pages(operations.LIST_SECRETS, {"namespace": namespace}, limit)
 
     def secret(self, name: str, *, namespace: str = "default") -> SecretView:
         """Return a secret, without its value: no request returns a value."""
-        return self._ask(requests.secret(namespace, name))
+        return self._ask(call(operations.GET_SECRET, namespace, name))
 
     def set_secret(
         self,
@@ -588,34 +672,31 @@ class Client:
             Conflict: The node has no key ring; or the secret exists, with *is_new*.
         """
         content = value.encode() if isinstance(value, str) else value
-        call = requests.set_secret(namespace, name, content, is_new=is_new, dry_run=dry_run)
-        return self._ask(call)
-
-    def seal_text(self, text: str, *, namespace: str = "default") -> str:
-        """Encrypt a text for variables and parameters of jobs, and return the sealed text.
-
-        Args:
-            text: The text, at most 16 KiB.
-            namespace: The namespace of the jobs.
-
-        Raises:
-            Conflict: The node has no key ring.
-        """
-        return (self._ask(requests.seal_text(namespace, text))).sealed
+        return self._ask(
+            call(
+                operations.PUT_SECRET,
+                namespace,
+                name,
+                body=SecretBody(base64=b64encode(content).decode()),
+                headers={"If-None-Match": "*" if is_new else ""},
+                is_repeatable=not is_new,
+                dry_run=dry_run,
+            )
+        )
 
     def delete_secret(
         self, name: str, *, namespace: str = "default", dry_run: bool = False
     ) -> None:
         """Delete a secret; attempts of jobs that name it are lost until it is set again."""
-        self._ask(requests.delete_secret(namespace, name, dry_run=dry_run))
+        self._ask(call(operations.DELETE_SECRET, namespace, name, dry_run=dry_run))
 
     def key_ring(self) -> KeyRingView:
         """Return the ids of the keys of the node that responds, and the number of their secrets."""
-        return self._ask(requests.key_ring())
+        return self._ask(call(operations.KEY_RING))
 
     def rewrap_secrets(self) -> RewrapView:
         """Encrypt the data key of each secret with the key in use of the node that responds."""
-        return self._ask(requests.rewrap_secrets())
+        return self._ask(call(operations.REWRAP_SECRETS))
 
     # -- executions --------------------------------------------------------------------------------
 
@@ -625,6 +706,7 @@ class Client:
         *,
         namespace: str | None = None,
         parameters: Json = None,
+        fire_time: When | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
         dry_run: bool = False,
@@ -635,19 +717,102 @@ class Client:
             job: The job, named as the class describes.
             namespace: The namespace of a job that is named without one.
             parameters: The parameters that replace those of the job.
+            fire_time: The time for which the execution works, such as that of a missed day.
             idempotency_key: A call with the same key returns the same execution.
             traceparent: The trace (W3C) of the execution; its attempts get it, too.
             dry_run: Whether to return the answer without starting an execution.
         """
-        call = requests.trigger(
-            job,
-            namespace=namespace,
-            parameters=parameters,
-            key=idempotency_key,
-            traceparent=traceparent,
-            dry_run=dry_run,
+        return self._ask(
+            call(
+                operations.TRIGGER_JOB,
+                job,
+                namespace=namespace,
+                body=TriggerBody(parameters=parameters, fire_time=instant(fire_time)),
+                headers={"traceparent": traceparent or ""},
+                key=idempotency_key,
+                dry_run=dry_run,
+            )
         )
-        return self._ask(call)
+
+    def create_backfill(
+        self,
+        job: str,
+        *,
+        since: When,
+        until: When | None = None,
+        reprocess: Literal["missing", "failed", "all"] = "missing",
+        order: Literal["oldest", "newest"] = "oldest",
+        parallel: int = 1,
+        parameters: Json = None,
+        namespace: str | None = None,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+    ) -> BackfillView:
+        """Run a job for the fire times of a range of the past.
+
+        Args:
+            job: The job, named as the class describes.
+            since: The first instant of the range.
+            until: The end of the range; None for now.
+            reprocess: Which fire times run: those without an execution, also those whose newest one
+                failed, or all.
+            order: The oldest or the newest fire times first.
+            parallel: The most unfinished executions of the backfill.
+            parameters: The parameters that replace those of the job.
+            namespace: The namespace of a job that is named without one.
+            idempotency_key: A call with the same key returns the same backfill.
+            dry_run: Whether to count the fire times only.
+        """
+        body = BackfillBody(
+            since=instant(since) or "",
+            until=instant(until),
+            reprocess=reprocess,
+            order=order,
+            parallel=parallel,
+            parameters=parameters,
+        )
+        return self._ask(
+            call(
+                operations.CREATE_BACKFILL,
+                job,
+                namespace=namespace,
+                body=body,
+                key=idempotency_key,
+                dry_run=dry_run,
+            )
+        )
+
+    def backfills(self, job: str, *, namespace: str | None = None) -> list[BackfillView]:
+        """Return the newest backfills of a job, the newest first."""
+        return (self._ask(call(operations.LIST_BACKFILLS, job, namespace=namespace))).items
+
+    def backfill(self, job: str, backfill_id: str, *, namespace: str | None = None) -> BackfillView:
+        """Return a backfill with its progress."""
+        return self._ask(call(operations.GET_BACKFILL, job, backfill_id, namespace=namespace))
+
+    def pause_backfill(
+        self, job: str, backfill_id: str, *, namespace: str | None = None, dry_run: bool = False
+    ) -> BackfillView:
+        """Pause a backfill; unfinished executions continue."""
+        return self._ask(
+            call(operations.PAUSE_BACKFILL, job, backfill_id, namespace=namespace, dry_run=dry_run)
+        )
+
+    def resume_backfill(
+        self, job: str, backfill_id: str, *, namespace: str | None = None, dry_run: bool = False
+    ) -> BackfillView:
+        """Resume a paused backfill."""
+        return self._ask(
+            call(operations.RESUME_BACKFILL, job, backfill_id, namespace=namespace, dry_run=dry_run)
+        )
+
+    def cancel_backfill(
+        self, job: str, backfill_id: str, *, namespace: str | None = None, dry_run: bool = False
+    ) -> BackfillView:
+        """Cancel a backfill; unfinished executions continue."""
+        return self._ask(
+            call(operations.CANCEL_BACKFILL, job, backfill_id, namespace=namespace, dry_run=dry_run)
+        )
 
     def rerun(
         self,
@@ -683,14 +848,16 @@ class Client:
             overrides=dict(overrides or {}),
             version="latest" if is_latest else "same",
         )
-        call = requests.rerun(
-            execution_id,
-            body,
-            key=idempotency_key,
-            traceparent=traceparent,
-            dry_run=dry_run,
+        return self._ask(
+            call(
+                operations.RERUN,
+                execution_id,
+                body=body,
+                headers={"traceparent": traceparent or ""},
+                key=idempotency_key,
+                dry_run=dry_run,
+            )
         )
-        return self._ask(call)
 
     def trigger_many(
         self, items: Iterable[TriggerItem | str], *, dry_run: bool = False
@@ -704,14 +871,13 @@ class Client:
         of their own may be sent again.
         """
         triggered: list[TriggeredItem] = []
-        for call in requests.trigger_many(items, dry_run=dry_run):
-            answer = self._ask(call)
-            triggered += answer.items
+        for part in requests.trigger_many(items, dry_run=dry_run):
+            triggered += (self._ask(part)).items
         return triggered
 
     def execution(self, execution_id: str) -> ExecutionView:
         """Return an execution with its tasks."""
-        return self._ask(requests.execution(execution_id))
+        return self._ask(call(operations.GET_EXECUTION, execution_id))
 
     def executions(
         self,
@@ -735,15 +901,14 @@ class Client:
             until: Only fire times before this instant.
             limit: The most executions.
         """
-        page = partial(
-            requests.executions,
-            job=job,
-            namespace=namespace,
-            status=status,
-            since=since,
-            until=until,
-        )
-        return self._over_pages(page, limit)
+        query: Query = {
+            "jobId": job,
+            "namespace": namespace,
+            "status": status,
+            "from": instant(since),
+            "to": instant(until),
+        }
+        return self._over_pages(operations.LIST_EXECUTIONS, query, limit)
 
     def wait(self, execution_id: str, *, timeout_s: float | None = None) -> ExecutionView:
         """Wait until an execution has ended, and return it with its tasks.
@@ -759,11 +924,18 @@ class Client:
             patience.check([view])
 
     def wait_many(
-        self, execution_ids: Iterable[str], *, timeout_s: float | None = None
+        self,
+        execution_ids: Iterable[str],
+        *,
+        timeout_s: float | None = None,
+        has_tasks: bool = True,
     ) -> list[ExecutionView]:
         """Wait until all of several executions have ended, and return them in the given order.
 
-        The executions are returned without their tasks.
+        Args:
+            execution_ids: The executions.
+            timeout_s: The maximum wait; None for no limit.
+            has_tasks: Whether to return them with their tasks, each with a request of its own.
 
         Raises:
             WaitTimedOut: Some executions have not ended after *timeout_s*.
@@ -778,11 +950,44 @@ class Client:
             done += answer.items
         if any(view.finished_at is None for view in done):
             patience.check(done)
-        return done
+        return [self.execution(each.execution_id) for each in done] if has_tasks else done
 
-    def cancel(self, execution_id: str, *, dry_run: bool = False) -> ExecutionView:
-        """Cancel an execution, and return it; an execution that has ended is not changed."""
-        return self._ask(requests.cancel(execution_id, dry_run=dry_run))
+    def cancel(
+        self, execution_id: str, *, force: bool = False, dry_run: bool = False
+    ) -> ExecutionView:
+        """Cancel an execution, and return it; an execution that has ended is not changed.
+
+        Args:
+            execution_id: The execution.
+            force: Whether to stop its teardowns, too.
+            dry_run: Whether to check only.
+        """
+        query: Query = {"force": "true"} if force else {}
+        return self._ask(call(operations.CANCEL, execution_id, query=query, dry_run=dry_run))
+
+    def answer(
+        self,
+        execution_id: str,
+        task: str,
+        *,
+        approve: bool,
+        reason: str = "",
+        form: Json = None,
+        dry_run: bool = False,
+    ) -> ExecutionView:
+        """Approve or reject what a task waits for, and return the execution.
+
+        Args:
+            execution_id: The execution.
+            task: The task, or a step of one: ``check[2]``.
+            approve: Whether to approve.
+            reason: The reason, for others.
+            form: What the task's form asks for; it becomes the result of the task.
+            dry_run: Whether to return the answer of the node without a change.
+        """
+        body = AnswerBody(approve=approve, reason=reason, form=form)
+        operation = operations.ANSWER_TASK
+        return self._ask(call(operation, execution_id, task, body=body, dry_run=dry_run))
 
     @overload
     def output(
@@ -873,12 +1078,12 @@ class Client:
 
     def version(self) -> VersionView:
         """Return the versions of the node that answers."""
-        return self._ask(requests.version())
+        return self._ask(call(operations.VERSION))
 
     def ready(self) -> bool:
         """Return True if a node can be reached and accepts requests; each node is tried once."""
         try:
-            self._connection.ask(requests.ready(), self._timeout_s, repeats_max=0)
+            self._connection.ask(call(operations.READY), self._timeout_s, repeats_max=0)
         except (TooBusy, Unreachable):
             return False
         return True
@@ -887,7 +1092,7 @@ class Client:
 
     def cluster(self) -> ClusterView:
         """Return the nodes, the shards with their copies, and the pending moves."""
-        return self._ask(requests.cluster())
+        return self._ask(call(operations.CLUSTER))
 
     def drain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
         """Drain a node; `cluster` shows the progress.
@@ -895,11 +1100,11 @@ class Client:
         Raises:
             Conflict: No other node can take the copies of the node.
         """
-        return self._ask(requests.drain_node(node_id, dry_run=dry_run))
+        return self._ask(call(operations.DRAIN_NODE, node_id, dry_run=dry_run))
 
     def undrain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
         """Return the share of the shards to a drained node."""
-        return self._ask(requests.undrain_node(node_id, dry_run=dry_run))
+        return self._ask(call(operations.UNDRAIN_NODE, node_id, dry_run=dry_run))
 
     def forget_node(self, node_id: str, *, dry_run: bool = False) -> None:
         """Remove a node that is lost for good from the cluster.
@@ -907,7 +1112,7 @@ class Client:
         Raises:
             Conflict: The node is alive, or copies on it count.
         """
-        self._ask(requests.forget_node(node_id, dry_run=dry_run))
+        self._ask(call(operations.FORGET_NODE, node_id, dry_run=dry_run))
 
     def repair_shard(self, shard: int, *, dry_run: bool = False) -> RepairView:
         """Repair a shard that stays closed because a copy promised an epoch that is too high.
@@ -915,7 +1120,7 @@ class Client:
         Raises:
             Conflict: The shard needs no repair, or a node has a newer configuration than etcd.
         """
-        return self._ask(requests.repair_shard(shard, dry_run=dry_run))
+        return self._ask(call(operations.REPAIR_SHARD, shard, dry_run=dry_run))
 
     def recover_coordination(
         self, *, without: Iterable[str] = (), accept_loss: bool = False, dry_run: bool = False
@@ -932,9 +1137,11 @@ class Client:
             Conflict: etcd lost nothing, or a node of *without* is alive.
             TooBusy: A node that may have newer records did not answer, or the outcome is unknown.
         """
-        return self._ask(
-            requests.recover_coordination(without=without, accept_loss=accept_loss, dry_run=dry_run)
-        )
+        query: Query = {
+            "without": list(without),
+            "acceptLoss": "true" if accept_loss else None,
+        }
+        return self._ask(call(operations.RECOVER_COORDINATION, query=query, dry_run=dry_run))
 
     def recover_shard(
         self,
@@ -961,23 +1168,25 @@ class Client:
                 accepted.
             TooBusy: A node that may have a copy did not answer, or the outcome is unknown.
         """
-        return self._ask(
-            requests.recover_shard(
-                shard, source, without=without, accept_loss=accept_loss, dry_run=dry_run
-            )
-        )
+        query: Query = {
+            "from": source,
+            "without": list(without),
+            "acceptLoss": "true" if accept_loss else None,
+        }
+        return self._ask(call(operations.RECOVER_SHARD, shard, query=query, dry_run=dry_run))
 
     # -- sending -----------------------------------------------------------------------------------
 
-    def _ask(self, call: Call[T]) -> T:
-        return self._connection.ask(call, self._timeout_s)
+    def _ask(self, request: Call[T]) -> T:
+        return self._connection.ask(request, self._timeout_s)
 
     def _over_pages(
-        self, page: Callable[..., Call[Page[Item]]], limit: int | None
+        self, operation: Operation[Page[Item]], query: Query, limit: int | None, *names: str
     ) -> Generator[Item, None, None]:
         pages = Pages(limit)
         while not pages.are_over:
-            found = self._ask(page(limit=pages.size, cursor=pages.cursor))
+            of_page = {**query, "limit": pages.size, "cursor": pages.cursor}
+            found = self._ask(call(operation, *names, query=of_page))
             yield from pages.items_of(found)
 
     def _follow_output(
@@ -986,8 +1195,6 @@ class Client:
         if attempt is None:
             # The number is explicit, so that a restored connection returns the same attempt.
             attempt = latest_attempt(self.execution(execution_id), task)
-        call = requests.output(execution_id, task, attempt, follow=True)
-        with closing(
-            follow_output(self._connection, FollowedOutput(call), self._timeout_s)
-        ) as parts:
+        followed = FollowedOutput(requests.output(execution_id, task, attempt, follow=True))
+        with closing(follow_output(self._connection, followed, self._timeout_s)) as parts:
             yield from parts

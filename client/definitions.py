@@ -3,18 +3,22 @@
 YAML 1.1 has surprises: ``no`` is false, ``1:30`` is 90, ``on`` as a key is true, ``010`` is 8, a
 date is an object, and of two equal keys the last one takes effect. Here, as in YAML 1.2, only
 ``true`` and ``false`` are truth values, and only decimal numbers are numbers; everything else is
-text. Equal keys, and keys that are not text, are refused.
+text. Equal keys, and keys that are not text, are refused; members that a merge key (``<<``) adds
+do not replace those of its mapping.
 """
 
+import json
 import os
 import re
-from collections.abc import Hashable
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import yaml
 
+from rota.core.decoding import repeated_key, second_key
 from rota.core.errors import RotaError
 
 REPEATED_MAX = 1_000_000
@@ -23,6 +27,12 @@ references can stand for more values than a machine has memory for."""
 
 Definition = dict[str, Any]
 """The document of a job as written. The values are Any, because the node validates them."""
+
+
+ValuePath = tuple[str | int, ...]
+"""The keys and numbers that lead to a value in a document."""
+Lines = dict[ValuePath, int]
+"""The line of each value of a document, from 1."""
 
 
 class InvalidFile(RotaError):
@@ -37,14 +47,22 @@ def read_definitions(path: Path) -> list[Definition]:
     Raises:
         InvalidFile: The file cannot be read or parsed, or defines no job.
     """
+    return parse_definitions(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Return the text in a file.
+
+    Raises:
+        InvalidFile: The file cannot be read, or is not UTF-8.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidFile(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         detail = f"{path}: the file is not UTF-8 text: {error.reason}; save it as UTF-8"
         raise InvalidFile(detail) from error
-    return parse_definitions(text, str(path))
 
 
 def parse_definitions(text: str, source: str) -> list[Definition]:
@@ -73,6 +91,69 @@ def parse_definitions(text: str, source: str) -> list[Definition]:
     return items
 
 
+def documents_with_lines(
+    text: str, source: str, *, is_strict: bool = False
+) -> list[tuple[object, Lines]]:
+    """Return each document of YAML or JSON *text*, with the lines of its values.
+
+    Args:
+        text: The text.
+        source: The name of the text in errors.
+        is_strict: Whether a text that begins like JSON must be JSON, and not other YAML.
+
+    Raises:
+        InvalidFile: The text cannot be parsed; the error names the line.
+    """
+    try:
+        if text.lstrip()[:1] in ("{", "["):
+            return _json_with_lines(text, source, is_strict=is_strict)
+        return [*_nodes_with_lines(text)]
+    except yaml.YAMLError as error:
+        raise InvalidFile(_explained(error, text, source)) from error
+    except RecursionError:
+        detail = f"{source}: the values are nested too deeply; use fewer levels"
+        raise InvalidFile(detail) from None
+
+
+def _json_with_lines(text: str, source: str, *, is_strict: bool) -> list[tuple[object, Lines]]:
+    """Return the document in *text*, which is JSON, or else YAML that begins like JSON.
+
+    Raises:
+        InvalidFile: The text is neither.
+    """
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as json_error:
+        with suppress(yaml.YAMLError):
+            if not is_strict:
+                return [*_nodes_with_lines(text)]
+        raise InvalidFile(f"{source}:{json_error.lineno}: {json_error.msg}") from json_error
+    # JSON may be indented with tabs, which YAML forbids; within its texts there are none.
+    [(_, lines)] = _nodes_with_lines(text.replace("\t", " "))
+    return [(value, lines)]
+
+
+def _nodes_with_lines(text: str) -> Iterator[tuple[object, Lines]]:
+    loader = _Loader(text)
+    while loader.check_node():
+        node = loader.get_node()
+        if node is not None:
+            value: object = loader.construct_document(node)  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing of the node
+            yield value, dict(_lines_of(node, ()))
+
+
+def _lines_of(node: yaml.Node, path: ValuePath) -> Iterator[tuple[ValuePath, int]]:
+    yield path, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            for place, line in _lines_of(value, (*path, str(key.value))):
+                # A key names its value, which may begin in the next line.
+                yield place, key.start_mark.line + 1 if len(place) == len(path) + 1 else line
+    elif isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            yield from _lines_of(item, (*path, number))
+
+
 def parse_value(text: str) -> Any:  # Any: as in `Definition`
     """Return the value that *text* stands for in YAML, such as ``3`` or ``[a, b]``, else *text*.
 
@@ -90,6 +171,33 @@ def parse_value(text: str) -> Any:  # Any: as in `Definition`
     except yaml.YAMLError as error:
         detail = f"{text!r} is not valid YAML; write a list as [a, b], an object as {{a: 1}}"
         raise InvalidFile(detail) from error
+
+
+def definitions_text(definitions: Sequence[Definition], *, allow_unicode: bool = True) -> str:
+    """Return YAML from which `parse_definitions` returns *definitions*: a document for each.
+
+    Args:
+        definitions: The jobs.
+        allow_unicode: Whether characters outside ASCII are written as they are.
+
+    >>> print(definitions_text([{"name": "a", "command": "true", "env": {"SIZE": "1e3"}}]), end="")
+    name: a
+    command: 'true'
+    env:
+      SIZE: '1e3'
+    """
+    return yaml_text(*definitions, allow_unicode=allow_unicode)
+
+
+def yaml_text(*documents: object, allow_unicode: bool = True) -> str:
+    """Return YAML that readers of YAML 1.1 and 1.2 read as *documents*, which are plain values."""
+    return yaml.dump_all(
+        documents,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=allow_unicode,
+        width=_NEVER_FOLDED,
+    )
 
 
 def with_whole_paths(definition: Definition, folder: Path) -> Definition:
@@ -161,12 +269,15 @@ def _parsed(text: str, source: str) -> list[Any]:
     if text.lstrip()[:1] in ("{", "["):
         # YAML forbids tabs, with which JSON may be indented, and its errors are less detailed.
         try:
-            return [msgspec.json.decode(text)]
+            document = msgspec.json.decode(text)
         except msgspec.DecodeError as json_error:
             try:
                 return list(yaml.load_all(text, Loader=_Loader))
             except yaml.YAMLError:
                 raise InvalidFile(f"{source}: {json_error}") from json_error
+        if path := repeated_key(text.encode()):
+            raise InvalidFile(f"{source}: {second_key(path)}")
+        return [document]
     try:
         documents = yaml.load_all(text, Loader=_Loader)
         return [document for document in documents if document is not None]
@@ -223,28 +334,46 @@ class _Loader(yaml.SafeLoader):
     def _size_of(self, node: yaml.Node) -> int:
         return self._sizes[node]
 
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Hashable, Any]:  # Any: as in the parent class
-        """Return a mapping; all its keys must be text, and distinct.
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Put the members of merged mappings (``<<``) into *node*, unless it has their keys itself.
 
         Raises:
-            yaml.constructor.ConstructorError: A key is not text, or occurs twice.
+            yaml.constructor.ConstructorError: A key is not text, or is written twice.
         """
-        self.flatten_mapping(node)
-        seen: set[str] = set()
+        seen: set[tuple[str, str]] = set()
         for key_node, _ in node.value:
-            key: object = self.construct_object(key_node, deep=True)  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing of the node
+            key = self._key_of(key_node)
             if not isinstance(key, str):
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key!r} is not text; quote it", key_node.start_mark
                 )
-            if key in seen:
+            if (key_node.tag, key) in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"there is a second {key!r} here", key_node.start_mark
                 )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+            seen.add((key_node.tag, key))
+        super().flatten_mapping(node)
+        # Merged members come first. A mapping that others merge is flattened several times.
+        node.value = list({self._key_of(pair[0]): pair for pair in node.value}.values())
+
+    def _key_of(self, node: yaml.Node) -> object:
+        if node.tag == _MERGE:
+            return node.value
+        key: object = self.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing of the node
+        return key
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes YAML that `_Loader` reads as it was; a text of several lines is a block."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return True: equal values are written in each place."""
+        return True
+
+
+def _as_block(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing of the value
 
 
 def _children_of(node: yaml.Node) -> list[yaml.Node]:
@@ -256,6 +385,7 @@ def _children_of(node: yaml.Node) -> list[yaml.Node]:
     return []
 
 
+_MERGE = "tag:yaml.org,2002:merge"
 _PLAIN_VALUES = {
     "bool": r"true|True|TRUE|false|False|FALSE",
     "int": r"[-+]?(?:0|[1-9][0-9]*)",
@@ -265,8 +395,13 @@ _PLAIN_VALUES = {
 }
 _PLAIN = "|".join(f"(?:{pattern})" for pattern in _PLAIN_VALUES.values())
 """A pattern of the texts that stand for other values than themselves."""
+_NEVER_FOLDED = 1 << 30
+_Dumper.add_representer(str, _as_block)
 _Loader.yaml_implicit_resolvers = {}
 for _kind, _pattern in _PLAIN_VALUES.items():
     _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing of its arguments
+        f"tag:yaml.org,2002:{_kind}", re.compile(rf"^(?:{_pattern})$"), None
+    )
+    _Dumper.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  # likewise
         f"tag:yaml.org,2002:{_kind}", re.compile(rf"^(?:{_pattern})$"), None
     )

@@ -22,6 +22,8 @@ VALUE_BYTES_MIN = 8
 """The length of the shortest value that is masked: shorter ones occur by chance."""
 LINES_MAX = 64
 """The most lines of a value that are masked one by one; a private key has some 50."""
+COMM_BYTES = 15
+"""The length to which the kernel cuts the name of a process."""
 PREFIX_BYTES = 8
 """The number of bytes by which a possible beginning is found before it is compared as a whole."""
 COMPARED_MAX = 64
@@ -219,7 +221,7 @@ def masked_ending(ending: Ending, forms: tuple[bytes, ...]) -> Ending:
         result=masked_json(ending.result, forms),
         raised=None if raised is None else _raised(raised, forms),
         unenforced=tuple(_text(each, forms) for each in ending.unenforced),
-        left_running=_text(ending.left_running, forms),
+        left_running=_names(ending.left_running, forms),
     )
 
 
@@ -249,6 +251,15 @@ def _raised(raised: Raised, forms: tuple[bytes, ...]) -> Raised:
         message=_text(raised.message, forms),
         traceback=_text(raised.traceback, forms),
     )
+
+
+def _names(text: str, forms: tuple[bytes, ...]) -> str:
+    """Return *text* masked; its names of processes may end within a value."""
+    if not text:
+        return text
+    cut = {form[:end] for form in forms for end in range(VALUE_BYTES_MIN, COMM_BYTES + 1)}
+    quoted = {ascii(each.decode(errors="replace"))[1:-1].encode() for each in cut}
+    return _text(text, (*forms, *cut, *quoted))
 
 
 def _text(text: str, forms: tuple[bytes, ...]) -> str:

@@ -63,12 +63,12 @@ class OutputFiles:
             masks: Byte strings that are replaced in the output (`rota.executor.masking`).
         """
         masker = Masker(masks) if masks else None
-        return Capture(self, _file_name(key), writable=writable, masker=masker)
+        return Capture(self, key.file_name, writable=writable, masker=masker)
 
     async def find(self, key: AttemptKey) -> "OutputFile | None":
         """Return the kept output of an ended attempt; None if there is no file."""
         path = await self._loop.run_in_executor(
-            self._threads, _find, self._directory, _file_name(key)
+            self._threads, _find, self._directory, key.file_name
         )
         return None if path is None else OutputFile(self, path)
 
@@ -354,13 +354,6 @@ def _cut_mark(why: str) -> bytes:
         f"\n[rota: output cut here, {why}; "
         f"the last {OUTPUT_TAIL_BYTES} bytes are in the attempt's record]\n"
     ).encode()
-
-
-def _file_name(key: AttemptKey) -> str:
-    # At most 36 + 128 + 20 characters, none of them a slash: all three parts are validated names.
-    name = f"{key.execution_id}.{key.task}.{key.number}"
-    assert "/" not in name, f"{key} cannot name a file"
-    return name
 
 
 def _hours(directory: Path) -> list[str]:

@@ -18,21 +18,17 @@ class SecretValues(msgspec.Struct, frozen=True, array_like=True):
         files: The content of each file.
         token: The token with which the attempt calls the API; empty for none.
         authority: The certificates of the authority of the API, in PEM; empty for none.
-        opened: The value of each variable that had sealed texts.
-        parts: The plain texts in these variables, which are masked instead of the whole values.
     """
 
     env: dict[str, bytes] = {}
     files: dict[str, bytes] = {}
     token: bytes = b""
     authority: bytes = b""
-    opened: dict[str, bytes] = {}
-    parts: tuple[bytes, ...] = ()
 
     @property
     def all(self) -> tuple[bytes, ...]:
         """The values, each once, longest first; the certificates are no secret."""
-        values = {*self.env.values(), *self.files.values(), *self.parts}
+        values = {*self.env.values(), *self.files.values()}
         values |= {self.token} if self.token else set()
         return tuple(sorted(values, key=lambda value: (-len(value), value)))
 

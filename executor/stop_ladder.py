@@ -158,3 +158,11 @@ class StopLadder:
     def _grace_over(self) -> None:
         if not self.was_killed:
             self.was_killed = self._kill()
+
+
+def may_have_result(outcome: Outcome, exit_code: int) -> bool:
+    """Return True if the result of an attempt with this end may be needed.
+
+    An attempt that is stopped with its node and ends with 0 counts as succeeded there.
+    """
+    return outcome is Outcome.SUCCEEDED or (outcome is Outcome.CANCELLED and exit_code == 0)

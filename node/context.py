@@ -1,8 +1,11 @@
 """The parts of a running node, for the API, the fallback and the housekeeping."""
 
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Protocol
 
+from rota.core.model.hook import Notification
+from rota.core.model.ids import JobId, ShardId
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.primary import Copies
 from rota.node.access.access_control import AccessControl
@@ -11,11 +14,11 @@ from rota.node.cluster.etcd_guard import EtcdGuard
 from rota.node.cluster.membership import Membership
 from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.coordination.coordinator import Coordinator
+from rota.node.facts.shared_facts import SharedFacts
 from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
 from rota.node.namespaces.namespaces import Namespaces
 from rota.node.peers.peer_apis import PeerApis
-from rota.node.secrets.sealed_texts import SealedTexts
 from rota.node.secrets.secret_store import SecretStore
 from rota.node.shards.local_shards import Shards
 from rota.node.system.bounded_calls import BoundedCalls
@@ -23,7 +26,7 @@ from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
 from rota.node.system.entropy import Entropy
 from rota.node.system.metrics import Metrics
-from rota.node.system.suggestion_budget import SuggestionBudget
+from rota.node.webhooks.hook_retries import HookRetry
 from rota.storage.history import History
 
 
@@ -44,12 +47,14 @@ class NodeContext:
     """The parts of a node.
 
     Attributes:
+        try_webhook: Sends a webhook once; returns why it was not accepted, or nothing.
+        hook_retries: Returns the hooks of a job whose webhooks are tried again.
         membership: The node's view of the cluster.
         documents: The shared documents.
         access: The access control.
+        facts: What the shared documents say to decisions.
         namespaces: The namespaces with documents.
         secrets: The secrets of namespaces.
-        sealed_texts: The sealed texts of jobs.
         continuity: The node's record of the coordinator's past states.
         coordinator: The store through which all nodes agree.
         copies: The wanted and the least number of copies of each shard.
@@ -57,7 +62,6 @@ class NodeContext:
         etcd: The guard of the space in etcd; None on a single node.
         file_checks: Checks of this machine's files.
         unready: Returns why the node is not ready for requests.
-        suggestions: The searches for similar names that errors may still make.
     """
 
     config: NodeConfig
@@ -68,13 +72,15 @@ class NodeContext:
     history: History
     waiters: CompletionWaiters
     events: Events
+    try_webhook: Callable[[Notification], Awaitable[str]]
+    hook_retries: Callable[[ShardId, JobId], list[HookRetry]]
     metrics: Metrics
     membership: Membership
     documents: SharedDocuments
     access: AccessControl
+    facts: SharedFacts
     namespaces: Namespaces
     secrets: SecretStore
-    sealed_texts: SealedTexts
     continuity: CoordinatorContinuity
     coordinator: Coordinator
     copies: Copies
@@ -82,4 +88,3 @@ class NodeContext:
     etcd: EtcdGuard | None
     file_checks: BoundedCalls
     unready: Unready
-    suggestions: SuggestionBudget = field(default_factory=SuggestionBudget)

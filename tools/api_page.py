@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from rota.node.api.app import OPERATIONS
-from rota.node.api.reference.html_page import Described, default_of, operations_of
+from rota.node.api.reference.described import Described, default_of, failure_in, operations_of
 from rota.node.api.reference.openapi import describe
 from rota.node.api.reference.schemas import Schema, type_of
 from rota.node.api.requests.error_codes import CODES
@@ -45,7 +45,7 @@ def page_of(document: Schema, fragments: Mapping[str, str]) -> str:
         chapters.append(f"## {tag['name']}")
         for each in operations:
             if tag["name"] in each.spec["tags"]:
-                chapters.append(_operation(each))
+                chapters.append(_operation(each, document))
                 chapters.append(fragments.get(each.spec["operationId"], ""))
     schemas = document["components"]["schemas"]
     documents = (_document(name, schema) for name, schema in schemas.items())
@@ -83,14 +83,17 @@ def _failures() -> Iterator[str]:
     )
 
 
-def _operation(operation: Described) -> str:
+def _operation(operation: Described, document: Schema) -> str:
     spec = operation.spec
     blocks = [f"### `{operation.title}`", spec["summary"], spec.get("description", "")]
     if "parameters" in spec:
         blocks.append("\n".join(_parameters(spec["parameters"])))
     if "requestBody" in spec:
         blocks.append(_body(spec["requestBody"]))
-    blocks += ["\n".join(_successes(spec["responses"])), _failure_codes(spec["responses"])]
+    blocks += [
+        "\n".join(_successes(spec["responses"])),
+        _failure_codes(document, spec["responses"]),
+    ]
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -127,9 +130,9 @@ def _successes(answers: Mapping[str, Schema]) -> Iterator[str]:
     )
 
 
-def _failure_codes(answers: Mapping[str, Schema]) -> str:
+def _failure_codes(document: Schema, answers: Mapping[str, Schema]) -> str:
     listed = [
-        f"{status} {', '.join(f'`{code}`' for code in _codes(each))}"
+        f"{status} {', '.join(f'`{code}`' for code in _codes(failure_in(document, each)))}"
         for status, each in sorted(answers.items())
         if status >= "300"
     ]

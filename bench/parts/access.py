@@ -8,8 +8,8 @@ best run little.
 from timeit import repeat
 
 from bench.parts.figures import show
-from rota.core.model.shared_document import DocumentKey, SharedDocument
-from rota.node.access.access_table import BINDINGS, KEYS, AccessTable
+from rota.core.model.shared_document import BINDINGS, DocumentKey, SharedDocument
+from rota.node.access.access_table import KEYS, AccessTable
 from rota.node.access.authenticator import Authenticator, LoginFailed
 from rota.node.access.verbs import Verb
 from rota.node.links.identity_proof import draw_bytes

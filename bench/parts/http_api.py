@@ -22,9 +22,9 @@ from bench.api import Api, Json
 from bench.fleet import Fleet
 from bench.parts.figures import show
 from bench.processes import cpu_s
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.forwarding.batch_splitting import Items
-from rota.node.api.requests.json_decoding import decode
+from rota.wire.bodies.job_bodies import job_spec
+from rota.wire.bodies.json_decoding import decode
 from rota.wire.documents import CreatedItem, CreatedManyView, JobBody
 
 BATCH = 100

@@ -125,7 +125,7 @@ async def _all_killed(stage: Stage) -> Outcome:
 
     async def started_ms(job: str) -> float:
         made = await _trigger_patiently(client, job)
-        [execution] = await stage.client.wait_many([made])
+        [execution] = await stage.client.wait_many([made], has_tasks=False)
         assert execution.started_at is not None, execution
         return (parse_instant(execution.started_at) - killed_at) / 1e3
 

@@ -1,17 +1,26 @@
 """Error messages and exit statuses of commands: what failed, where, and the remedy."""
 
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
 import click
 import msgspec
 from msgspec.structs import replace
 
+from rota.client.app.errors import InvalidTask, ModuleNotImported, NothingScheduled
 from rota.client.cli.access.auth import NoToken
 from rota.client.cli.access.grants import NoGrant
 from rota.client.cli.certs.certs import CryptographyNotInstalled
 from rota.client.cli.cluster.node import NotDrained
 from rota.client.cli.display.printing import say
+from rota.client.cli.documents.kinds import kind_of
 from rota.client.cli.inputs.execution_names import NoExecution
-from rota.client.cli.inputs.settings import InvalidConfig
+from rota.client.cli.inputs.options import connect
+from rota.client.cli.inputs.settings import InvalidConfig, value_of
 from rota.client.cli.secrets.key_rings import KeyRingRefused
+from rota.client.client import Client
 from rota.client.definitions import InvalidFile
 from rota.client.dev.local_etcd import EtcdNotInstalled, EtcdNotStarted
 from rota.client.dev.local_node import NodeNotInstalled, NodeNotStarted, TokenNotAccepted
@@ -32,8 +41,10 @@ from rota.client.errors import (
     Unreachable,
     WaitTimedOut,
 )
+from rota.client.paging import PAGE
 from rota.client.transport.endpoints import DEFAULT_URL
 from rota.core.errors import Refused, RotaError
+from rota.core.near_names import did_you_mean
 from rota.wire.documents import FieldProblem, ProblemView
 
 EX_BUG = 70
@@ -60,7 +71,10 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (InvalidFile, 9),
     (InvalidConfig, 9),
     (InvalidToken, 9),
+    (InvalidTask, 9),
     (KeyRingRefused, 9),
+    (ModuleNotImported, 9),
+    (NothingScheduled, 9),
     (InvalidTls, 9),
     (Refused, 9),
     (NodeNotInstalled, 2),
@@ -83,6 +97,9 @@ HINTS = {
     "no_such_path": "another program, or an older rota, may be at this URL",
 }
 
+LOOK_S = 2.0
+"""The maximum delay of the error by the search, in seconds."""
+MISSING = re.compile(r"(?:there is no|the) (\w+) '([^']+)'")
 NO_NODE_HERE = "start a node with `rota dev`, or give the URL of another with --url or $ROTA_URL"
 NO_NODE_THERE = (
     "check that the node is running and that this is its address; give other URLs with --url or "
@@ -174,3 +191,30 @@ def _message(error: RotaError) -> list[str]:
             return [f"error: {error.detail}"]
         case _:
             return [f"error: {error}"]
+
+
+def add_near_names(error: RotaError) -> None:
+    """Add a note with similar names of jobs, secrets or documents to *error*, if there are any.
+
+    The first `PAGE` names are searched; those of jobs and secrets are of the same namespace.
+    Nothing is added if no node answers in time, or if the caller may not list the names.
+    """
+    missing = MISSING.search(str(error))
+    if missing is None:
+        return
+    kind, (namespace, slash, name) = missing[1], missing[2].rpartition("/")
+    with suppress(RotaError, click.UsageError, ValueError):
+        within = namespace or value_of("namespace").text or "default"
+        with connect(timeout_s=LOOK_S, repeats_max=0) as client:
+            names = [*islice(_names(client, kind, within), PAGE)]
+        if hint := did_you_mean(name, names, prefix=f"{namespace}{slash}"):
+            error.add_note(hint)
+
+
+def _names(client: Client, kind: str, namespace: str) -> Iterator[str]:
+    if kind == "job":
+        yield from (job.name for job in client.jobs(namespace=namespace, limit=PAGE))
+    elif kind == "secret":
+        yield from (secret.name for secret in client.secrets(namespace=namespace))
+    elif found := kind_of(kind):
+        yield from (document.name for document in client.documents(found.plural))

@@ -16,15 +16,13 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 import click
 
 import rota
-from rota.client.cli.display.client_warnings import printed_warnings
 from rota.client.cli.display.printing import say
-from rota.client.cli.inputs.aliases import ADVICE, ALIASES
 from rota.client.cli.inputs.command_groups import Entry, LazyGroup, namespace_before, output_before
 from rota.client.cli.inputs.options import FORM, examples, url_option
 from rota.client.cli.setup.completion import VARIABLE
@@ -40,13 +38,21 @@ EX_UNREAD = 141
 COMMANDS = {
     "dev": Entry("rota.client.cli.setup.dev:dev", "Run a temporary node."),
     "jobs": Entry("rota.client.cli.jobs.jobs:jobs", "List, show, create, change and delete jobs."),
+    "deploy": Entry("rota.client.cli.jobs.deploy:deploy", "Save the scheduled jobs of an app."),
     "run": Entry("rota.client.cli.jobs.run:run", "Run a command once, now."),
     "trigger": Entry("rota.client.cli.jobs.trigger:trigger", "Run a job now."),
     "rerun": Entry("rota.client.cli.jobs.rerun:rerun", "Run a finished execution again."),
+    "backfill": Entry(
+        "rota.client.cli.jobs.backfills:backfill", "Run a job for fire times of the past."
+    ),
+    "approve": Entry("rota.client.cli.jobs.answers:approve", "Approve what a task waits for."),
+    "reject": Entry("rota.client.cli.jobs.answers:reject", "Reject what a task waits for."),
     "executions": Entry(
         "rota.client.cli.jobs.executions:executions", "List, show, cancel and wait for executions."
     ),
     "output": Entry("rota.client.cli.jobs.output:output", "Print the output of tasks."),
+    "dag": Entry("rota.client.cli.jobs.dag:dag", "Show tasks as a graph."),
+    "hooks": Entry("rota.client.cli.jobs.hooks:hooks", "Test the webhooks of jobs."),
     "next": Entry(
         "rota.client.cli.jobs.next_fires:next_fires",
         "Show the next fire times of a job or a schedule.",
@@ -54,17 +60,35 @@ COMMANDS = {
     "ledger": Entry(
         "rota.client.cli.jobs.ledger:ledger", "Show the outcome of each fire time of a job."
     ),
+    "audit": Entry(
+        "rota.client.cli.audit.audit:audit", "Compare the ledger with computed fire times."
+    ),
+    "explain": Entry(
+        "rota.client.cli.audit.explain:explain", "Show why a job ran or did not run at a time."
+    ),
     "changes": Entry(
         "rota.client.cli.changes.changes:changes", "Show who changed what, and check the record."
     ),
     "events": Entry("rota.client.cli.jobs.events:events", "Show live events."),
+    "validate": Entry(
+        "rota.client.cli.files.validation:validate", "Check files of jobs and documents."
+    ),
+    "plan": Entry("rota.client.cli.files.plan:plan", "Show what `apply` would change."),
+    "export": Entry("rota.client.cli.files.export:export", "Print jobs, or write them to files."),
+    "history": Entry("rota.client.cli.jobs.history:history", "List the versions of a job."),
+    "rollback": Entry(
+        "rota.client.cli.jobs.history:rollback", "Return to an earlier version of a job."
+    ),
     "get": Entry(
         "rota.client.cli.documents.documents:get_documents", "Show job types and other documents."
     ),
     "apply": Entry(
-        "rota.client.cli.documents.documents:apply_documents", "Create or replace documents."
+        "rota.client.cli.files.application:apply_files", "Create or replace jobs and documents."
     ),
     "delete": Entry("rota.client.cli.documents.documents:delete_documents", "Delete documents."),
+    "import": Entry(
+        "rota.client.cli.jobs.imports:import_jobs", "Convert jobs of another scheduler."
+    ),
     "namespace": Entry(
         "rota.client.cli.namespaces.namespaces:namespace",
         "Show, change, pause and resume namespaces.",
@@ -106,6 +130,78 @@ COMMANDS = {
 }
 
 
+SECTIONS = {
+    "Work": {
+        "jobs, history, rollback": "Change jobs; return to a version.",
+        "run, trigger, rerun, backfill": "Run work now, again, or for past times.",
+        "executions, approve, reject": "Cancel, await executions; answer a task.",
+        "validate, plan, apply, export": "Check, apply, write files of jobs.",
+    },
+    "Look": {
+        "dag, output, events, changes": "Show graphs, output, and changes.",
+        "next, ledger, audit, explain": "Show, check and explain fire times.",
+    },
+    "Access": {
+        "login, logout, auth": "Store a token; create a key; show the caller.",
+        "key, grant, ungrant": "Create and revoke keys; give and take roles.",
+        "namespace, get, delete": "Manage namespaces, job types, other documents.",
+        "secret, keyring": "Set secrets of namespaces; change their keys.",
+    },
+    "Operate": {
+        "dev, deploy, import, version": "Run a node; deploy, convert jobs.",
+        "config, completion, hooks": "Store settings; test webhooks.",
+        "cluster, node, shard": "Show and drain nodes; repair shards.",
+        "ring, bench, certs": "Plan, measure, make certificates.",
+    },
+}
+"""The parts of the help text."""
+
+
+# Words of kubectl, docker, airflow and celery. A word is an alias if exactly one command does the
+# same. If several commands do, or if the command needs other arguments, the error names them.
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "ls": ("jobs", "list"),
+    "ps": ("executions", "list", "--status", "running"),
+    "logs": ("output",),
+    "cancel": ("executions", "cancel"),
+    "status": ("cluster", "status"),
+    "nodes": ("cluster", "members"),
+    "create": ("jobs", "create"),
+    "diff": ("jobs", "diff"),
+}
+"""The command, with its options, that each word stands for."""
+
+ADVICE: Mapping[str, str] = {
+    "show": "`rota jobs show JOB` shows a job, `rota executions show EXECUTION` an execution.",
+    "describe": "`rota jobs show JOB` shows a job, `rota executions show EXECUTION` an execution.",
+    "list": "`rota jobs` lists jobs, `rota executions` executions.",
+    "pause": "`rota jobs pause JOB` pauses jobs, `rota namespace pause NAME` all of a namespace.",
+    "resume": "`rota jobs resume JOB` resumes jobs, `rota namespace resume NAME` a namespace.",
+    "edit": "`rota jobs set JOB FIELD=VALUE` changes a field, `rota jobs apply -f FILE` a job.",
+    "update": "`rota jobs apply -f FILE` replaces jobs with new versions.",
+    "top": "`rota executions list --status running --watch` shows the running executions, "
+    "`rota cluster members --watch` the load of the nodes.",
+}
+"""The advice in the error about each word that is no command."""
+
+
+@contextmanager
+def printed_warnings() -> Generator[None]:
+    """Print each warning for users once."""
+    printed: set[str] = set()
+
+    def show(message: Warning | str, *place: object, **more: object) -> None:
+        del place, more
+        if str(message) not in printed:
+            printed.add(str(message))
+            say(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
 class Program(LazyGroup):
     """The program: a group that handles the errors of its commands.
 
@@ -124,8 +220,8 @@ class Program(LazyGroup):
             with printed_warnings():
                 return super().invoke(ctx)
         except RotaError as error:
-            if error.code == "job_not_found":
-                from rota.client.cli.inputs.near_names import add_near_names
+            if error.code.endswith("_not_found"):
+                from rota.client.cli.failures import add_near_names
 
                 add_near_names(error)
             if ctx.meta.get(FORM) not in JSON_FORMS:
@@ -147,13 +243,10 @@ class Program(LazyGroup):
     entries=COMMANDS,
     aliases=ALIASES,
     advice=ADVICE,
+    sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples(
-        "rota dev",
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
-        "rota trigger hello --wait",
-        "rota run --wait -- uptime",
-        "rota executions",
     ),
 )
 @namespace_before

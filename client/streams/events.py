@@ -38,7 +38,7 @@ class EventReader:
         self._has_begun = False
         self._rest = b""
 
-    def next_call(self) -> Call[None]:
+    def next_call(self) -> Call[EventView]:
         """Return the request for the next events; an incomplete line is discarded."""
         self._rest = b""
         return events(self._wanted, self._after)

@@ -1,21 +1,30 @@
 """Progress of an execution, from the start of its first task to its end."""
 
-from collections import deque
-from itertools import takewhile
-
 import msgspec
 from msgspec.structs import replace
 
 from rota.core.decide.outbox import has_room, send_message
 from rota.core.decide.run_hooks import late_at_of, late_timer, note_end
-from rota.core.errors import Kind, Refused
-from rota.core.model.attempt import RESULTS_BYTES_MAX, Attempt, AttemptKey, Ending, Outcome, Token
+from rota.core.decide.steps import calls, loops
+from rota.core.decide.steps.flow_values import names_of
+from rota.core.decide.steps.kinds import kind_of
+from rota.core.decide.steps.step import (
+    begin_running,
+    close,
+    expiry_timer,
+    fail,
+    graph_of,
+    spec_of,
+    unfinished,
+)
+from rota.core.decide.stop_execution import cancel, fail_fast
 from rota.core.model.author import Author
-from rota.core.model.dag import TriggerVerdict, census_of, verdict
 from rota.core.model.execution import (
     FINAL_TASK_STATES,
+    LINKS_MAX,
     UPSTREAM_FAILED,
     UPSTREAM_SKIPPED,
+    Caller,
     Execution,
     ExecutionStatus,
     Hold,
@@ -25,21 +34,16 @@ from rota.core.model.execution import (
     standing,
     task_key,
 )
+from rota.core.model.expressions import ExpressionError, evaluate
 from rota.core.model.ids import ExecutionId, instant_of
 from rota.core.model.job import Job, JobSpec, TaskSpec
-from rota.core.model.recorded_endings import recordable, with_ending
-from rota.core.model.retry import delay_after_losses, next_attempt_at
-from rota.core.model.work import Selector, Work
+from rota.core.model.trigger_rules import TriggerRule, TriggerVerdict, census_of, verdict
+from rota.core.quoting import shortened
 from rota.core.state.draft import Draft
-from rota.core.state.shard_state import Graph, version_key
-from rota.core.timing.instants import Instant, later
+from rota.core.state.shard_state import version_key
+from rota.core.timing.instants import Duration, Instant, later
 from rota.core.vocabulary.changes import Pointer, Succeeded, Table, past_key
-from rota.core.vocabulary.commands import Expire, FinishAttempt, LoseSession, StartTask, Wake
-from rota.core.vocabulary.effects import SetTimer, Timescale, WaitForSlot
-
-_LOSSES = (Outcome.LOST, Outcome.CANCELLED)
-LOSSES_MAX = 100
-"""The number of lost attempts with which a task fails: it probably crashes its nodes."""
+from rota.core.vocabulary.commands import Wake
 
 
 class Birth(msgspec.Struct, frozen=True):
@@ -52,10 +56,35 @@ class Birth(msgspec.Struct, frozen=True):
     parameters: str = ""
     traceparent: str = ""
     triggered_by: Author | None = None
+    links: int = 0
+    caller: Caller | None = None
+    backfill: str = ""
+    displaces: tuple[ExecutionId, ...] = ()
+
+
+def begin_link(draft: Draft, job: Job, birth: Birth) -> None:
+    """Create an execution that another one started; beyond `LINKS_MAX` links, it fails at once."""
+    if birth.links <= LINKS_MAX:
+        begin_execution(draft, job, birth)
+        return
+    begin_execution(draft, job, replace(birth, hold=Hold.DEPENDENCIES))
+    execution = draft.execution(birth.id)
+    assert execution is not None, birth.id
+    reason = (
+        f"{LINKS_MAX:,} executions came before it, each of which started the next; the jobs "
+        "probably depend on each other in a circle: remove one of the dependencies or hooks"
+    )
+    expired = replace(execution, cancelled_at=draft.now, has_expired=True, reason=reason)
+    draft.put_execution(expired)
+    for spec in job.spec.tasks:
+        task = draft.task(birth.id, spec.name)
+        assert task is not None, spec.name
+        close(draft, birth.id, replace(task, status=TaskStatus.CANCELLED))
 
 
 def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
     """Create an execution of *job*; unless it is held, start its first tasks."""
+    displace(draft, birth.displaces, by=birth.id)
     execution = Execution(
         id=birth.id,
         job_id=job.id,
@@ -69,9 +98,17 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
         hold=birth.hold,
         parameters=birth.parameters or job.spec.parameters,
         traceparent=birth.traceparent,
-        expires_at=start_deadline_of(draft, job.spec, birth.fire_at),
-        late_at=late_at_of(job, birth.origin, birth.fire_at),
         triggered_by=birth.triggered_by,
+        links=birth.links,
+        caller=birth.caller,
+        backfill=birth.backfill,
+    )
+    is_by_wall_clock = execution.origin is Origin.SCHEDULE
+    due_at = later(execution.due_at, draft.situation.lead if is_by_wall_clock else Duration(0))
+    execution = replace(
+        execution,
+        expires_at=start_deadline_of(draft, job.spec, due_at),
+        late_at=late_at_of(job, execution.origin, due_at),
     )
     draft.put_execution(execution)
     draft.publish_execution(execution)
@@ -80,6 +117,14 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
             execution.id, Task(name=spec.name, status=TaskStatus.BLOCKED, position=position)
         )
     enter(draft, execution)
+
+
+def displace(draft: Draft, displaced: tuple[ExecutionId, ...], by: ExecutionId) -> None:
+    """Cancel executions in whose place another one begins."""
+    for execution_id in displaced:
+        execution = draft.execution(execution_id)
+        if execution is not None:
+            cancel(draft, execution, f"replaced by execution {by} (overlap)")
 
 
 def enter(draft: Draft, execution: Execution) -> None:
@@ -95,17 +140,11 @@ def enter(draft: Draft, execution: Execution) -> None:
             draft.add(expiry_timer(current))
 
 
-def start_deadline_of(draft: Draft, spec: JobSpec, fire_at: Instant) -> Instant:
+def start_deadline_of(draft: Draft, spec: JobSpec, due_at: Instant) -> Instant:
     """Return the instant by which an execution that is created now has to start; 0 for none."""
     if not spec.start_deadline:
         return Instant(0)
-    return later(max(draft.now, fire_at), spec.start_deadline)
-
-
-def expiry_timer(execution: Execution) -> SetTimer:
-    """Return the timer of the deadline of *execution*."""
-    expire = Expire(execution_id=execution.id, deadline=execution.expires_at)
-    return SetTimer(execution.expires_at, expire, Timescale.ELAPSED)
+    return later(max(draft.now, due_at), spec.start_deadline)
 
 
 def release_execution(draft: Draft, execution: Execution) -> None:
@@ -115,347 +154,163 @@ def release_execution(draft: Draft, execution: Execution) -> None:
     start_first_tasks(draft, free)
 
 
-def start_task(draft: Draft, command: StartTask) -> None:
-    """Start a task that waits for a slot; a task that is no longer ready is not changed."""
-    task = draft.task(command.execution_id, command.task)
-    if task is not None and task.status is TaskStatus.READY:
-        _start(draft, command.execution_id, task)
-
-
 def wake_task(draft: Draft, command: Wake) -> None:
-    """Start the next attempt of a task whose delay is over."""
+    """Continue with a task whose delay is over, or that waited for this time."""
     task = draft.task(command.execution_id, command.task)
-    if task is None or task.status is not TaskStatus.BACKING_OFF:
-        return
     # A timer may fire twice; the second time the task may be in the delay after its next failure.
-    if command.number == len(task.attempts) + 1:
-        _start(draft, command.execution_id, task)
+    if task is None or not task.retry_at or command.number != len(task.attempts) + 1:
+        return
+    kind = kind_of(spec_of(draft, unfinished(draft, command.execution_id), task.name), task)
+    if task.status is TaskStatus.BACKING_OFF:
+        kind.start(draft, command.execution_id, task)
+    elif task.status is TaskStatus.WAITING:
+        kind.wake(draft, command.execution_id, task)
 
 
-def finish_attempt(draft: Draft, command: FinishAttempt) -> None:
-    """Record the end of an attempt, and end or retry its task.
-
-    Raises:
-        Refused: Code ``stale_attempt``: the token is not that of the task's running attempt. The
-            report may be dropped (PROTOCOL R40).
-    """
-    task = running_task(draft, command.attempt, command.token)
-    execution_id = command.attempt.execution_id
-    execution = draft.execution(execution_id)
-    assert execution is not None, execution_id
-    room = RESULTS_BYTES_MAX - execution.result_bytes
-    _end_attempt(draft, execution_id, task, recordable(command.ending, room=room))
-
-
-def running_task(draft: Draft, key: AttemptKey, token: Token) -> Task:
-    """Return the task whose running attempt is *key* under *token*.
-
-    Raises:
-        Refused: Code ``stale_attempt``: there is no such task, or this is not its running attempt.
-    """
-    task = draft.task(key.execution_id, key.task)
-    attempt = task.attempts[-1] if task is not None and task.attempts else None
-    if (
-        task is None
-        or attempt is None
-        or attempt.ending
-        or (attempt.number, attempt.token) != (key.number, token)
-    ):
-        raise Refused(
-            Kind.CONFLICT,
-            "stale_attempt",
-            f"attempt {key} with token {token} is not running here; its report is dropped",
-        )
-    return task
-
-
-def lose_session(draft: Draft, command: LoseSession) -> None:
-    """Record every attempt of a node's ended session as lost, and restart its tasks."""
-    lost = [
-        (execution_id, task)
-        for execution_id, tasks in draft.state.tasks.items()
-        for task in tasks.values()
-        if task.status is TaskStatus.RUNNING
-        and task.attempts[-1].node_id == command.node_id
-        and task.attempts[-1].session == command.session
-    ]
-    ending = Ending(
-        outcome=Outcome.LOST,
-        started_at=Instant(0),
-        finished_at=draft.now,
-        reason=f"node {command.node_id} ended while the attempt ran",
-    )
-    for execution_id, task in lost:
-        lost_ending = replace(ending, started_at=task.attempts[-1].placed_at)
-        _end_attempt(draft, execution_id, task, lost_ending)
-
-
-# -- attempts -------------------------------------------------------------------------------------
+# -- the graph ------------------------------------------------------------------------------------
 
 
 def start_first_tasks(draft: Draft, execution: Execution) -> None:
     """Start the tasks of an execution that do not have to wait for another task."""
-    for name, spec in _graph(draft, execution).tasks.items():
-        if not spec.needs or execution.rerun_of:
+    for name, spec in graph_of(draft, execution).tasks.items():
+        if spec.is_teardown:
+            continue
+        if not spec.needs or spec.rule is TriggerRule.ALWAYS or execution.rerun_of:
             task = draft.task(execution.id, name)
             assert task is not None, name
             if task.status is TaskStatus.BLOCKED and _may_start(draft, execution, spec):
-                _start(draft, execution.id, task)
+                begin_step(draft, execution.id, task)
+    _begin_teardowns(draft, execution.id)
+
+
+def _begin_teardowns(draft: Draft, execution_id: ExecutionId) -> bool:
+    """Start the teardowns of an execution, once, when all its other tasks have ended.
+
+    Returns:
+        Whether it is time for them now.
+    """
+    execution = unfinished(draft, execution_id)
+    teardowns = graph_of(draft, execution).teardowns
+    is_time = 0 < execution.open_count <= len(teardowns)
+    if not is_time or execution.has_begun_teardown or execution.has_lost_teardown:
+        return False
+    draft.put_execution(replace(execution, has_begun_teardown=True))
+    for spec in teardowns:
+        task = draft.task(execution_id, spec.name)
+        assert task is not None, spec.name
+        if task.status is TaskStatus.BLOCKED:
+            _follow_verdict(draft, execution_id, task, _verdict(draft, execution, spec))
+    return True
 
 
 def _may_start(draft: Draft, execution: Execution, spec: TaskSpec) -> bool:
-    """Return True if a task may start, given the states of the tasks that it needs.
+    return _verdict(draft, execution, spec) is TriggerVerdict.START
+
+
+def _verdict(draft: Draft, execution: Execution, spec: TaskSpec) -> TriggerVerdict:
+    """Return the verdict of a task's rule, given the states of the tasks that it needs.
 
     In a rerun, these may be kept from an earlier execution.
     """
     if not spec.needs:
-        return True
+        return TriggerVerdict.START
     needed = (draft.task(execution.id, name) for name in spec.needs)
-    census = census_of(standing(task) for task in needed if task is not None)
-    return verdict(spec.rule, census) is TriggerVerdict.START
+    return verdict(spec.rule, census_of(standing(task) for task in needed if task is not None))
 
 
-def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
-    """Start an attempt if a slot that suits it is free; otherwise the task waits, ready (R35).
+def begin_step(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
+    """Start a blocked task whose rule is met, unless a switch or its condition forbids that.
 
-    If the execution is not due yet, the effects are postponed until it is.
+    The condition of a task that a switch did not choose is not evaluated: it may need what only the
+    chosen case has.
     """
-    execution = draft.execution(execution_id)
-    assert execution is not None, execution_id
-    first, spec = draft.effect_count, _graph(draft, execution).tasks[task.name]
-    if draft.free_slots > 0 and draft.situation.slots.matches(spec.selector):
-        _start_attempt(draft, execution, task, spec)
-    else:
-        _wait(draft, execution, task, spec)
-    if execution.fire_at > draft.now:
-        draft.postpone_effects(first, execution)
+    execution = unfinished(draft, execution_id)
+    spec = spec_of(draft, execution, task.name)
+    if task.index < 0 and (switch := _switch_against(draft, execution, spec)):
+        begin_running(draft, execution)
+        reason = f"{switch} chose others"
+        close(draft, execution_id, replace(task, status=TaskStatus.SKIPPED, reason=reason))
+        return
+    if spec.when and task.index < 0:
+        try:
+            is_met = bool(evaluate(spec.when, names_of(draft, execution, task, spec, spec.when)))
+        except ExpressionError as error:
+            begin_running(draft, execution)
+            fail(draft, execution_id, task, f"when: {error}")
+            return
+        if not is_met:
+            begin_running(draft, execution)
+            reason = f"its condition is false: {shortened(spec.when)}"
+            close(draft, execution_id, replace(task, status=TaskStatus.SKIPPED, reason=reason))
+            return
+    kind_of(spec, task).start(draft, execution_id, task)
 
 
-def _wait(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> None:
-    # A task that was offered a slot and could not take it keeps its position in the queue.
-    since = task.ready_at or max(draft.now, execution.fire_at)
-    is_matching = draft.situation.slots.matches(spec.selector)
-    ready = replace(
-        task,
-        status=TaskStatus.READY,
-        retry_at=Instant(0),
-        ready_at=since,
-        reason="" if is_matching else _missing_labels(spec.selector),
-    )
-    draft.put_task(execution.id, ready)
-    if task.status is not TaskStatus.READY:
-        draft.publish_task(execution, ready)
-    priority = _graph(draft, execution).spec.priority
-    draft.add(WaitForSlot(execution.id, task.name, since, priority, spec.selector))
+def _switch_against(draft: Draft, execution: Execution, spec: TaskSpec) -> str:
+    """Return the switch that did not choose the task *spec* of its cases; empty for none."""
+    for name in graph_of(draft, execution).switches.get(spec.name, ()):
+        switch = draft.task(execution.id, name)
+        assert switch is not None, name
+        # The result is a list of names, which need no escapes in JSON.
+        is_chosen = f'"{spec.name}"'.encode() in switch.result
+        if switch.status is TaskStatus.SUCCESS and not is_chosen:
+            return name
+    return ""
 
 
-def _start_attempt(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> None:
-    slots, at = draft.situation.slots, max(draft.now, execution.fire_at)
-    attempt = Attempt(
-        number=len(task.attempts) + 1,
-        token=draft.situation.position,
-        node_id=slots.node_id,
-        session=slots.session,
-        placed_at=at,
-    )
-    running = replace(
-        task,
-        status=TaskStatus.RUNNING,
-        attempts=(*task.attempts, attempt),
-        retry_at=Instant(0),
-        ready_at=Instant(0),
-        reason="",
-    )
-    draft.put_task(execution.id, running)
-    if execution.status is ExecutionStatus.QUEUED:
-        timeout = _graph(draft, execution).spec.execution_timeout
-        execution = replace(
-            execution,
-            status=ExecutionStatus.RUNNING,
-            started_at=at,
-            expires_at=later(at, timeout) if timeout else Instant(0),
-        )
-        draft.put_execution(execution)
-        if timeout:
-            draft.add(expiry_timer(execution))
-        draft.publish_execution(execution)
-    draft.publish_task(execution, running)
-    results = _results_of(draft, execution.id, spec.needs) if spec.needs else b""
-    draft.launch(execution, running, _work(spec, execution), results)
+def settle(draft: Draft) -> None:
+    """Decide what follows from the steps that this draft has ended, until nothing does.
 
-
-def _missing_labels(selector: Selector) -> str:
-    return f"waits for a node with {', '.join(f'{name}={value}' for name, value in selector)}"
-
-
-def _work(spec: TaskSpec, execution: Execution) -> Work:
-    """Return the task's work, with parameters and trace added to its environment.
-
-    Parameters of the execution (its trigger's, or the job's) take precedence over the task's.
+    The tasks that need an ended task start or are skipped, a loop continues, and an execution
+    without open tasks ends, which may release another one.
     """
-    parameters = execution.parameters or spec.work.parameters
-    variables = {"ROTA_PARAMETERS": parameters, "TRACEPARENT": execution.traceparent}
-    added = tuple((name, value) for name, value in variables.items() if value)
-    if not added:
-        return spec.work
-    return replace(spec.work, parameters=parameters, env=(*spec.work.env, *added))
+    while draft.ended or draft.begun:
+        touched: dict[ExecutionId, None] = {}
+        while draft.ended or draft.begun:
+            if draft.begun:
+                begin_step(draft, *draft.begun.popleft())
+            else:
+                execution_id, task = draft.ended.popleft()
+                touched[execution_id] = None
+                _follow(draft, execution_id, task)
+        for execution_id in touched:
+            if not _begin_teardowns(draft, execution_id):
+                end_if_done(draft, execution_id)
 
 
-def _results_of(draft: Draft, execution_id: ExecutionId, needs: tuple[str, ...]) -> bytes:
-    """Return the results of tasks as a JSON object; null for a task without one.
-
-    The results are JSON already, so none is parsed.
-    """
-    members: list[bytes] = []
-    for name in needs:
-        task = draft.task(execution_id, name)
-        assert task is not None, name
-        ending = task.attempts[-1].ending if task.attempts else None
-        result = ending.result if ending else b""
-        members.append(b'"%s":%s' % (name.encode(), result or b"null"))
-    return b"{%s}" % b",".join(members)
-
-
-def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: Ending) -> None:
-    execution = draft.execution(execution_id)
-    assert execution is not None, execution_id
-    attempt = task.attempts[-1]
-    is_first = attempt.placed_at == execution.started_at and attempt.number == 1
-    if ending.outcome is Outcome.LOST:
-        # A report of a loss does not have the real start of the attempt.
-        ending = replace(ending, started_at=attempt.placed_at)
-    elif attempt.placed_at <= ending.started_at < execution.started_at:
-        is_first = True
-    if is_first:
-        # The first attempt's report has the real start of the execution; until then the instant at
-        # which its slot was taken is recorded. If several attempts start first, any may end first.
-        execution = replace(execution, started_at=ending.started_at)
-        draft.put_execution(execution)
-    if ending.result:
-        result_bytes = execution.result_bytes + len(ending.result)
-        execution = replace(execution, result_bytes=result_bytes)
-        draft.put_execution(execution)
-    if ending.outcome is Outcome.CANCELLED and execution.has_expired:
-        why = f"the execution {execution.reason}"
-        ending = replace(ending, reason=f"{ending.reason}: {why}" if ending.reason else why)
-    ended = replace(task, attempts=with_ending(task.attempts, ending))
-    match ending.outcome:
-        case Outcome.SUCCEEDED:
-            _end_task(draft, execution_id, replace(ended, status=TaskStatus.SUCCESS))
-        case Outcome.CANCELLED if execution.cancelled_at:
-            _end_task(
-                draft, execution_id, replace(ended, status=TaskStatus.CANCELLED, reason="stopped")
-            )
-        case Outcome.FAILED | Outcome.TIMED_OUT:
-            _retry_or_fail(draft, execution, ended, ending)
-        case Outcome.LOST | Outcome.CANCELLED:
-            # The attempt was stopped but the execution not cancelled: not a failure, like a loss.
-            _start_again(draft, execution, replace(ended, losses=ended.losses + 1))
+def _follow(draft: Draft, execution_id: ExecutionId, ended: Task) -> None:
+    """Apply the rules of the tasks that need an ended task; the end of a step is its loop's."""
+    if ended.index >= 0:
+        loops.note_end(draft, execution_id, ended)
+        return
+    execution = unfinished(draft, execution_id)
+    graph = graph_of(draft, execution)
+    is_failure = ended.status is TaskStatus.FAILED and not execution.has_begun_teardown
+    if is_failure and graph.spec.fail_fast and not execution.cancelled_at:
+        fail_fast(draft, execution, ended)
+    for name in graph.dependents.get(ended.name, ()):
+        _apply_rule(draft, execution_id, graph.tasks[name], ended)
 
 
-def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Ending) -> None:
-    failed = replace(task, failures=task.failures + 1)
-    retry_at = (
-        None
-        if ending.is_permanent
-        else next_attempt_at(
-            _graph(draft, execution).tasks[task.name].retry,
-            failed.failures,
-            exit_code=ending.exit_code,
-            raised=ending.raised,
-            ended_at=draft.now,
-            entropy=draft.situation.entropy,
-        )
-    )
-    if execution.cancelled_at:
-        _end_task(draft, execution.id, replace(failed, status=TaskStatus.CANCELLED))
-    elif retry_at is None:
-        _end_task(
-            draft,
-            execution.id,
-            replace(failed, status=TaskStatus.FAILED, reason=ending.reason),
-        )
-    else:
-        _back_off(draft, execution, failed, retry_at, ending.reason)
-
-
-def wake_of(execution_id: ExecutionId, task: Task) -> Wake:
-    """Return the command that starts the next attempt of a task that backs off."""
-    return Wake(execution_id=execution_id, task=task.name, number=len(task.attempts) + 1)
-
-
-def _start_again(draft: Draft, execution: Execution, task: Task) -> None:
-    """Restart a task after a lost attempt, which never counts as one of the user's retries.
-
-    The delay is derived from the record and stored in it, so another primary sets the same timer.
-    """
-    if execution.cancelled_at:
-        _end_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
-    elif task.losses >= LOSSES_MAX:
-        reason = f"{task.losses} of its attempts were lost"
-        _end_task(draft, execution.id, replace(task, status=TaskStatus.FAILED, reason=reason))
-    elif delay := delay_after_losses(_losses_in_a_row(task)):
-        _back_off(draft, execution, task, later(draft.now, delay), "lost several times in a row")
-    else:
-        _start(draft, execution.id, task)
-
-
-def _losses_in_a_row(task: Task) -> int:
-    """Return the number of last attempts in a row that were lost, or stopped without a request."""
-    lost = takewhile(
-        lambda attempt: attempt.ending and attempt.ending.outcome in _LOSSES,
-        reversed(task.attempts),
-    )
-    return sum(1 for _ in lost)
-
-
-def _back_off(
-    draft: Draft, execution: Execution, task: Task, retry_at: Instant, reason: str
-) -> None:
-    backing_off = replace(task, status=TaskStatus.BACKING_OFF, retry_at=retry_at, reason="")
-    draft.put_task(execution.id, backing_off)
-    draft.publish_task(execution, backing_off, reason)
-    draft.add(SetTimer(retry_at, wake_of(execution.id, task), Timescale.ELAPSED))
-
-
-# -- tasks and executions -------------------------------------------------------------------------
-
-
-def _end_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
-    """Close a task, start or skip the tasks that need it, and end a complete execution."""
-    execution = draft.execution(execution_id)
-    assert execution is not None, execution_id
-    graph = _graph(draft, execution)
-    close_task(draft, execution_id, task)
-    closed = deque([task])
-    while closed:
-        ended = closed.popleft()
-        for name in graph.dependents.get(ended.name, ()):
-            skipped = _apply_rule(draft, execution_id, graph.tasks[name], ended)
-            if skipped is not None:
-                closed.append(skipped)
-    end_if_done(draft, execution_id)
-
-
-def _apply_rule(
-    draft: Draft, execution_id: ExecutionId, spec: TaskSpec, ended: Task
-) -> Task | None:
-    """Apply a blocked task's trigger rule after the end of *ended*, which it needs.
-
-    Returns:
-        The task if the rule skips it, else None.
-    """
+def _apply_rule(draft: Draft, execution_id: ExecutionId, spec: TaskSpec, ended: Task) -> None:
+    """Apply a blocked task's trigger rule after the end of *ended*, which it needs."""
     task = draft.task(execution_id, spec.name)
     assert task is not None, spec.name
     if task.status is not TaskStatus.BLOCKED:
-        return None
+        return
     result = verdict(spec.rule, draft.census_after(execution_id, spec, ended))
+    if not spec.is_teardown or unfinished(draft, execution_id).has_begun_teardown:
+        _follow_verdict(draft, execution_id, task, result)
+
+
+def _follow_verdict(
+    draft: Draft, execution_id: ExecutionId, task: Task, result: TriggerVerdict
+) -> None:
+    """Start or skip a blocked task, as its rule says, or let it wait."""
     if result is TriggerVerdict.START:
-        _start(draft, execution_id, task)
-    skipped = skipped_by(result, task)
-    if skipped is not None:
-        close_task(draft, execution_id, skipped)
-    return skipped
+        begin_step(draft, execution_id, task)
+    elif (skipped := skipped_by(result, task)) is not None:
+        close(draft, execution_id, skipped)
 
 
 def skipped_by(result: TriggerVerdict, task: Task) -> Task | None:
@@ -466,54 +321,58 @@ def skipped_by(result: TriggerVerdict, task: Task) -> Task | None:
     return replace(task, status=TaskStatus.SKIPPED, reason=reason)
 
 
-def close_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
-    """Write a task in a final state."""
-    execution = draft.execution(execution_id)
-    assert execution is not None, execution_id
-    is_failure = task.status is TaskStatus.FAILED
-    reason = execution.reason
-    if is_failure and not reason:
-        reason = f"task {task.name} failed: {task.reason}" if task.reason else f"{task.name} failed"
-    draft.put_task(execution_id, task)
-    if draft.checkpoint(execution_id, task.name):
-        draft.drop(Table.CHECKPOINT, task_key(execution_id, task.name))
-    draft.put_execution(
-        replace(
-            execution,
-            open_count=execution.open_count - 1,
-            failed_count=execution.failed_count + is_failure,
-            reason=reason,
-        )
-    )
-    draft.publish_task(execution, task)
-
-
 def end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
     """End an execution all of whose tasks are in a final state."""
-    execution = draft.execution(execution_id)
-    assert execution is not None, execution_id
+    execution = unfinished(draft, execution_id)
     if execution.open_count:
         return
     if execution.cancelled_at and not execution.has_expired:
         status = ExecutionStatus.CANCELLED
-    elif execution.has_expired or execution.failed_count:
+    elif execution.has_expired or (execution.failed_count and _has_failed(draft, execution)):
         status = ExecutionStatus.FAILED
     else:
-        status = ExecutionStatus.SUCCESS
+        status, execution = ExecutionStatus.SUCCESS, replace(execution, reason="")
     # An execution that was decided ahead and cancelled before it was due starts at its fire time.
     past = replace(execution, status=status, finished_at=max(draft.now, execution.started_at))
+    if past.caller is not None:
+        calls.report_call(draft, past)
     _move_to_history(draft, past)
     draft.publish_execution(past)
     _drop_unused_version(draft, past)
-    if status is ExecutionStatus.SUCCESS:
+    if past.job_id in draft.state.backfills or past.backfill:
+        draft.backfill_ends.append(past)
+    if status is ExecutionStatus.SUCCESS and not past.backfill:
         notify_dependents(draft, past)
     note_end(draft, past)
     _release_next(draft, past)
 
 
+def _has_failed(draft: Draft, execution: Execution) -> bool:
+    """Return True if a task failed that no task handled.
+
+    A task with ``handlesFailure`` that succeeded has handled the failures of all tasks that it
+    needs, directly or through others. Steps of loops do not count: the loop's task does.
+    """
+    graph = graph_of(draft, execution)
+    tasks = {name: draft.task(execution.id, name) for name in graph.tasks}
+    failed = {name for name, task in tasks.items() if task and task.status is TaskStatus.FAILED}
+    handled: set[str] = set()
+    above = [
+        name
+        for name, spec in graph.tasks.items()
+        if spec.handles_failure and (task := tasks[name]) and task.status is TaskStatus.SUCCESS
+    ]
+    while above:
+        for needed in graph.tasks[above.pop()].needs:
+            if needed not in handled:
+                handled.add(needed)
+                above.append(needed)
+    return not failed <= handled
+
+
 def _move_to_history(draft: Draft, past: Execution) -> None:
     draft.finish_execution(past)
-    for name in _graph(draft, past).tasks:
+    for name in draft.task_names(past.id):
         task = draft.task(past.id, name)
         assert task is not None, name
         assert task.status in FINAL_TASK_STATES, (past.status, task)
@@ -537,18 +396,15 @@ def notify_dependents(draft: Draft, past: Execution) -> None:
     index = draft.situation.position.index
     for dependent in draft.state.dependents.get(past.job_name, ()):
         if has_room(draft, past.job_name, dependent):
-            message = Succeeded(upstream=past.job_name, dependent=dependent, index=index)
+            message = Succeeded(
+                upstream=past.job_name, dependent=dependent, index=index, links=past.links + 1
+            )
             send_message(draft, dependent, message)
 
 
 def _release_next(draft: Draft, past: Execution) -> None:
-    """Release the execution that waits for this one (overlap ``queue_one``)."""
-    for waiting in draft.live_of(past.job_id):
-        if waiting.hold is not Hold.OVERLAP:
-            return
-        release_execution(draft, waiting)
-        return
-
-
-def _graph(draft: Draft, execution: Execution) -> Graph:
-    return draft.graph(execution.job_id, execution.job_version)
+    """Release the execution that waits for this one (`rota.core.decide.overlap`)."""
+    held = (one for one in draft.live_of(past.job_id) if one.hold is not Hold.DEPENDENCIES)
+    first = next(held, None)
+    if first is not None and first.hold is Hold.OVERLAP:
+        release_execution(draft, first)

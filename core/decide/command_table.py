@@ -10,12 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from rota.core.decide import user_changes
-from rota.core.decide.advance_execution import (
-    finish_attempt,
-    lose_session,
-    start_task,
-    wake_task,
-)
+from rota.core.decide.advance_execution import wake_task
+from rota.core.decide.backfills import continue_backfill, control_backfill, start_backfill
 from rota.core.decide.dependencies import receive_message, run_met
 from rota.core.decide.fallback import follow_job, reconcile_execution, reconcile_fires
 from rota.core.decide.fire import fire
@@ -23,20 +19,26 @@ from rota.core.decide.idempotency import forget_requests
 from rota.core.decide.outbox import drop_outbox_item
 from rota.core.decide.pause_job import pause_job, resume_job
 from rota.core.decide.record_documents import record_document
+from rota.core.decide.recount_fires import recount_fires
 from rota.core.decide.report_progress import report_attempt
 from rota.core.decide.rerun_execution import rerun
 from rota.core.decide.retention import forget
 from rota.core.decide.run_hooks import end_notification, note_late
 from rota.core.decide.save_job import delete_job, save_job
 from rota.core.decide.startup_schedules import fire_at_startup
+from rota.core.decide.steps.attempts import finish_attempt, lose_session, start_task
+from rota.core.decide.steps.waits import answer_task
 from rota.core.decide.stop_execution import cancel_execution, expire_execution
 from rota.core.decide.trigger_job import trigger
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.change_chain import UserChange
 from rota.core.vocabulary.commands import (
+    AnswerTask,
     Cancel,
     Command,
     ConfirmDelivery,
+    ContinueBackfill,
+    ControlBackfill,
     DeleteJob,
     EndNotification,
     Expire,
@@ -48,19 +50,19 @@ from rota.core.vocabulary.commands import (
     ForgetChanges,
     ForgetRequests,
     LoseSession,
-    NoteExported,
     NoteLate,
     PauseJob,
     ReceiveMessage,
     ReconcileExecution,
     ReconcileFires,
     RecordDocument,
+    RecountFires,
     ReportAttempt,
     Rerun,
     ResumeJob,
     RunIfMet,
     SaveJob,
-    SignHead,
+    StartBackfill,
     StartTask,
     Trigger,
     Wake,
@@ -97,8 +99,27 @@ ROWS = (
     Row(ResumeJob, resume_job, lambda it: f"resume {it.job_id}", user_changes.resumed),
     Row(Trigger, trigger, lambda it: f"trigger {it.job_id}"),
     Row(Rerun, rerun, lambda it: f"rerun {it.past.id}", user_changes.rerun),
+    Row(
+        AnswerTask,
+        answer_task,
+        lambda it: f"answer {it.execution_id}/{it.task}",
+        user_changes.answered,
+    ),
     Row(Cancel, cancel_execution, lambda it: f"cancel {it.execution_id}", user_changes.cancelled),
+    Row(
+        StartBackfill,
+        start_backfill,
+        lambda it: f"backfill {it.backfill.job_id} {it.backfill.id}",
+        user_changes.backfill_started,
+    ),
+    Row(
+        ControlBackfill,
+        control_backfill,
+        lambda it: f"{it.action.value} backfill {it.job_id} {it.backfill_id}",
+        user_changes.backfill_changed,
+    ),
     # From timers.
+    Row(ContinueBackfill, continue_backfill, lambda it: f"continue backfill {it.job_id}"),
     Row(Fire, fire, lambda it: f"fire {it.job_id}"),
     Row(Wake, wake_task, lambda it: f"wake {it.execution_id}/{it.task}"),
     Row(Expire, expire_execution, lambda it: f"expire {it.execution_id}"),
@@ -110,6 +131,7 @@ ROWS = (
     Row(ReportAttempt, report_attempt, lambda it: f"report {it.attempt}"),
     Row(LoseSession, lose_session, lambda it: f"lose {it.node_id} {it.session}"),
     Row(FireAtStartup, fire_at_startup, lambda it: f"startup {it.epoch}"),
+    Row(RecountFires, recount_fires, lambda it: f"recount {it.job_id}"),
     # From other shards.
     Row(
         ReceiveMessage,
@@ -134,8 +156,6 @@ ROWS = (
         record_document,
         lambda it: f"record {it.key.kind}/{it.key.name}",
     ),
-    Row(SignHead, user_changes.sign_head, lambda it: f"sign change {it.head.number}"),
-    Row(NoteExported, user_changes.note_exported, lambda it: f"exported {it.sink} {it.key}"),
     Row(ForgetChanges, user_changes.forget_changes, lambda it: f"forget changes to {it.last}"),
     Row(ForgetRequests, forget_requests, lambda _: "forget requests"),
 )

@@ -6,14 +6,18 @@ its fire time or, if a dependency is not met then, when the last one is. A manua
 wait. Under ``queue_one`` an execution waits for its dependencies first and then for the execution
 before it. If the overlap policy forbids the execution, it is skipped, and the successes are still
 used up.
+
+A circle of jobs is refused when it is saved, unless its jobs are saved at the same time: they may
+be in different shards. It ends after `LINKS_MAX` executions, with one that fails and says why.
 """
 
 from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import Birth, begin_execution, release_execution
+from rota.core.decide.advance_execution import Birth, begin_link, release_execution
 from rota.core.decide.overlap import admit, must_queue
 from rota.core.decide.quotas import full_quota
-from rota.core.decide.trigger_job import trigger_by_hook
+from rota.core.decide.steps.calls import note_answer
+from rota.core.decide.trigger_job import recall, trigger_by_hook, trigger_by_task
 from rota.core.model.execution import Execution, Hold, Origin
 from rota.core.model.ids import Index, trigger_execution_id
 from rota.core.model.job import Job, JobPlan, Upstream
@@ -21,9 +25,12 @@ from rota.core.state.draft import Draft
 from rota.core.state.shard_state import dependent_key, received_key
 from rota.core.timing.instants import SECOND, Duration, later
 from rota.core.vocabulary.changes import (
+    Answered,
+    Called,
     Dependent,
     Hooked,
     LastReceived,
+    Recalled,
     Subscribe,
     Succeeded,
     Table,
@@ -61,6 +68,12 @@ def receive_message(draft: Draft, command: ReceiveMessage) -> None:
             _note_success(draft, message)
         case Hooked() as message:
             trigger_by_hook(draft, message)
+        case Called() as message:
+            trigger_by_task(draft, message)
+        case Recalled() as message:
+            recall(draft, message)
+        case Answered() as message:
+            note_answer(draft, message)
 
 
 def is_met(plan: JobPlan) -> bool:
@@ -115,7 +128,7 @@ def _note_success(draft: Draft, message: Succeeded) -> None:
     if message.index <= plan.upstreams[number].seen:
         return
     upstreams = list(plan.upstreams)
-    upstreams[number] = Upstream(seen=Index(message.index), is_met=True)
+    upstreams[number] = Upstream(seen=Index(message.index), is_met=True, links=message.links)
     plan = replace(plan, upstreams=tuple(upstreams))
     if is_met(plan):
         plan = _run_or_release(draft, job, plan)
@@ -146,7 +159,12 @@ def _run_or_release(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
         return unmet(plan)
     execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
     birth = Birth(
-        id=execution_id, origin=Origin.DEPENDENCIES, fire_at=draft.now, hold=admission.hold
+        id=execution_id,
+        origin=Origin.DEPENDENCIES,
+        fire_at=draft.now,
+        hold=admission.hold,
+        displaces=admission.displaces,
+        links=max(each.links for each in plan.upstreams),
     )
-    begin_execution(draft, job, birth)
+    begin_link(draft, job, birth)
     return unmet(plan)

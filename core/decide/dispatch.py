@@ -7,19 +7,21 @@ effects, which a new primary carries out.
 
 from collections.abc import Iterator
 
-from rota.core.decide.advance_execution import expiry_timer
+from rota.core.decide.advance_execution import settle
+from rota.core.decide.backfills import note_end, timers_of
 from rota.core.decide.command_table import row_of
 from rota.core.decide.dependencies import is_kept
 from rota.core.decide.fire import first_fire
 from rota.core.decide.idempotency import answered, remember
 from rota.core.decide.run_hooks import late_timer
+from rota.core.decide.steps.step import expiry_timer, is_stopped, priority_of, wake_of
 from rota.core.decide.user_changes import record
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.execution import TaskStatus
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import Duration, Instant
-from rota.core.vocabulary.commands import Command, Fire, IdempotentCommand, RunIfMet, Wake
+from rota.core.vocabulary.commands import Command, Fire, IdempotentCommand, RunIfMet
 from rota.core.vocabulary.decision import Decision, Done, Situation
 from rota.core.vocabulary.effects import (
     Deliver,
@@ -48,6 +50,10 @@ def decide(state: State, command: Command, situation: Situation) -> Decision:
     reply = answered(state, idempotency, situation.now)
     if reply is None:
         reply = row.handle(draft, command) or Done()
+        settle(draft)
+        while draft.backfill_ends:
+            note_end(draft, draft.backfill_ends.popleft())
+            settle(draft)
         change = row.change(draft, command, reply) if row.change else None
         if change is not None:
             record(draft, change)
@@ -76,6 +82,7 @@ def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
             yield SetTimer(Instant(due - ahead), Fire(job_id=job_id), Timescale.WALL)
         if plan.upstreams and is_kept(state.jobs[job_id], plan):
             yield SetTimer(Instant(0), RunIfMet(job_id=job_id), Timescale.ELAPSED)
+    yield from timers_of(each for found in state.backfills.values() for each in found.values())
     for execution_id, tasks in state.tasks.items():
         execution = state.executions[execution_id]
         if execution.expires_at and not execution.cancelled_at:
@@ -85,21 +92,20 @@ def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
         for task in tasks.values():
             if task.status is TaskStatus.READY:
                 graph = state.graph(execution.job_id, execution.job_version)
-                spec = graph.tasks[task.name]
+                spec = graph.spec_of(task.name)
                 yield WaitForSlot(
                     execution_id,
                     task.name,
                     task.ready_at,
-                    graph.spec.priority,
+                    priority_of(execution, graph.spec),
                     spec.selector,
                 )
-            elif task.status is TaskStatus.BACKING_OFF:
-                wake = Wake(
-                    execution_id=execution_id, task=task.name, number=len(task.attempts) + 1
-                )
-                yield SetTimer(task.retry_at, wake, Timescale.ELAPSED)
+            elif task.status in (TaskStatus.BACKING_OFF, TaskStatus.WAITING) and task.retry_at:
+                yield SetTimer(task.retry_at, wake_of(execution_id, task), Timescale.ELAPSED)
             elif task.status is TaskStatus.RUNNING and execution.cancelled_at:
-                yield Stop(AttemptKey(execution_id, task.name, task.attempts[-1].number))
+                graph = state.graph(execution.job_id, execution.job_version)
+                if is_stopped(execution, graph.spec_of(task.name)):
+                    yield Stop(AttemptKey(execution_id, task.name, task.attempts[-1].number))
     for key in sorted(state.outbox):
         yield Deliver(state.outbox[key])
     for notification in state.notifications.values():

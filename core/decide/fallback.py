@@ -87,7 +87,7 @@ def reconcile_fires(draft: Draft, command: ReconcileFires) -> None:
         for entry in entries:
             due = next_fires[number]
             undecided = None if due is None else _from(entry, due, schedule)
-            if undecided is not None and undecided.until <= draft.now:
+            if undecided is not None and undecided.until <= draft.wall:
                 _record_fires(draft, job, undecided, command.node_id)
                 next_fires[number] = next_fire(schedule, undecided.until)
     if tuple(next_fires) != plan.next_fires:

@@ -2,6 +2,7 @@
 
     the job or its namespace is paused     paused
     the disk has too little space          missed (`rota.core.vocabulary.disk_space`)
+    a calendar or a blackout excludes it   excluded (`rota.core.timing.calendars`)
     the namespace is at its quota          skipped (`rota.core.decide.quotas`)
     on time (noticed within its grace)     the overlap policy decides: fired or skipped
     late, misfire policy `all`             the same as on time
@@ -10,9 +11,9 @@
     late, misfire policy `skip`            missed
 
 A fire is normally decided a little before it is due (`Situation.decide_ahead`), so that its entry
-is committed in time; its attempts start when it is due. A fire of a paused job, of a job with
-dependencies, or of a job whose overlap policy or namespace's quota forbids an execution now, is
-decided when it is due, because it may be permitted by then.
+is committed in time; its attempts start when it is due. A fire of a paused job, one that a calendar
+excludes, one of a job with dependencies, and one of a job whose overlap policy or namespace's quota
+forbids an execution now, are decided when they are due, because they may be permitted by then.
 
 A plan's `next_fires` has the first fire time of each schedule without an outcome, and is updated in
 the same entry, so a fire is neither lost nor repeated (PROTOCOL R33). One command decides at most
@@ -22,8 +23,10 @@ A stored schedule may have become unreadable: its zone is missing from this node
 another version wrote it. Its fire times stay due and are retried every `UNREADABLE_PAUSE`.
 """
 
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from msgspec.structs import replace
 
@@ -33,10 +36,11 @@ from rota.core.decide.overlap import Admission, admit
 from rota.core.decide.quotas import full_quota
 from rota.core.decide.run_hooks import note_missed
 from rota.core.model.execution import Hold, Origin
-from rota.core.model.ids import ExecutionId, JobId, fire_execution_id
+from rota.core.model.ids import ExecutionId, JobId, fire_execution_id, fire_mark
 from rota.core.model.job import Job, JobPlan, Misfire, Pause
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.state.draft import Draft
+from rota.core.timing.calendars import latest_permitted, next_permitted
 from rota.core.timing.instants import (
     MICROSECOND,
     MINUTE,
@@ -50,14 +54,13 @@ from rota.core.timing.schedule import (
     Schedule,
     fault_of,
     fire_times,
-    latest_fire,
     next_fire,
     one_shot_at,
 )
 from rota.core.vocabulary.changes import Pointer, Table, past_key
 from rota.core.vocabulary.commands import Fire
 from rota.core.vocabulary.disk_space import DiskSpace
-from rota.core.vocabulary.effects import SetTimer, Timescale
+from rota.core.vocabulary.effects import ClearTimer, SetTimer, Timescale
 
 SLICE = 200
 """The number of fire times that one command decides: a few milliseconds of work."""
@@ -78,20 +81,20 @@ def fire(draft: Draft, command: Fire) -> None:
     job, plan = draft.job(command.job_id), draft.plan(command.job_id)
     if job is None or plan is None:
         return
-    soon = later(draft.now, draft.situation.decide_ahead)
+    soon = later(draft.wall, draft.situation.decide_ahead)
     postponed, room = set[int](), SLICE
     near = ((due, n) for n, due in enumerate(plan.next_fires) if due is not None and due <= soon)
     for due, number in sorted(near):
         if fault_of(job.spec.schedules[number]):
             postponed.add(number)
-        elif due <= draft.now:
+        elif due <= draft.wall:
             room -= _fire_schedule(draft, job, number, due, room) if room > 0 else 0
-        elif _could_start(draft, job):
+        elif _could_start(draft, job) and not _excluded(draft, job, number, (due,)):
             _fire_one(draft, job, number, due)
             _advance(draft, job, number, due)
     plan = draft.plan(job.id)
     assert plan is not None
-    again_at = later(draft.now, UNREADABLE_PAUSE)
+    again_at = later(draft.wall, UNREADABLE_PAUSE)
     next_fires = [again_at if n in postponed else at for n, at in enumerate(plan.next_fires)]
     set_fire_timer(draft, job.id, replace(plan, next_fires=tuple(next_fires)))
 
@@ -101,11 +104,18 @@ def set_fire_timer(draft: Draft, job_id: JobId, plan: JobPlan) -> None:
     due = first_fire(plan)
     if due is None:
         return
-    if draft.execution_count >= draft.limits.executions and due <= draft.now:
-        due = later(draft.now, FULL_PAUSE)
-    elif _has_no_space(draft) and due > later(draft.now, draft.situation.decide_ahead):
-        due = max(due, later(draft.now, SCARCE_PAUSE))
+    if draft.execution_count >= draft.limits.executions and due <= draft.wall:
+        due = later(draft.wall, FULL_PAUSE)
+    elif _has_no_space(draft) and due > later(draft.wall, draft.situation.decide_ahead):
+        due = max(due, later(draft.wall, SCARCE_PAUSE))
     draft.add(SetTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))
+
+
+def clear_fire_timer(draft: Draft, job_id: JobId, plan: JobPlan) -> None:
+    """Clear the timer for the next fire time of *plan*."""
+    due = first_fire(plan)
+    if due is not None:
+        draft.add(ClearTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))
 
 
 def noticed_at(draft: Draft, due: Instant) -> Instant:
@@ -114,7 +124,7 @@ def noticed_at(draft: Draft, due: Instant) -> Instant:
     This is `Situation.decide_ahead` before *due* or, if that instant has passed, *due* itself.
     """
     ahead = Instant(due - draft.situation.decide_ahead)
-    return ahead if ahead > draft.now else due
+    return ahead if ahead > draft.wall else due
 
 
 def _could_start(draft: Draft, job: Job) -> bool:
@@ -163,7 +173,7 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
         The number of fire times that were computed.
     """
     schedule = job.spec.schedules[number]
-    times = fire_times(schedule, _before(due), draft.now, room)
+    times = fire_times(schedule, _before(due), draft.wall, room)
     if not times or times[0] != due:
         # For @startup, and for an @at in the past, the fire time is in the plan only.
         times = [due, *times]
@@ -176,45 +186,98 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
         _record_disk_full(draft, _Due(job, number, times))
         _advance(draft, job, number, times[-1])
         return len(times)
-    late_until = _late_until(draft, job, schedule, times, is_all=len(times) < room)
-    late = [at for at in times if at < late_until]
-    if late and job.spec.misfire is Misfire.SKIP:
-        _record_missed(draft, _Due(job, number, late))
-    elif late:
-        _record_coalesced(draft, _Due(job, number, late), into=late_until)
-    decided = (*late, *_fire_each(draft, job, number, times[len(late) :]))
-    if decided:
-        _advance(draft, job, number, decided[-1])
+    excluded = _excluded(draft, job, number, times)
+    permitted = [at for at in times if at not in excluded] if excluded else times
+    decided: Sequence[Instant] = ()
+    if permitted:
+        gaps = sorted(excluded)
+        decided = _decide(draft, job, number, permitted, gaps, is_all=len(times) < room)
+    last = times[-1] if len(decided) == len(permitted) else max(decided, default=None)
+    if last is not None:
+        _record_excluded(draft, job, number, [at for at in times if at <= last], excluded)
+        _advance(draft, job, number, last)
     return len(times)
 
 
+def _decide(
+    draft: Draft,
+    job: Job,
+    number: int,
+    times: Sequence[Instant],
+    gaps: Sequence[Instant],
+    *,
+    is_all: bool,
+) -> Sequence[Instant]:
+    """Fire each of *times* that is on time, and decide the late ones by the misfire policy.
+
+    Args:
+        draft: The draft.
+        job: The job.
+        number: The number of its schedule.
+        times: Due fire times of the schedule that no calendar excludes, oldest first.
+        gaps: Those that one excludes, which no entry about others spans.
+        is_all: Whether no fire time beyond *times* is due.
+
+    Returns:
+        The decided ones, which are fewer if the shard is full.
+    """
+    late_until = _late_until(draft, job, number, times, is_all=is_all)
+    late = [at for at in times if at < late_until]
+    for _, run in groupby(late, lambda at: bisect(gaps, at)):
+        due = _Due(job, number, list(run))
+        if job.spec.misfire is Misfire.SKIP:
+            _record_missed(draft, due)
+        else:
+            _record_coalesced(draft, due, into=late_until)
+    return (*late, *_fire_each(draft, job, number, times[len(late) :]))
+
+
+def _excluded(
+    draft: Draft, job: Job, number: int, times: Sequence[Instant]
+) -> Mapping[Instant, str]:
+    """Return the reason for each of *times* that a calendar or a blackout excludes."""
+    exclusion = draft.situation.facts.exclusion_of(job.spec, job.spec.schedules[number])
+    if exclusion is None:
+        return {}
+    return {at: why for at in times if (why := exclusion.why(at))}
+
+
+def _record_excluded(
+    draft: Draft,
+    job: Job,
+    number: int,
+    times: Sequence[Instant],
+    excluded: Mapping[Instant, str],
+) -> None:
+    """Record the *excluded* ones of *times*, each run with the same reason in one entry."""
+    for why, run in groupby(times, lambda at: excluded.get(at, "")):
+        if why:
+            due = _Due(job, number, list(run))
+            _record(draft, due, FireOutcome.EXCLUDED, ExecutionId(""), why)
+
+
 def _late_until(
-    draft: Draft, job: Job, schedule: Schedule, times: Sequence[Instant], *, is_all: bool
+    draft: Draft, job: Job, number: int, times: Sequence[Instant], *, is_all: bool
 ) -> Instant:
     """Return the instant before which due fire times are treated as late.
 
     For ``all``, it is the first of *times*; for ``skip``, it is the grace before now. For
     ``latest``, it is the fire time into which all late ones are coalesced, which may be beyond this
-    slice.
-
-    Args:
-        draft: The draft.
-        job: The job.
-        schedule: One of its schedules.
-        times: Due fire times of the schedule, oldest first.
-        is_all: Whether no fire time beyond *times* is due.
+    slice. The arguments are those of `_decide`.
     """
-    on_time_from = Instant(draft.now - job.spec.grace)
+    on_time_from = Instant(draft.wall - job.spec.grace)
     if job.spec.misfire is Misfire.ALL or times[0] >= on_time_from:
         return times[0]
     if job.spec.misfire is Misfire.SKIP:
         return on_time_from
-    first_on_time = next_fire(schedule, _before(on_time_from))
-    if first_on_time is not None and first_on_time <= draft.now:
+    schedule = job.spec.schedules[number]
+    exclusion = draft.situation.facts.exclusion_of(job.spec, schedule)
+    first_on_time = next_permitted(schedule, exclusion, _before(on_time_from))
+    if first_on_time is not None and first_on_time <= draft.wall:
         return first_on_time
     if is_all:
         return times[-1]
-    return latest_fire(schedule, _before(times[0]), draft.now) or times[-1]
+    return latest_permitted(schedule, exclusion, _before(times[0]), draft.wall) or times[-1]
 
 
 def _fire_each(draft: Draft, job: Job, number: int, times: Sequence[Instant]) -> Sequence[Instant]:
@@ -232,16 +295,28 @@ def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
         _record(draft, _Due(job, number, [at]), FireOutcome.SKIPPED, ExecutionId(""), reason)
         return
     admission = _admit(draft, job)
-    execution_id = fire_execution_id(job.id, at, number)
+    execution_id = _execution_id(draft, job, number, at)
     if admission.blocked_by is not None:
         _record_skipped(draft, _Due(job, number, [at]), admission.blocked_by)
         return
     begin_execution(
         draft,
         job,
-        Birth(id=execution_id, origin=Origin.SCHEDULE, fire_at=at, hold=admission.hold),
+        Birth(
+            id=execution_id,
+            origin=Origin.SCHEDULE,
+            fire_at=at,
+            hold=admission.hold,
+            displaces=admission.displaces,
+        ),
     )
     _record(draft, _Due(job, number, [at]), FireOutcome.FIRED, execution_id, "")
+
+
+def _execution_id(draft: Draft, job: Job, number: int, at: Instant) -> ExecutionId:
+    plan = draft.plan(job.id)
+    assert plan is not None, job.id
+    return fire_execution_id(job.id, at, fire_mark(number, plan.round))
 
 
 def _admit(draft: Draft, job: Job) -> Admission:
@@ -285,15 +360,15 @@ def _record_disk_full(draft: Draft, due: _Due) -> None:
 
 
 def _record_missed(draft: Draft, due: _Due) -> None:
-    late_s = (draft.now - due.times[0]) / SECOND
+    late_s = (draft.wall - due.times[0]) / SECOND
     reason = f"noticed {late_s:.1f} s late; the misfire policy is skip"
     note_missed(draft, due.job, _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason))
 
 
 def _record_coalesced(draft: Draft, due: _Due, into: Instant) -> None:
-    late_s = (draft.now - due.times[0]) / SECOND
+    late_s = (draft.wall - due.times[0]) / SECOND
     reason = f"noticed {late_s:.1f} s late; covered by the fire of {to_datetime(into):%FT%TZ}"
-    into_id = fire_execution_id(due.job.id, into, due.number)
+    into_id = _execution_id(draft, due.job, due.number, into)
     _record(draft, due, FireOutcome.COALESCED, into_id, reason)
 
 

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from rota.core.decide.dependencies import run_if_met
+from rota.core.decide.recount_fires import restart_fires
 from rota.core.errors import not_found
 from rota.core.model.ids import JobId
 from rota.core.model.job import Job, Pause
@@ -28,14 +29,18 @@ def pause_job(draft: Draft, command: PauseJob) -> Reply:
 
 
 def resume_job(draft: Draft, command: ResumeJob) -> Reply:
-    """Resume a job from its next fire time on; resuming a job that is not paused changes nothing.
+    """Resume a job from its next fire time on.
 
-    If its dependencies were met during the pause, the job runs now.
+    If its dependencies were met during the pause, the job runs now. If the clock was ahead and its
+    schedules skip fire times after now, they count from now again, also if the job is not paused.
 
     Raises:
         Refused: There is no such job.
     """
     job = _job(draft, command.job_id)
+    is_restarted = restart_fires(draft, job)
+    if is_restarted and job.pause is None:
+        draft.publish_job(job, JobEvent.RESUMED, "the schedules count from now again")
     if job.pause is not None:
         resumed = replace(job, pause=None)
         draft.put(Table.JOB, job.id, resumed)

@@ -1,12 +1,13 @@
 """Quotas of namespaces: at a quota, requests are refused and fires are skipped.
 
 The quota is for the whole cluster. A shard has its own use exactly, and that of the other shards
-in its situation (`rota.core.vocabulary.quotas`). What exists is never ended because of a quota.
+in its situation. What exists is never ended because of a quota.
 """
 
 from rota.core.errors import Kind, Refused
 from rota.core.quoting import in_quotes
 from rota.core.state.draft import Draft
+from rota.core.vocabulary.quotas import Use
 
 
 def refuse_job_over_quota(draft: Draft, namespace: str) -> None:
@@ -15,8 +16,8 @@ def refuse_job_over_quota(draft: Draft, namespace: str) -> None:
     Raises:
         Refused: Code ``quota_exceeded``.
     """
-    found = draft.situation.quotas.get(namespace)
-    if found and (full := found.full_of_jobs(draft.use_of(namespace))):
+    quota = draft.situation.facts.quotas.get(namespace)
+    if quota and (full := quota.full_of_jobs(_use_of(draft, namespace))):
         raise _exceeded(
             f"namespace {in_quotes(namespace)} has {full}; delete jobs that are not needed, or ask "
             "an administrator for a larger quota"
@@ -37,9 +38,13 @@ def refuse_execution_over_quota(draft: Draft, namespace: str) -> None:
 
 def full_quota(draft: Draft, namespace: str) -> str:
     """Return the quota of executions that is used up, in words; empty if one may begin."""
-    found = draft.situation.quotas.get(namespace)
-    full = found.full(draft.use_of(namespace)) if found else ""
+    quota = draft.situation.facts.quotas.get(namespace)
+    full = quota.full(_use_of(draft, namespace)) if quota else ""
     return full and f"namespace {in_quotes(namespace)} has {full}"
+
+
+def _use_of(draft: Draft, namespace: str) -> Use:
+    return draft.use_of(namespace).plus(draft.situation.use_elsewhere(namespace))
 
 
 def _exceeded(detail: str) -> Refused:

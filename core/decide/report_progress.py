@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import running_task
+from rota.core.decide.steps.attempts import running_task
 from rota.core.errors import Refused, invalid
 from rota.core.model.attempt import CHECKPOINT_BYTES_MAX
 from rota.core.model.execution import Task

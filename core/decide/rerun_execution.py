@@ -7,7 +7,9 @@ The command carries the finished execution, because the state has no history. Th
     all       all tasks
 
 and also the tasks that need one of these, directly or through others, and those that are new in the
-definition. The other tasks are kept as they ended.
+definition. Teardowns always run again, and so do their setups (the tasks that they need), if the
+teardown succeeded, so that what they made is gone, and a task that needs them runs again. The other
+tasks are kept as they ended.
 """
 
 from collections import deque
@@ -15,12 +17,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import enter, skipped_by, start_deadline_of
+from rota.core.decide.advance_execution import displace, enter, skipped_by, start_deadline_of
 from rota.core.decide.quotas import refuse_execution_over_quota
 from rota.core.decide.run_hooks import late_at_of
 from rota.core.decide.trigger_job import admitted, refuse_if_full, refuse_if_paused
 from rota.core.errors import Kind, Refused, not_found
-from rota.core.model.dag import UpstreamState, census_of, verdict
 from rota.core.model.execution import (
     Execution,
     ExecutionStatus,
@@ -29,9 +30,10 @@ from rota.core.model.execution import (
     TaskStatus,
     standing,
 )
-from rota.core.model.ids import trigger_execution_id
+from rota.core.model.ids import task_of_step, trigger_execution_id
 from rota.core.model.job import Job
 from rota.core.model.recorded_endings import outline
+from rota.core.model.trigger_rules import UpstreamState, census_of, verdict
 from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.core.state.draft import Draft
@@ -39,7 +41,11 @@ from rota.core.state.shard_state import Graph, graph_of
 from rota.core.vocabulary.commands import Rerun, RerunScope
 from rota.core.vocabulary.decision import Reply, Triggered
 
-_UNSUCCESSFUL = (UpstreamState.FAILED, UpstreamState.CANCELLED)
+_UNSUCCESSFUL = (
+    UpstreamState.FAILED,
+    UpstreamState.UPSTREAM_FAILED,
+    UpstreamState.CANCELLED,
+)
 TASKS_NAMED_MAX = 10
 """The most tasks that the error about an unknown task lists."""
 
@@ -66,6 +72,7 @@ def rerun(draft: Draft, command: Rerun) -> Reply:
         graph = draft.put_version(job.id, version, command.definition)
     tasks = _tasks(graph, command)
     execution = replace(_execution(draft, command, job, version, tasks), hold=admission.hold)
+    displace(draft, admission.displaces, by=execution.id)
     draft.put_execution(execution)
     draft.publish_execution(execution)
     for task in tasks:
@@ -88,7 +95,7 @@ def _execution(
         job_version=version,
         status=ExecutionStatus.QUEUED,
         origin=Origin.MANUAL,
-        fire_at=draft.now,
+        fire_at=past.fire_at,
         queued_at=draft.now,
         open_count=statuses.count(TaskStatus.BLOCKED),
         failed_count=failed,
@@ -104,8 +111,7 @@ def _execution(
 
 
 def _result_bytes(task: Task) -> int:
-    ending = task.attempts[-1].ending if task.attempts else None
-    return len(ending.result) if ending else 0
+    return len(task.own_result)
 
 
 def _tasks(graph: Graph, command: Rerun) -> list[Task]:
@@ -122,6 +128,10 @@ def _tasks(graph: Graph, command: Rerun) -> list[Task]:
             tasks[name] = Task(name=name, status=TaskStatus.BLOCKED, position=position)
         else:
             tasks[name] = _kept(past[name], command.past, position)
+    for name, step in past.items():
+        task = tasks.get(task_of_step(name))
+        if step.index >= 0 and task is not None and task.kept_from:
+            tasks[name] = _kept(step, command.past, task.position)
     _skip_unreachable(graph, tasks)
     if not any(task.status is TaskStatus.BLOCKED for task in tasks.values()):
         raise Refused(Kind.CONFLICT, "nothing_to_rerun", _why_nothing(command, again))
@@ -160,7 +170,26 @@ def _again(graph: Graph, past: Mapping[str, Task], command: Rerun) -> set[str]:
             if name not in found:
                 found.add(name)
                 queue.append(name)
-    return found
+    return found | _surroundings(graph, past, found) if found else found
+
+
+def _surroundings(graph: Graph, past: Mapping[str, Task], again: set[str]) -> set[str]:
+    """Return the teardowns, and the setups of the tasks *again* whose teardowns succeeded."""
+    if not graph.teardowns:
+        return set()
+    above, queue = set[str](), deque(name for name in again if not graph.tasks[name].is_teardown)
+    while queue:
+        for name in graph.tasks[queue.popleft()].needs:
+            if name not in above:
+                above.add(name)
+                queue.append(name)
+    setups = {
+        name
+        for spec in graph.teardowns
+        if spec.name in past and past[spec.name].status is TaskStatus.SUCCESS
+        for name in spec.needs
+    }
+    return (setups & above) | {spec.name for spec in graph.teardowns}
 
 
 def _no_task(command: Rerun, names: list[str]) -> Refused:

@@ -66,7 +66,7 @@ def note_late(draft: Draft, command: NoteLate) -> None:
         return
     draft.put_execution(replace(execution, late_at=Instant(0)))
     job = draft.job(execution.job_id)
-    if job is not None and not execution.cancelled_at:
+    if job is not None and (not execution.cancelled_at or execution.has_expired):
         _run_for(draft, job, execution, HookEvent.LATE)
 
 
@@ -87,11 +87,11 @@ def note_missed(draft: Draft, job: Job, entry: LedgerEntry) -> None:
     _run(draft, job, document)
 
 
-def late_at_of(job: Job, origin: Origin, fire_at: Instant) -> Instant:
+def late_at_of(job: Job, origin: Origin, due_at: Instant) -> Instant:
     """Return the instant from which an execution that has not ended is late; 0 for never."""
     if not job.spec.late_after or origin is Origin.HOOK:
         return Instant(0)
-    return later(fire_at, job.spec.late_after)
+    return later(due_at, job.spec.late_after)
 
 
 def late_timer(execution: Execution) -> SetTimer:
@@ -116,7 +116,7 @@ def _has_hook(job: Job, event: HookEvent) -> bool:
 def _run_for(draft: Draft, job: Job, execution: Execution, event: HookEvent) -> None:
     """Run the hooks of *job* for an event of *execution*."""
     if _has_hook(job, event):
-        _run(draft, job, _document(execution, event))
+        _run(draft, job, _document(execution, event), links=execution.links + 1)
 
 
 def _document(execution: Execution, event: HookEvent) -> JobEventDocument:
@@ -134,18 +134,18 @@ def _document(execution: Execution, event: HookEvent) -> JobEventDocument:
     )
 
 
-def _run(draft: Draft, job: Job, document: JobEventDocument) -> None:
-    """Run the hooks of *job* that follow the event of *document*."""
+def _run(draft: Draft, job: Job, document: JobEventDocument, links: int = 0) -> None:
+    """Run the hooks of *job* for the event of *document*, with *links* up to its execution."""
     text = _encode(document).decode()
     for number, hook in enumerate(job.spec.hooks):
         if hook.event.value == document.event:
             if hook.job:
-                _send(draft, _message(document, hook, text))
+                _send(draft, _message(document, hook, text, links))
             else:
                 _store(draft, _notification(draft, document, hook, number, text))
 
 
-def _message(document: JobEventDocument, hook: Hook, text: str) -> Hooked:
+def _message(document: JobEventDocument, hook: Hook, text: str, links: int) -> Hooked:
     return Hooked(
         upstream=document.job,
         dependent=hook.job,
@@ -153,6 +153,7 @@ def _message(document: JobEventDocument, hook: Hook, text: str) -> Hooked:
         execution_id=ExecutionId(document.execution_id),
         event=hook.event,
         parameters=text,
+        links=links,
     )
 
 
@@ -176,6 +177,7 @@ def _notification(
         at=draft.now,
         url=hook.webhook,
         document=text,
+        format=hook.format,
     )
 
 

@@ -4,9 +4,17 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from rota.core.decide.fire import fire, first_fire, first_fire_of, noticed_at, set_fire_timer
+from rota.core.decide.backfills import drop_backfills
+from rota.core.decide.fire import (
+    clear_fire_timer,
+    fire,
+    first_fire,
+    first_fire_of,
+    set_fire_timer,
+)
 from rota.core.decide.outbox import OUTBOX_ITEMS_MAX, has_room, send_message
 from rota.core.decide.quotas import refuse_execution_over_quota, refuse_job_over_quota
+from rota.core.decide.recount_fires import counted_from, is_ahead
 from rota.core.decide.stop_execution import cancel_execution
 from rota.core.decide.trigger_job import refuse_if_paused
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
@@ -15,7 +23,7 @@ from rota.core.model.job import Consistency, Job, JobPlan, JobSpec, Upstream
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import version_key
 from rota.core.timing.instants import MICROSECOND, Instant
-from rota.core.timing.schedule import Schedule, fault_of, next_fire, one_shot_at
+from rota.core.timing.schedule import Schedule, fault_of, has_ended, next_fire, one_shot_at
 from rota.core.vocabulary.changes import (
     Available,
     Name,
@@ -27,7 +35,7 @@ from rota.core.vocabulary.changes import (
 )
 from rota.core.vocabulary.commands import Cancel, DeleteJob, Fire, SaveJob
 from rota.core.vocabulary.decision import Done, JobSaved, Reply
-from rota.core.vocabulary.effects import ClearTimer, JobEvent, Timescale
+from rota.core.vocabulary.effects import JobEvent
 
 PAST_VERSIONS_MAX = 20
 """The number of newest replaced definitions of a job that the history keeps."""
@@ -76,8 +84,9 @@ def delete_job(draft: Draft, command: DeleteJob) -> Reply:
         raise not_found("job", command.job_id)
     if command.if_version is not None and command.if_version != job.version:
         raise _mismatch(job, command.if_version)
-    _clear_fire_timer(draft, job.id, plan)
+    clear_fire_timer(draft, job.id, plan)
     _subscribe(draft, job.spec.full_name, before=job.spec.dependencies, after=())
+    drop_backfills(draft, job.id)
     live = [execution.id for execution in draft.live_of(job.id)]
     draft.drop(Table.JOB, job.id)
     draft.drop(Table.NAME, job.spec.full_name)
@@ -122,11 +131,14 @@ def _create(draft: Draft, spec: JobSpec) -> Job:
             retry_after_s=60,
         )
     job_id = _new_job_id(draft, spec)
-    job = Job(id=job_id, version=1, spec=spec, created_at=draft.now, updated_at=draft.now)
+    at = counted_from(draft)
+    job = Job(id=job_id, version=1, spec=spec, created_at=at, updated_at=at)
     draft.put(Table.NAME, spec.full_name, Name(job_id))
     _subscribe(draft, spec.full_name, before=(), after=spec.dependencies)
     _put(draft, job, _plan_of(draft, spec, JobPlan(), before=None))
     draft.publish_job(job, JobEvent.CREATED, "version 1")
+    if spec.is_one_off:
+        fire(draft, Fire(job_id=job_id))  # The reply has the id of its execution.
     return job
 
 
@@ -137,11 +149,11 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
     _decide_due_fires(draft, job)
     plan = draft.plan(job.id)
     assert plan is not None, job.id
-    _clear_fire_timer(draft, job.id, plan)
+    clear_fire_timer(draft, job.id, plan)
     keep_version(draft, job)
     _put_past_version(draft, job)
     _subscribe(draft, spec.full_name, before=job.spec.dependencies, after=spec.dependencies)
-    successor = replace(job, version=job.version + 1, spec=spec, updated_at=draft.now)
+    successor = replace(job, version=job.version + 1, spec=spec, updated_at=counted_from(draft))
     _put(draft, successor, _plan_of(draft, spec, plan, before=job))
     draft.publish_job(successor, JobEvent.REPLACED, f"version {successor.version}")
     return successor
@@ -157,7 +169,7 @@ def _decide_due_fires(draft: Draft, job: Job) -> None:
         plan = draft.plan(job.id)
         assert plan is not None, job.id
         due = first_fire(_readable(job, plan))
-        if due is None or due > draft.now:
+        if due is None or due > draft.wall:
             return
         if draft.execution_count >= draft.limits.executions:
             break
@@ -189,15 +201,19 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) 
     """
     fires = dict(zip(before.spec.schedules, plan.next_fires, strict=True)) if before else {}
     successes = dict(zip(before.spec.dependencies, plan.upstreams, strict=True)) if before else {}
+    next_fires = tuple(
+        fires[schedule]
+        if schedule in fires
+        else _first_undecided(draft, schedule, _decided(plan, before, number))
+        for number, schedule in enumerate(spec.schedules)
+    )
+    # An earlier version may have run the job for an @at that has passed.
+    is_again = any(at is not None and at <= draft.wall for at in next_fires)
     return JobPlan(
-        next_fires=tuple(
-            fires[schedule]
-            if schedule in fires
-            else _first_undecided(draft, schedule, _decided(plan, before, number))
-            for number, schedule in enumerate(spec.schedules)
-        ),
+        next_fires=next_fires,
         upstreams=tuple(successes.get(name, Upstream()) for name in spec.dependencies),
         is_failing=plan.is_failing,
+        round=plan.round + 1 if before and (is_again or is_ahead(draft)) else plan.round,
     )
 
 
@@ -235,9 +251,12 @@ def _first_undecided(draft: Draft, schedule: Schedule, decided: _Decided | None)
     """Return the first fire time of a new schedule that has no outcome yet.
 
     A fire time decided ahead under the previous schedule is left out: an execution for it would
-    have the same id (R33).
+    have the same id (R33). If fire times were decided because the clock was ahead, the new schedule
+    counts from the wall clock nevertheless.
     """
-    at = first_fire_of(schedule, draft.now)
+    at = first_fire_of(schedule, counted_from(draft))
+    if is_ahead(draft):
+        return at
     while at is not None and decided is not None and at in decided:
         at = next_fire(schedule, at)
     return at
@@ -251,12 +270,6 @@ def _put(draft: Draft, job: Job, plan: JobPlan) -> None:
     elif job.id in draft.state.available:
         draft.drop(Table.AVAILABLE, job.id)
     set_fire_timer(draft, job.id, plan)
-
-
-def _clear_fire_timer(draft: Draft, job_id: JobId, plan: JobPlan) -> None:
-    due = first_fire(plan)
-    if due is not None:
-        draft.add(ClearTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))
 
 
 def _subscribe(
@@ -288,21 +301,30 @@ def _subscribe(
 def _check_version(command: SaveJob, existing: Job | None) -> None:
     if command.if_version is None:
         return
-    if existing is None or existing.version != command.if_version:
+    if (existing.version if existing else 0) != command.if_version:
         raise _mismatch(existing, command.if_version)
 
 
 def _check_instants(draft: Draft, command: SaveJob, existing: Job | None) -> None:
-    """Refuse a new ``@at`` that has passed, unless the request sets the misfire policy.
+    """Refuse a new schedule whose time has passed, unless the request sets the misfire policy.
 
-    The default policy would run the job at once, which is rarely intended.
+    For an ``@at``, the default policy would run the job at once, which is rarely intended. With an
+    end that has passed, the job would never run.
     """
     if command.may_be_past:
         return
     kept = existing.spec.schedules if existing is not None else ()
     for schedule in command.spec.schedules:
-        at = one_shot_at(schedule) if schedule not in kept else None
-        if at is not None and at < draft.now - command.spec.grace:
+        if schedule in kept:
+            continue
+        if has_ended(schedule, draft.wall):
+            detail = (
+                f'"{schedule.text}" has no fire time left before its endAt, {schedule.end_at}; '
+                "choose a later endAt, or set misfire to save a job that never fires by it"
+            )
+            raise invalid("past_schedule", detail, Problem("/misfire", detail))
+        at = one_shot_at(schedule)
+        if at is not None and at < draft.wall - command.spec.grace:
             detail = (
                 f'"{schedule.text}" has passed; choose a later time, or set misfire: "all" or '
                 '"latest" to run it at once, "skip" to record it as missed'
@@ -313,6 +335,8 @@ def _check_instants(draft: Draft, command: SaveJob, existing: Job | None) -> Non
 def _mismatch(existing: Job | None, expected: int) -> Refused:
     if existing is None:
         detail = f"the job does not exist, so it is not at version {expected}"
+    elif not expected:
+        detail = f"the job exists already, at version {existing.version}; choose another name"
     else:
         detail = (
             f"the job is at version {existing.version}, not at version {expected}; read the job "

@@ -10,15 +10,20 @@ from rota.core.vocabulary.commands import FireAtStartup
 
 
 def fire_at_startup(draft: Draft, command: FireAtStartup) -> None:
-    """Make the ``@startup`` schedules of all jobs due now."""
+    """Make the ``@startup`` schedules of all jobs due now.
+
+    While the wall clock is behind the shard's time, it may show the instant of an earlier start
+    again. A new round of the plan then gives the execution an id of its own.
+    """
     del command
+    is_behind = draft.wall < draft.now
     for job_id, plan in draft.state.plans.items():
         schedules = draft.state.jobs[job_id].spec.schedules
         if any(is_startup(schedule) for schedule in schedules):
             next_fires = tuple(
-                draft.now if is_startup(schedule) else at
+                draft.wall if is_startup(schedule) else at
                 for schedule, at in zip(schedules, plan.next_fires, strict=True)
             )
-            due_now = replace(plan, next_fires=next_fires)
+            due_now = replace(plan, next_fires=next_fires, round=plan.round + is_behind)
             draft.put(Table.PLAN, job_id, due_now)
             set_fire_timer(draft, job_id, due_now)

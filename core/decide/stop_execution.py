@@ -1,13 +1,15 @@
-"""Executions that end early: at a user's request, or because their deadline has passed.
+"""Executions that end early: at a user's request, for a failed task, or because of a deadline.
 
 Running attempts are stopped, all other tasks are cancelled at once, and the execution ends with its
-last attempt. An execution expires if no attempt has started before its start deadline, or if it has
-not ended before its timeout.
+last attempt. Teardowns still run, unless nothing has started or the user does not want them. An
+execution expires if no attempt has started before its start deadline, or if it has not ended before
+its timeout.
 """
 
 from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import close_task, end_if_done, wake_of
+from rota.core.decide.steps.kinds import kind_of
+from rota.core.decide.steps.step import close, is_stopped, wake_of
 from rota.core.errors import not_found
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.execution import (
@@ -15,6 +17,7 @@ from rota.core.model.execution import (
     Execution,
     ExecutionStatus,
     Origin,
+    Task,
     TaskStatus,
 )
 from rota.core.model.ids import instant_of, schedule_of
@@ -29,15 +32,25 @@ from rota.core.vocabulary.effects import ClearTimer, Stop, Timescale
 def cancel_execution(draft: Draft, command: Cancel) -> None:
     """Cancel an execution: stop running attempts, cancel other tasks; a repetition changes nothing.
 
+    A forced cancellation also stops teardowns; it may follow one that is not.
+
     Raises:
         Refused: There is no such unfinished execution.
     """
     execution = draft.execution(command.execution_id)
     if execution is None:
         raise not_found("execution", command.execution_id)
-    if execution.cancelled_at:
-        return
-    _stop(draft, replace(execution, cancelled_at=draft.now, reason="cancelled by request"))
+    if not execution.cancelled_at:
+        reason = "cancelled by request"
+        cancel(draft, replace(execution, has_lost_teardown=command.is_forced), reason)
+    elif command.is_forced and not execution.has_lost_teardown:
+        stop(draft, replace(execution, has_lost_teardown=True))
+
+
+def cancel(draft: Draft, execution: Execution, reason: str) -> None:
+    """Stop an execution as cancelled, unless it is stopped already."""
+    if not execution.cancelled_at:
+        stop(draft, replace(execution, cancelled_at=draft.now, reason=reason))
 
 
 def expire_execution(draft: Draft, command: Expire) -> None:
@@ -54,7 +67,7 @@ def expire_execution(draft: Draft, command: Expire) -> None:
             _record_expiry(draft, execution, f"its execution {reason}")
     else:
         reason = f"did not end within its timeout of {format_duration(spec.execution_timeout)}"
-    _stop(draft, replace(execution, cancelled_at=draft.now, has_expired=True, reason=reason))
+    stop(draft, replace(execution, cancelled_at=draft.now, has_expired=True, reason=reason))
 
 
 def _record_expiry(draft: Draft, execution: Execution, reason: str) -> None:
@@ -74,17 +87,29 @@ def _record_expiry(draft: Draft, execution: Execution, reason: str) -> None:
     draft.put(Table.LEDGER, ledger_key(execution.job_id, fire_at, schedule), entry)
 
 
-def _stop(draft: Draft, execution: Execution) -> None:
+def fail_fast(draft: Draft, execution: Execution, task: Task) -> None:
+    """Stop an execution whose *task* has failed; it fails."""
+    reason = f"was stopped, because {task.name} failed"
+    stop(draft, replace(execution, cancelled_at=draft.now, has_expired=True, reason=reason))
+
+
+def stop(draft: Draft, execution: Execution) -> None:
     """Stop the running attempts of *execution*, and cancel its other tasks."""
+    if execution.status is ExecutionStatus.QUEUED:
+        execution = replace(execution, has_lost_teardown=True)
     draft.put_execution(execution)
-    for name in list(draft.state.tasks[execution.id]):
+    graph = draft.graph(execution.job_id, execution.job_version)
+    for name in draft.task_names(execution.id):
         task = draft.task(execution.id, name)
         assert task is not None, name
+        if not is_stopped(execution, graph.spec_of(name)):
+            continue
         if task.status is TaskStatus.RUNNING:
             draft.add(Stop(AttemptKey(execution.id, name, task.attempts[-1].number)))
         elif task.status not in FINAL_TASK_STATES:
-            if task.status is TaskStatus.BACKING_OFF:
+            if task.retry_at:
                 wake = wake_of(execution.id, task)
                 draft.add(ClearTimer(task.retry_at, wake, Timescale.ELAPSED))
-            close_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
-    end_if_done(draft, execution.id)
+            if task.status is TaskStatus.WAITING:
+                kind_of(graph.spec_of(name), task).abandon(draft, execution.id, task)
+            close(draft, execution.id, replace(task, status=TaskStatus.CANCELLED, reason=""))

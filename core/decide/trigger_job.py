@@ -1,16 +1,18 @@
-"""Executions by manual trigger, and by hooks of other jobs."""
+"""Executions by manual trigger, and by hooks and steps of other jobs."""
 
-from rota.core.decide.advance_execution import Birth, begin_execution
+from rota.core.decide.advance_execution import Birth, begin_execution, begin_link
 from rota.core.decide.overlap import Admission, admit
 from rota.core.decide.quotas import full_quota, refuse_execution_over_quota
+from rota.core.decide.steps.calls import refuse_call, report_call
+from rota.core.decide.stop_execution import cancel
 from rota.core.errors import Kind, Refused, not_found
-from rota.core.model.execution import Hold, Origin
+from rota.core.model.execution import Caller, Origin
 from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import trigger_execution_id
 from rota.core.model.job import Job
 from rota.core.state.draft import Draft
 from rota.core.timing.instants import to_datetime
-from rota.core.vocabulary.changes import Hooked
+from rota.core.vocabulary.changes import Called, Hooked, Recalled
 from rota.core.vocabulary.commands import Trigger
 from rota.core.vocabulary.decision import Reply, Triggered
 
@@ -34,8 +36,9 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     birth = Birth(
         id=execution_id,
         origin=Origin.MANUAL,
-        fire_at=draft.now,
+        fire_at=command.fire_at or draft.now,
         hold=admission.hold,
+        displaces=admission.displaces,
         parameters=command.parameters,
         traceparent=command.traceparent,
         triggered_by=command.author,
@@ -48,37 +51,75 @@ def trigger_by_hook(draft: Draft, message: Hooked) -> None:
     """Trigger a job by the hook of another one, unless the job cannot run now."""
     job_id = draft.state.names.get(message.dependent)
     job = draft.job(job_id) if job_id else None
-    obstacle, hold = _obstacle(draft, job, message.dependent)
+    obstacle, admission = _obstacle(draft, job, message.dependent)
     if job is not None and not obstacle:
         execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
         birth = Birth(
             id=execution_id,
             origin=Origin.HOOK,
             fire_at=draft.now,
-            hold=hold,
+            hold=admission.hold,
+            displaces=admission.displaces,
             parameters=message.parameters,
+            links=message.links,
         )
-        begin_execution(draft, job, birth)
+        begin_link(draft, job, birth)
     outcome = HookOutcome.DROPPED if obstacle else HookOutcome.DELIVERED
     draft.publish_hook(message, outcome, message.dependent, obstacle)
 
 
-def _obstacle(draft: Draft, job: Job | None, full_name: str) -> tuple[str, Hold]:
-    """Return why a hook cannot trigger *job*, empty if it can, and how its execution is held."""
+def trigger_by_task(draft: Draft, message: Called) -> None:
+    """Run a job for a step of another one, which waits for it."""
+    job_id = draft.state.names.get(message.dependent)
+    job = draft.job(job_id) if job_id else None
+    obstacle, admission = _obstacle(draft, job, message.dependent)
+    if job is None or obstacle:
+        refuse_call(draft, message, obstacle)
+        return
+    birth = Birth(
+        id=trigger_execution_id(job.id, draft.now, draft.situation.entropy),
+        origin=Origin.TASK,
+        fire_at=draft.now,
+        hold=admission.hold,
+        displaces=admission.displaces,
+        parameters=message.parameters,
+        links=message.links,
+        caller=Caller(message.upstream, message.execution_id, message.task),
+    )
+    begin_link(draft, job, birth)
+    execution = draft.execution(birth.id)
+    assert execution is not None, birth.id
+    report_call(draft, execution)
+
+
+def recall(draft: Draft, message: Recalled) -> None:
+    """Cancel the execution that a step no longer waits for; it may have ended already."""
+    caller = Caller(message.upstream, message.execution_id, message.task)
+    job_id = draft.state.names.get(message.dependent)
+    for execution in draft.live_of(job_id) if job_id else ():
+        if execution.caller == caller:
+            reason = f"cancelled with task {caller.task} of execution {caller.execution_id}"
+            cancel(draft, execution, reason)
+            return
+
+
+def _obstacle(draft: Draft, job: Job | None, full_name: str) -> tuple[str, Admission]:
+    """Return why *job* cannot run now, empty if it can, and how it is admitted."""
     if job is None:
-        return f"there is no job {full_name}", Hold.NONE
+        return f"there is no job {full_name}", Admission()
     if draft.pause_of(job) is not None:
         paused = f"job {full_name}" if job.pause else f"namespace {job.spec.namespace}"
-        return f"{paused} is paused", Hold.NONE
+        return f"{paused} is paused", Admission()
     if draft.execution_count >= draft.limits.executions:
-        return f"{draft.execution_count} executions of its shard have not finished", Hold.NONE
+        return f"{draft.execution_count} executions of its shard have not finished", Admission()
     if full := full_quota(draft, job.spec.namespace):
-        return full, Hold.NONE
+        return full, Admission()
     admission = admit(draft, job)
     if admission.blocked_by is not None:
         policy = job.spec.overlap.value
-        return f"{admission.blocked_by} had not finished; the overlap policy is {policy}", Hold.NONE
-    return "", admission.hold
+        reason = f"{admission.blocked_by} had not finished; the overlap policy is {policy}"
+        return reason, Admission()
+    return "", admission
 
 
 def admitted(draft: Draft, job: Job) -> Admission:
@@ -105,7 +146,7 @@ def refuse_if_paused(draft: Draft, namespace: str) -> None:
     Raises:
         Refused: Code ``namespace_paused``: the namespace is paused.
     """
-    pause = draft.situation.pauses.get(namespace)
+    pause = draft.situation.facts.pauses.get(namespace)
     if pause is not None:
         by = f" by {pause.by}" if pause.by else ""
         why = f" ({pause.reason})" if pause.reason else ""

@@ -8,20 +8,23 @@ clusters trigger thousands of executions for each change of a job.
 from msgspec.structs import replace
 
 from rota.core.model.author import Author
+from rota.core.model.execution import Execution
 from rota.core.model.job import Job
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.change_chain import Action, UserChange, change_key, sealed
-from rota.core.vocabulary.changes import Exported, Table
+from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.commands import (
+    AnswerTask,
+    BackfillAction,
     Cancel,
+    ControlBackfill,
     DeleteJob,
     ForgetChanges,
-    NoteExported,
     PauseJob,
     Rerun,
     ResumeJob,
     SaveJob,
-    SignHead,
+    StartBackfill,
 )
 from rota.core.vocabulary.decision import JobSaved, Reply, Triggered
 
@@ -56,29 +59,56 @@ def paused(draft: Draft, command: PauseJob, reply: Reply) -> UserChange | None:
 
 
 def resumed(draft: Draft, command: ResumeJob, reply: Reply) -> UserChange | None:
-    """Return the end of the pause of a job; None if it was not paused."""
+    """Return the end of the pause of a job, or that its schedules count from now; else None."""
     del reply
     job = draft.state.jobs[command.job_id]
-    return None if job.pause is None else _of_job(draft, Action.JOB_RESUMED, command.author, job)
+    is_changed = job.pause is not None or draft.plan(job.id) != draft.state.plans[job.id]
+    return _of_job(draft, Action.JOB_RESUMED, command.author, job) if is_changed else None
 
 
 def cancelled(draft: Draft, command: Cancel, reply: Reply) -> UserChange | None:
-    """Return the cancellation of an execution; None if it was being stopped."""
+    """Return the cancellation of an execution; None if that changed nothing."""
     del reply
     execution = draft.state.executions[command.execution_id]
-    if execution.cancelled_at:
+    after = draft.execution(execution.id)
+    if after == execution:
         return None
-    return UserChange(
-        number=draft.state.chain.last + 1,
-        at=draft.now,
-        action=Action.EXECUTION_CANCELLED,
-        author=command.author,
-        job=execution.job_name,
-        job_id=execution.job_id,
-        execution_id=execution.id,
-        before=execution.job_version,
-        after=execution.job_version,
-    )
+    return _of_execution(draft, Action.EXECUTION_CANCELLED, command.author, execution)
+
+
+def answered(draft: Draft, command: AnswerTask, reply: Reply) -> UserChange:
+    """Return the answer of a person to a task that waited for it."""
+    del reply
+    action = Action.TASK_APPROVED if command.is_approved else Action.TASK_REJECTED
+    execution = draft.state.executions[command.execution_id]
+    return _of_execution(draft, action, command.author, execution, detail=command.task)
+
+
+def backfill_started(draft: Draft, command: StartBackfill, reply: Reply) -> UserChange | None:
+    """Return the start of a backfill; None for a repetition."""
+    del reply
+    backfill = command.backfill
+    if backfill.id in draft.state.backfills.get(backfill.job_id, {}):
+        return None
+    job = draft.state.jobs[backfill.job_id]
+    return _of_job(draft, Action.BACKFILL_STARTED, command.author, job, detail=backfill.id)
+
+
+def backfill_changed(draft: Draft, command: ControlBackfill, reply: Reply) -> UserChange | None:
+    """Return the pause, the resumption or the cancellation of a backfill; None for no change."""
+    del reply
+    before = draft.state.backfills[command.job_id][command.backfill_id]
+    if draft.backfills_of(command.job_id)[before.id].status is before.status:
+        return None
+    job = draft.state.jobs[command.job_id]
+    return _of_job(draft, _BACKFILL[command.action], command.author, job, detail=before.id)
+
+
+_BACKFILL = {
+    BackfillAction.PAUSE: Action.BACKFILL_PAUSED,
+    BackfillAction.RESUME: Action.BACKFILL_RESUMED,
+    BackfillAction.CANCEL: Action.BACKFILL_CANCELLED,
+}
 
 
 def rerun(draft: Draft, command: Rerun, reply: Reply) -> UserChange:
@@ -117,17 +147,27 @@ def forget_changes(draft: Draft, command: ForgetChanges) -> None:
             draft.drop(Table.USER_CHANGE, key)
 
 
-def sign_head(draft: Draft, command: SignHead) -> None:
-    """Store the signature of a change, unless a later one is signed."""
-    before, head = draft.state.signed_head, command.head
-    if before is None or before.number <= head.number:
-        draft.put(Table.SIGNED_HEAD, "", head)
-
-
-def note_exported(draft: Draft, command: NoteExported) -> None:
-    """Store the position of the export of changes, which never moves back."""
-    if draft.state.exported.get(command.sink, "") < command.key:
-        draft.put(Table.EXPORTED, command.sink, Exported(command.key))
+def _of_execution(
+    draft: Draft,
+    action: Action,
+    author: Author | None,
+    execution: Execution,
+    *,
+    detail: str = "",
+) -> UserChange:
+    """Return a change of *execution*, whose definition stays the same."""
+    return UserChange(
+        number=draft.state.chain.last + 1,
+        at=draft.now,
+        action=action,
+        author=author,
+        job=execution.job_name,
+        job_id=execution.job_id,
+        execution_id=execution.id,
+        before=execution.job_version,
+        after=execution.job_version,
+        detail=detail,
+    )
 
 
 def _of_job(

@@ -19,7 +19,7 @@ from rota.core.model.checked_fields import (
     CheckedSession,
     Count,
 )
-from rota.core.model.ids import Session, is_name
+from rota.core.model.ids import Session, is_step_name
 from rota.core.model.work import Work
 from rota.core.timing.instants import Duration, Instant
 
@@ -70,6 +70,19 @@ class AttemptKey(NamedTuple):
     def __str__(self) -> str:
         return f"{self.execution_id}/{self.task}/{self.number}"
 
+    @property
+    def file_name(self) -> str:
+        """A name for files, cgroups and containers: letters, digits, dots, hyphens, underscores.
+
+        A step ``load[3]`` is ``_load.3``, which is no other task, because a name of a task begins
+        with a letter or digit. At most 36 + 1 + 128 + 10 + 20 characters.
+        """
+        step = self.task
+        if step[-1] == "]" or "#" in step:
+            step = "_" + step.rstrip("]").replace("[", ".").replace("#", ".")
+        assert "/" not in step, f"{self} cannot name a file"
+        return f"{self.execution_id}.{step}.{self.number}"
+
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """An order to an executor to run one attempt.
@@ -100,7 +113,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse a malformed task name: executors use it in names of files and folders."""
-        if not is_name(self.key.task):
+        if not is_step_name(self.key.task):
             raise ValueError(f"{self.key.task!r} is not the name of a task")
 
 

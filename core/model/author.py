@@ -15,8 +15,8 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     Attributes:
         principal: The name of the principal.
-        key: The id of the key that proved the identity, or of the execution if the caller is one of
-            its tasks; empty without one.
+        key: The id of the key that proved the identity, of the execution if the caller is one of
+            its tasks, or the subject of the token of an identity provider; empty without one.
         request: The id of the request, as in the node's log.
         address: The network address of the client; empty for a unix socket.
     """

@@ -1,14 +1,9 @@
-"""The graph of a job's tasks: checks of the graph, and trigger rules.
-
-A trigger rule maps a `Census`, which counts the tasks that a task needs by their state, to a
-verdict. A new rule is a new row of `RULES`.
-"""
+"""The graph of a job's tasks, and its checks."""
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import Enum
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from rota.core.errors import Problem
 from rota.core.near_names import did_you_mean
@@ -18,81 +13,6 @@ _SHOWN_MAX = 10
 """The largest number of task names in one message."""
 _HINTS_MAX = 3
 """The most unknown needs of a job for which similar names are suggested."""
-
-
-class TriggerRule(Enum):
-    """The condition on the needed tasks under which a task starts."""
-
-    ALL_SUCCESS = "all_success"
-    ALL_DONE = "all_done"
-    ONE_FAILED = "one_failed"
-
-
-class UpstreamState(Enum):
-    """The state of a needed task, as the trigger rules distinguish it."""
-
-    OPEN = "open"
-    SUCCESS = "success"
-    FAILED = "failed"
-    """Failed, or skipped because a task that it needs failed (Airflow's upstream_failed)."""
-    SKIPPED = "skipped"
-    CANCELLED = "cancelled"
-
-
-class TriggerVerdict(Enum):
-    """The result of a trigger rule for a blocked task."""
-
-    WAIT = "wait"
-    START = "start"
-    SKIP = "skip"
-    SKIP_FAILED = "skip_failed"
-    """Skip, and count as failed for the tasks that need this one."""
-
-
-class Census(NamedTuple):
-    """The numbers of needed tasks by state."""
-
-    open: int
-    success: int
-    failed: int
-    skipped: int
-    cancelled: int
-
-    def after(self, standing: UpstreamState) -> "Census":
-        """Return the census after one open task has entered the state *standing*."""
-        closed = {standing.value: getattr(self, standing.value) + 1}
-        return self._replace(open=self.open - 1, **closed)
-
-
-def census_of(standings: Iterable[UpstreamState]) -> Census:
-    """Return the census of *standings*."""
-    seen = list(standings)
-    return Census(*(seen.count(standing) for standing in UpstreamState))
-
-
-def _all_success(needs: Census) -> TriggerVerdict:
-    if needs.failed or needs.cancelled:
-        return TriggerVerdict.SKIP_FAILED
-    if needs.skipped:
-        return TriggerVerdict.SKIP
-    return TriggerVerdict.WAIT if needs.open else TriggerVerdict.START
-
-
-def _all_done(needs: Census) -> TriggerVerdict:
-    return TriggerVerdict.WAIT if needs.open else TriggerVerdict.START
-
-
-def _one_failed(needs: Census) -> TriggerVerdict:
-    if needs.failed:
-        return TriggerVerdict.START
-    return TriggerVerdict.WAIT if needs.open else TriggerVerdict.SKIP
-
-
-RULES: Mapping[TriggerRule, Callable[[Census], TriggerVerdict]] = {
-    TriggerRule.ALL_SUCCESS: _all_success,
-    TriggerRule.ALL_DONE: _all_done,
-    TriggerRule.ONE_FAILED: _one_failed,
-}
 
 
 class Vertex(Protocol):
@@ -107,11 +27,6 @@ class Vertex(Protocol):
     def needs(self) -> tuple[str, ...]:
         """The names of the tasks that this task needs."""
         ...
-
-
-def verdict(rule: TriggerRule, needs: Census) -> TriggerVerdict:
-    """Return the verdict of *rule* for the census *needs*."""
-    return RULES[rule](needs)
 
 
 def dependents(tasks: Iterable[Vertex]) -> dict[str, tuple[str, ...]]:
@@ -136,11 +51,12 @@ def problems_of_graph(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
     cycle = _find_cycle(tasks) if is_sound else ()
     if cycle:
         number = next(i for i, task in enumerate(tasks) if task.name == cycle[0])
-        detail = f"the needs of the tasks form a cycle: {_path(cycle)}; remove one of these needs"
+        detail = f"the needs of the tasks form a cycle: {path_of(cycle)}; remove one of these needs"
         yield Problem(f"/tasks/{number}/needs", detail)
 
 
-def _path(cycle: tuple[str, ...]) -> str:
+def path_of(cycle: tuple[str, ...]) -> str:
+    """Return the path of a circle, with at most `_SHOWN_MAX` names."""
     left_out = len(cycle) - _SHOWN_MAX
     if left_out <= 0:
         return " -> ".join(cycle)

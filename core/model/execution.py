@@ -12,9 +12,15 @@ import msgspec
 
 from rota.core.model.attempt import Attempt
 from rota.core.model.author import Author
-from rota.core.model.checked_fields import CheckedInstant, CheckedName, Count
-from rota.core.model.dag import UpstreamState
+from rota.core.model.checked_fields import (
+    CheckedExecutionId,
+    CheckedFullName,
+    CheckedInstant,
+    CheckedName,
+    Count,
+)
 from rota.core.model.ids import ExecutionId, JobId, NodeId
+from rota.core.model.trigger_rules import UpstreamState
 from rota.core.timing.instants import Instant
 
 
@@ -35,6 +41,7 @@ class TaskStatus(Enum):
     READY = "ready"
     RUNNING = "running"
     BACKING_OFF = "backing_off"
+    WAITING = "waiting"
     SUCCESS = "success"
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -64,11 +71,17 @@ TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
     _T.BLOCKED: {
         _T.READY: "its trigger rule is met and no slot is free",
         _T.RUNNING: "its trigger rule is met and a slot is free",
-        _T.SKIPPED: "its trigger rule can no longer be met",
+        _T.WAITING: "its trigger rule is met; it waits for steps, a time, a person or another job",
+        _T.BACKING_OFF: "it is a further round of a loop, after a delay",
+        _T.SUCCESS: "it is a loop over no items, or has chosen the tasks that follow",
+        _T.FAILED: "its condition, its items or its templates have no value",
+        _T.SKIPPED: "its trigger rule can no longer be met, its condition is false, or a switch "
+        "chose others",
         _T.CANCELLED: "its execution is cancelled",
     },
     _T.READY: {
         _T.RUNNING: "a slot is free",
+        _T.FAILED: "its templates have no value",
         _T.CANCELLED: "its execution is cancelled",
     },
     _T.RUNNING: {
@@ -78,10 +91,22 @@ TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
         _T.BACKING_OFF: "its attempt failed, or several in a row were lost",
         _T.READY: "its attempt was lost and no slot is free",
         _T.RUNNING: "its attempt was lost and the next one starts at once",
+        _T.SKIPPED: "its attempt asked for it",
     },
     _T.BACKING_OFF: {
+        _T.WAITING: "the delay before a round of a loop is over; it waits for a time, a person or "
+        "another job",
         _T.READY: "the delay is over and no slot is free",
         _T.RUNNING: "the delay is over and a slot is free",
+        _T.FAILED: "its templates have no value",
+        _T.CANCELLED: "its execution is cancelled",
+    },
+    _T.WAITING: {
+        _T.SUCCESS: "its items have ended, the time has come, a person approved, or the other job "
+        "succeeded",
+        _T.FAILED: "too many of its items failed, a person rejected or did not answer in time, or "
+        "the other job failed or cannot run",
+        _T.SKIPPED: "all of its items were skipped, or a person rejected",
         _T.CANCELLED: "its execution is cancelled",
     },
     _T.SUCCESS: {},
@@ -102,6 +127,7 @@ STANDINGS: Mapping[TaskStatus, UpstreamState] = {
     _T.READY: UpstreamState.OPEN,
     _T.RUNNING: UpstreamState.OPEN,
     _T.BACKING_OFF: UpstreamState.OPEN,
+    _T.WAITING: UpstreamState.OPEN,
     _T.SUCCESS: UpstreamState.SUCCESS,
     _T.FAILED: UpstreamState.FAILED,
     _T.SKIPPED: UpstreamState.SKIPPED,
@@ -123,6 +149,8 @@ class Origin(Enum):
     MANUAL = "manual"
     DEPENDENCIES = "dependencies"
     HOOK = "hook"
+    TASK = "task"
+    BACKFILL = "backfill"
 
 
 class Hold(Enum):
@@ -139,7 +167,10 @@ class ExecutionEnd(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     A read of many executions decodes no other fields, because the parameters may have 120 kB.
 
     Attributes:
-        fire_at: When the execution was due; for a trigger, the instant of the request.
+        fire_at: The time for which it works: the fire time of its schedule, the time that a trigger
+            gave, else the instant of the request; a rerun has that of the execution that it runs
+            again.
+        queued_at: When it was created; for a trigger or a rerun, the instant of the request.
         open_count: The number of tasks that are not in a final state.
         started_at: When the first attempt began to run; 0 before that.
         finished_at: When the execution ended; 0 before that.
@@ -157,6 +188,25 @@ class ExecutionEnd(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     started_at: CheckedInstant = Instant(0)
     finished_at: CheckedInstant = Instant(0)
 
+    @property
+    def due_at(self) -> Instant:
+        """When it was to start: its fire time, or the instant of the request for it."""
+        return self.fire_at if self.origin is Origin.SCHEDULE else self.queued_at
+
+
+class Caller(msgspec.Struct, frozen=True, array_like=True):
+    """The step of another execution that waits for one.
+
+    Attributes:
+        job: The full name of its job.
+        execution_id: Its execution.
+        task: Its name.
+    """
+
+    job: CheckedFullName
+    execution_id: CheckedExecutionId
+    task: CheckedName
+
 
 class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
     """One execution of a whole job; its tasks have separate records.
@@ -170,10 +220,17 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
         stand_in: The stand-in that ran it; empty if its shard's primary ran it.
         rerun_of: The finished execution that it runs again; empty if it is not a rerun.
         expires_at: The deadline for its start or, once it has started, for its end; 0 for none.
-        has_expired: Whether it was stopped at *cancelled_at* because its deadline passed.
+        has_expired: Whether it fails, as it was stopped at *cancelled_at*: its deadline had passed,
+            one of its tasks had failed, or its chain has more than `LINKS_MAX` links.
         late_at: The instant from which the execution is late if it has not ended; 0 if it cannot
             become late, or if its hooks for lateness have run.
         triggered_by: The caller whose request created it; None if there was no such request.
+        links: The number of executions before it in its chain, each of which started the next.
+        has_begun_teardown: Whether all tasks that are no teardowns have ended, and the teardowns
+            have begun.
+        has_lost_teardown: Whether it was stopped together with its teardowns.
+        caller: The step that waits for its end; None for none.
+        backfill: The id of its backfill; empty for none.
     """
 
     failed_count: Count = 0
@@ -189,10 +246,43 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
     has_expired: bool = False
     late_at: CheckedInstant = Instant(0)
     triggered_by: Author | None = None
+    links: Count = 0
+    has_begun_teardown: bool = False
+    has_lost_teardown: bool = False
+    caller: Caller | None = None
+    backfill: str = ""
+
+
+LINKS_MAX = 1_000
+"""The most links in a chain of executions each of which began because the one before it succeeded.
+
+A circle of two jobs with short commands runs a few seconds until then.
+"""
+
+
+class LoopState(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The numbers of steps of a loop.
+
+    Attributes:
+        most: The number of items, or the largest number of rounds.
+        begun: The number of steps that exist.
+        open: The number of steps that have not ended.
+        failed: The number of steps that failed.
+        skipped: The number of steps that were skipped.
+    """
+
+    most: Count
+    begun: Count = 0
+    open: Count = 0
+    failed: Count = 0
+    skipped: Count = 0
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One task of one execution.
+    """One task of one execution, or one step of a loop, which is a record of its own.
+
+    The steps of the task ``load`` are ``load[0]``, ``load[1]``, ... for the items of a ``foreach``,
+    and ``load#1``, ``load#2``, ... for the rounds of a ``repeat``.
 
     Attributes:
         attempts: The attempts, oldest first.
@@ -204,6 +294,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         position: Its position in the job's definition, from 0.
         kept_from: In a rerun, the earlier execution in which the task ran and whose attempts are
             listed here; empty if the task runs in this execution.
+        index: The number of the item, from 0, or of the round, from 1; -1 if it is no step.
+        item: The item, or the result of the round before, as JSON; empty if it is no step.
+        loop: The numbers of steps of a loop that waits or has ended; None for other tasks.
+        result: The result of a task without attempts, as JSON; empty for none.
+        answered_by: The person who approved or rejected; None for no answer.
+        called: The execution of another job that it waits for, or waited for; empty for none.
     """
 
     name: CheckedName
@@ -216,12 +312,24 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     ready_at: Instant = Instant(0)
     position: Count = 0
     kept_from: ExecutionId = ExecutionId("")
+    index: int = -1
+    item: str = ""
+    loop: LoopState | None = None
+    result: bytes = b""
+    answered_by: Author | None = None
+    called: ExecutionId = ExecutionId("")
+
+    @property
+    def own_result(self) -> bytes:
+        """The result as JSON; empty for none, and for a loop, whose steps have the results."""
+        ending = self.attempts[-1].ending if self.attempts else None
+        return ending.result if ending else self.result
 
 
 def standing(task: Task) -> UpstreamState:
     """Return the state of *task* for the trigger rules of the tasks that need it."""
     if task.status is TaskStatus.SKIPPED and task.reason == UPSTREAM_FAILED:
-        return UpstreamState.FAILED
+        return UpstreamState.UPSTREAM_FAILED
     return STANDINGS[task.status]
 
 
@@ -257,8 +365,11 @@ def check_attempts(before: Task, after: Task) -> None:
 
 
 def in_place(tasks: Iterable[Task]) -> dict[str, Task]:
-    """Return the tasks of an execution by name, in the order of the job's definition."""
-    return {task.name: task for task in sorted(tasks, key=lambda task: task.position)}
+    """Return the tasks of an execution by name, in the order of the job's definition.
+
+    The steps of a loop follow its task, in the order of their numbers.
+    """
+    return {task.name: task for task in sorted(tasks, key=lambda task: (task.position, task.index))}
 
 
 def task_key(execution_id: ExecutionId, task: str) -> str:

@@ -49,6 +49,16 @@ class HookOutcome(Enum):
     """The hook was not run: too many events wait, or the job to be triggered cannot run."""
 
 
+class HookFormat(Enum):
+    """The bodies of webhooks."""
+
+    STANDARD = "standard"
+    """The event, by the rules of Standard Webhooks."""
+    SLACK = "slack"
+    TEAMS = "teams"
+    DISCORD = "discord"
+
+
 class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One hook of a job, as defined.
 
@@ -56,11 +66,13 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         event: The event that the hook follows.
         webhook: The URL to which the event is posted; empty for a hook that triggers a job.
         job: The full name of the job that is triggered with the event as parameters.
+        format: The body of the webhook.
     """
 
     event: HookEvent
     webhook: str = ""
     job: str = ""
+    format: HookFormat = HookFormat.STANDARD
 
 
 class JobEventDocument(
@@ -107,6 +119,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         at: The shard time of the event.
         url: The URL of the webhook.
         document: The event as JSON (`JobEventDocument`).
+        format: The body of the webhook.
     """
 
     key: str
@@ -117,6 +130,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     at: Instant
     url: str
     document: Annotated[str, msgspec.Meta(max_length=DOCUMENT_BYTES_MAX)]
+    format: HookFormat = HookFormat.STANDARD
 
 
 def notification_key(execution_id: ExecutionId, event: HookEvent, number: int) -> str:
@@ -165,6 +179,9 @@ def _problems_of_hook(hook: Hook, full_name: str, pointer: str) -> Iterator[Prob
         fault = _fault_of_url(hook.webhook)
         if fault:
             yield Problem(f"{pointer}/webhook", f"{in_quotes(hook.webhook)} {fault}")
+    elif hook.format is not HookFormat.STANDARD:
+        detail = "the format is that of a webhook; leave it out, or give a webhook"
+        yield Problem(f"{pointer}/format", detail)
     elif not is_full_name(hook.job):
         detail = f"{in_quotes(hook.job)} is not NAMESPACE/NAME; each has {NAME_RULE}"
         yield Problem(f"{pointer}/job", detail)

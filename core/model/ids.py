@@ -35,6 +35,7 @@ NAME_FORM = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?"
 JOB_ID_FORM = r"[0-9a-f]{16}"
 EXECUTION_ID_FORM = r"[0-9a-f]{16}-[0-9a-f]{14}-[0-9a-f]{4}"
 _NAME = re.compile(NAME_FORM, re.ASCII)
+_STEP = re.compile(rf"{NAME_FORM}(?:\[[0-9]{{1,9}}\]|#[0-9]{{1,9}})?", re.ASCII)
 _JOB_ID = re.compile(JOB_ID_FORM, re.ASCII)
 _EXECUTION_ID = re.compile(EXECUTION_ID_FORM, re.ASCII)
 _TRIGGERED = 0x8000
@@ -51,6 +52,26 @@ NAME_RULE = "1 to 128 letters, digits, '.', '_' or '-', beginning and ending wit
 def is_name(text: str) -> bool:
     """Return True if *text* may name a job, a namespace, a task or a node (see `NAME_RULE`)."""
     return _NAME.fullmatch(text) is not None
+
+
+def item_name(task: str, index: int) -> str:
+    """Return the name of the step of a ``foreach`` task for the item *index*, from 0."""
+    return f"{task}[{index}]"
+
+
+def round_name(task: str, number: int) -> str:
+    """Return the name of the step of a ``repeat`` task in its round *number*, from 1."""
+    return f"{task}#{number}"
+
+
+def is_step_name(text: str) -> bool:
+    """Return True if *text* is the name of a task, or of a step of one: ``load[3]``, ``poll#7``."""
+    return _STEP.fullmatch(text) is not None
+
+
+def task_of_step(name: str) -> str:
+    """Return the name of the task of a step; that of a task is the name itself."""
+    return name.partition("[")[0].partition("#")[0]
 
 
 def namespace_of(full_name: str) -> str:
@@ -93,9 +114,23 @@ def mint_job_id(slot: Slot, entropy: int) -> JobId:
     return JobId(f"{slot:04x}{entropy & (1 << 48) - 1:012x}")
 
 
-def fire_execution_id(job_id: JobId, fire_at: Instant, schedule: int) -> ExecutionId:
-    """Return the id of the execution of a job for *fire_at* of the schedule number *schedule*."""
-    return ExecutionId(f"{job_id}-{fire_at:014x}-{schedule:04x}")
+def fire_execution_id(job_id: JobId, fire_at: Instant, mark: int) -> ExecutionId:
+    """Return the id of the execution of a job for *fire_at* of a schedule.
+
+    Args:
+        job_id: The job.
+        fire_at: The fire time.
+        mark: The schedule's number and the round, as `fire_mark` joins them.
+    """
+    return ExecutionId(f"{job_id}-{fire_at:014x}-{mark:04x}")
+
+
+def fire_mark(schedule: int, round_: int) -> int:
+    """Return a number below `_TRIGGERED` for a schedule's number and a round (`JobPlan.round`).
+
+    Two rounds that are a multiple of 128 apart have the same mark.
+    """
+    return round_ % 128 << 8 | schedule
 
 
 def trigger_execution_id(job_id: JobId, now: Instant, entropy: int) -> ExecutionId:
@@ -118,4 +153,5 @@ def schedule_of(execution_id: ExecutionId) -> int:
 
     For an execution that no schedule started, the number is above those of all schedules.
     """
-    return int(execution_id[-4:], 16)
+    mark = int(execution_id[-4:], 16)
+    return mark if mark & _TRIGGERED else mark & 0xFF

@@ -6,11 +6,30 @@ from enum import Enum
 import msgspec
 
 from rota.core.errors import Problem, out_of_range
-from rota.core.model.dag import TriggerRule, problems_of_graph, repetitions
+from rota.core.model.checked_fields import Count
+from rota.core.model.dag import problems_of_graph, repetitions
+from rota.core.model.flow import Loop, RunJob, Wait
+from rota.core.model.flow_checks import (
+    problems_of_flow,
+    problems_of_switches,
+    problems_of_teardowns,
+)
 from rota.core.model.hook import Hook, HookEvent, problems_of_hooks
 from rota.core.model.ids import NAME_RULE, Index, JobId, is_full_name, is_name
 from rota.core.model.result_arguments import problems_of_result_arguments
-from rota.core.model.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.model.retry import (
+    CAUSES,
+    DELAY_MAX,
+    OUT_OF_MEMORY,
+    RETRIES_MAX,
+    TIMEOUT,
+    Explicit,
+    Exponential,
+    Fixed,
+    Linear,
+    RetryPolicy,
+)
+from rota.core.model.trigger_rules import TriggerRule
 from rota.core.model.work import Selector, Work
 from rota.core.model.work_checks import TIMEOUT_MAX, problems_of_work
 from rota.core.quoting import in_quotes
@@ -44,6 +63,12 @@ class Overlap(Enum):
     SKIP = "skip"
     QUEUE_ONE = "queue_one"
     """One execution waits for the running ones to end; further fires are skipped."""
+    QUEUE_LATEST = "queue_latest"
+    """Likewise, but a further fire takes the place of the waiting execution."""
+    QUEUE_ALL = "queue_all"
+    """Executions run one after the other, in order."""
+    CANCEL_RUNNING = "cancel_running"
+    """Unfinished executions are cancelled; the new one starts when they have ended."""
 
 
 class Consistency(Enum):
@@ -61,6 +86,15 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         selector: The labels that a node must have to run the task.
+        when: The expression under which the task starts; empty for none. Otherwise it is skipped.
+        loop: The loop whose steps the task repeats; None for a single step.
+        wait: What each step waits for or chooses, in place of an attempt; None for an attempt.
+        skip_exit_codes: The exit codes with which an attempt skips the task.
+        handles_failure: Whether its success handles the failures of the tasks that it needs,
+            directly or through others, so that they do not fail the execution.
+        is_teardown: Whether it starts after all tasks that are no teardowns have ended, also if the
+            execution was stopped.
+        is_templated: Whether its work contains templates.
     """
 
     name: str
@@ -69,6 +103,13 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rule: TriggerRule = TriggerRule.ALL_SUCCESS
     retry: RetryPolicy = msgspec.field(default_factory=RetryPolicy)
     selector: Selector = ()
+    when: str = ""
+    loop: Loop | None = None
+    wait: Wait | None = None
+    skip_exit_codes: tuple[int, ...] = ()
+    handles_failure: bool = False
+    is_teardown: bool = False
+    is_templated: bool = False
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +118,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         dependencies: Full names (``namespace/name``) of jobs; see docs/reference/jobs.md.
         parameters: JSON text, passed to every task as ``ROTA_PARAMETERS``; empty for none.
+        parameters_schema: The JSON Schema of the parameters, checked by the API; empty for none.
         labels: Pairs of a name and a value, sorted.
         priority: The priority of its ready tasks that wait for a slot; see `PRIORITY_MAX`.
         job_type: The job type with which the job was defined, and whose template was then copied
@@ -89,6 +131,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         hooks: The hooks of the job, in the order of `HookEvent`.
         late_after: The time after its fire time at which an execution that has not ended is late; 0
             for no such time.
+        fail_fast: Whether an execution is stopped, and fails, when one of its tasks fails.
+        only_calendars: The names of calendars of which one must have a fire time; none for no
+            condition.
+        except_calendars: The names of calendars that exclude fire times.
     """
 
     name: str
@@ -110,6 +156,16 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     execution_timeout: Duration = Duration(0)
     hooks: tuple[Hook, ...] = ()
     late_after: Duration = Duration(0)
+    fail_fast: bool = False
+    parameters_schema: str = ""
+    only_calendars: tuple[str, ...] = ()
+    except_calendars: tuple[str, ...] = ()
+
+    @property
+    def called_jobs(self) -> tuple[str, ...]:
+        """The full names of the jobs that its tasks run, each once."""
+        waits = (task.wait for task in self.tasks)
+        return tuple(dict.fromkeys(wait.job for wait in waits if isinstance(wait, RunJob)))
 
     @property
     def full_name(self) -> str:
@@ -143,10 +199,12 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         seen: The journal index of the newest success delivered; a delivery with this index or a
             lower one is a repetition.
         is_met: Whether there is a success that the next execution will use up.
+        links: The number of links (`rota.core.model.execution.Execution`) up to that success.
     """
 
     seen: Index = Index(0)
     is_met: bool = False
+    links: int = 0
 
 
 class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -157,11 +215,14 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             none.
         upstreams: The state of each dependency.
         is_failing: Whether the execution that ended last failed; a cancelled one does not count.
+        round: The number of times that fire times may be decided again, because the wall clock was
+            set back (`rota.core.decide.recount_fires`), or an ``@at`` that has passed was added.
     """
 
     next_fires: tuple[Instant | None, ...] = ()
     upstreams: tuple[Upstream, ...] = ()
     is_failing: bool = False
+    round: Count = 0
 
 
 def problems_of(spec: JobSpec) -> Iterator[Problem]:
@@ -173,10 +234,13 @@ def problems_of(spec: JobSpec) -> Iterator[Problem]:
     yield from problems_of_counts(len(spec.tasks), len(spec.schedules), len(spec.dependencies))
     yield from _problems_of_values(spec)
     yield from _problems_of_dependencies(spec)
+    yield from _problems_of_calls(spec)
     yield from problems_of_hooks(spec.hooks, spec.full_name)
     for number, task in enumerate(spec.tasks):
         yield from _problems_of_task(task, f"/tasks/{number}")
     yield from problems_of_graph(spec.tasks)
+    yield from problems_of_teardowns(spec.tasks)
+    yield from problems_of_switches(spec.tasks)
 
 
 def problems_of_counts(tasks: int, schedules: int, dependencies: int) -> list[Problem]:
@@ -261,10 +325,35 @@ def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
     return problems
 
 
+def _problems_of_calls(spec: JobSpec) -> Iterator[Problem]:
+    """Yield the errors of the tasks that run other jobs."""
+    for number, task in enumerate(spec.tasks):
+        if not isinstance(task.wait, RunJob):
+            continue
+        pointer, called = f"/tasks/{number}/runJob", task.wait.job
+        if not is_full_name(called):
+            yield Problem(
+                pointer, f"{in_quotes(called)} is not NAMESPACE/NAME; each has {NAME_RULE}"
+            )
+        elif called == spec.full_name:
+            detail = f"{in_quotes(called)} is this job, which its own task cannot run"
+            yield Problem(pointer, f"{detail}; name another job")
+        elif called.partition("/")[0] != spec.namespace:
+            detail = f"{in_quotes(called)} is in another namespace"
+            yield Problem(pointer, f"{detail}; name a job of {in_quotes(spec.namespace)}")
+        elif spec.consistency is Consistency.AVAILABLE:
+            detail = (
+                "an available job cannot run other jobs, because a node that is cut off cannot "
+                "reach them: remove the task, or make the job strict"
+            )
+            yield Problem("/consistency", detail)
+
+
 def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
     call = task.work.call
     return [
-        *problems_of_work(task.work, pointer),
+        *(() if task.wait else problems_of_work(task.work, pointer)),
+        *problems_of_flow(task, pointer),
         *(problems_of_result_arguments(call, task.needs, f"{pointer}/python") if call else ()),
         *_problems_of_retry(task.retry, f"{pointer}/retries"),
         *(
@@ -292,35 +381,44 @@ def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
             delays = {"delay": first, "maxDelay": delay_max}
             if not 1 <= factor <= 1000:
                 problems.append(Problem(f"{pointer}/factor", out_of_range(factor, 1, 1000)))
+        case Linear(step=step, delay_max=delay_max):
+            delays = {"delay": step, "maxDelay": delay_max}
         case Explicit(delays=given):
             delays = {f"delays/{number}": delay for number, delay in enumerate(given)}
             if not given:
                 problems.append(Problem(f"{pointer}/delays", "the list needs at least one delay"))
+    delays["maxElapsed"] = policy.elapsed_max
     problems += [
         Problem(f"{pointer}/{field}", out_of_range(format_duration(delay), "0s", "365d"))
         for field, delay in delays.items()
         if not 0 <= delay <= DELAY_MAX
     ]
-    for field, names in (
-        ("onExceptions", policy.on_exceptions),
-        ("neverOnExceptions", policy.never_on_exceptions),
-    ):
-        problems += [
-            Problem(
-                f"{pointer}/{field}/{number}",
-                f"{in_quotes(name)} is not the name of an exception, such as ValueError or "
-                "shop.OutOfStock",
-            )
-            for number, name in enumerate(names)
-            if not all(part.isidentifier() for part in name.split("."))
-        ]
-    problems += [
-        Problem(f"{pointer}/{field}/{number}", out_of_range(code, 0, 255))
-        for field, codes in (
-            ("onExitCodes", policy.on_exit_codes),
-            ("neverOnExitCodes", policy.never_on_exit_codes),
-        )
-        for number, code in enumerate(codes)
-        if not 0 <= code <= 255
-    ]
-    return problems
+    return [*problems, *_problems_of_failures(policy, pointer)]
+
+
+def _problems_of_failures(policy: RetryPolicy, pointer: str) -> Iterator[Problem]:
+    """Yield the errors in the lists of failures that are retried, or are not."""
+    texts = {
+        "onExceptions": policy.on_exceptions,
+        "neverOnExceptions": policy.never_on_exceptions,
+        "onCauses": policy.on_causes,
+        "neverOnCauses": policy.never_on_causes,
+    }
+    for field, names in texts.items():
+        for number, name in enumerate(names):
+            if field.endswith("Causes"):
+                is_right = name in CAUSES
+                rule = f"{TIMEOUT}, {OUT_OF_MEMORY} or the name of a signal, such as SIGKILL"
+            else:
+                is_right = all(part.isidentifier() for part in name.split("."))
+                rule = "the name of an exception, such as ValueError or shop.OutOfStock"
+            if not is_right:
+                yield Problem(f"{pointer}/{field}/{number}", f"{in_quotes(name)} is not {rule}")
+    codes = {
+        "onExitCodes": policy.on_exit_codes,
+        "neverOnExitCodes": policy.never_on_exit_codes,
+    }
+    for field, numbers in codes.items():
+        for number, code in enumerate(numbers):
+            if not 0 <= code <= 255:
+                yield Problem(f"{pointer}/{field}/{number}", out_of_range(code, 0, 255))

@@ -28,6 +28,8 @@ class FireOutcome(Enum):
     """The fire time was noticed after its grace, and `LedgerEntry.execution_id` covers it."""
     PAUSED = "paused"
     """The job was paused."""
+    EXCLUDED = "excluded"
+    """A calendar of the job, or a blackout, has no executions then."""
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -38,7 +40,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         fire_at: The first fire time.
         until: The last fire time; equal to *fire_at* if *count* is 1.
         recorded_at: The shard time of the decision.
-        execution_id: See `FireOutcome`; empty for ``missed`` and ``paused``.
+        execution_id: See `FireOutcome`; empty for ``missed``, ``paused`` and ``excluded``.
         reason: A sentence for users; empty for ``fired``, unless a stand-in made the decision.
     """
 

@@ -18,9 +18,20 @@ def is_permitted(bind: Bind, folders: tuple[str, ...]) -> bool:
     return any(_is_below(bind, folder) for folder in folders)
 
 
+def is_exchangeable(source: str, folders: tuple[str, ...]) -> bool:
+    """Return True if *source* is below a folder of *folders* in which tasks may write.
+
+    Such tasks can replace it by a link at any time. Links are not followed.
+    """
+    writable = (each.removesuffix(WRITABLE) for each in folders if each.endswith(WRITABLE))
+    return any(_is_in(source, each) and not _is_in(each, source) for each in writable)
+
+
 def _is_below(bind: Bind, folder: str) -> bool:
     root = folder.removesuffix(WRITABLE)
-    if bind.is_writable and root == folder:
-        return False
-    source, root = (posixpath.normpath("/" + each.lstrip("/")) for each in (bind.source, root))
-    return source == root or source.startswith(root.rstrip("/") + "/")
+    return not (bind.is_writable and root == folder) and _is_in(bind.source, root)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    path, folder = (posixpath.normpath("/" + each.lstrip("/")) for each in (path, folder))
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rota.core.model.attempt import Raised
+from rota.core.model.attempt import Ending, Outcome, Raised
 from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
 
 RETRIES_MAX = 1_000
@@ -31,13 +31,20 @@ class Exponential(msgspec.Struct, frozen=True, kw_only=True, tag="exponential"):
     delay_max: Duration = Duration(5 * MINUTE)
 
 
+class Linear(msgspec.Struct, frozen=True, kw_only=True, tag="linear"):
+    """A delay that grows by *step* with every failure, up to *delay_max*."""
+
+    step: Duration = SECOND
+    delay_max: Duration = Duration(5 * MINUTE)
+
+
 class Explicit(msgspec.Struct, frozen=True, kw_only=True, tag="explicit"):
     """A list of delays, one for each retry; the last one repeats when there are more retries."""
 
     delays: tuple[Duration, ...]
 
 
-Backoff = Fixed | Exponential | Explicit
+Backoff = Fixed | Linear | Exponential | Explicit
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,6 +59,10 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         on_exceptions: Retry only after these exceptions and subclasses; qualified names, or their
             last parts. With *on_exit_codes*: after either.
         never_on_exceptions: Never retry after these; takes precedence over other fields.
+        on_causes: Retry only after these causes (`causes_of`); with the other lists: after any.
+        never_on_causes: Never retry after these; takes precedence over other fields.
+        elapsed_max: No retry begins later than this after the start of the first attempt; 0 for no
+            limit.
     """
 
     limit: int = 0
@@ -61,6 +72,39 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     never_on_exit_codes: tuple[int, ...] = ()
     on_exceptions: tuple[str, ...] = ()
     never_on_exceptions: tuple[str, ...] = ()
+    on_causes: tuple[str, ...] = ()
+    never_on_causes: tuple[str, ...] = ()
+    elapsed_max: Duration = Duration(0)
+
+
+TIMEOUT = "timeout"
+OUT_OF_MEMORY = "out_of_memory"
+# fmt: off
+SIGNALS = {
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP",
+    6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 10: "SIGUSR1",
+    11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
+    16: "SIGSTKFLT", 17: "SIGCHLD", 18: "SIGCONT", 19: "SIGSTOP", 20: "SIGTSTP",
+    21: "SIGTTIN", 22: "SIGTTOU", 23: "SIGURG", 24: "SIGXCPU", 25: "SIGXFSZ",
+    26: "SIGVTALRM", 27: "SIGPROF", 28: "SIGWINCH", 29: "SIGIO", 30: "SIGPWR",
+    31: "SIGSYS",
+}
+# fmt: on
+"""The names of Linux's signals by number, signal(7)."""
+CAUSES = frozenset({TIMEOUT, OUT_OF_MEMORY, *SIGNALS.values()})
+"""The causes of failures without an exit code."""
+
+
+def causes_of(ending: Ending) -> frozenset[str]:
+    """Return why an attempt ended without an exit code: a member of `CAUSES`, or nothing.
+
+    The signal that ends an attempt at its time limit or its memory limit is not a cause.
+    """
+    if ending.is_out_of_memory:
+        return frozenset({OUT_OF_MEMORY})
+    if ending.outcome is Outcome.TIMED_OUT:
+        return frozenset({TIMEOUT})
+    return frozenset({SIGNALS[ending.signal]} if ending.signal in SIGNALS else ())
 
 
 LOSSES_AT_ONCE = 2
@@ -88,6 +132,8 @@ def next_attempt_at(
     *,
     exit_code: int,
     raised: Raised | None = None,
+    causes: frozenset[str] = frozenset(),
+    elapsed: Duration = Duration(0),
     ended_at: Instant,
     entropy: int,
 ) -> Instant | None:
@@ -98,22 +144,37 @@ def next_attempt_at(
         failures: The number of failed attempts so far, including the one that just ended.
         exit_code: The exit code of the attempt that just ended; -1 if it had none.
         raised: The exception with which the attempt ended, if any.
+        causes: The causes of the end of the attempt (`causes_of`).
+        elapsed: The time from the start of the first attempt to *ended_at*.
         ended_at: When the attempt ended.
         entropy: At least 20 random bits for the jitter.
     """
-    if failures > policy.limit or not _may_retry_after(policy, exit_code, raised):
+    if failures > policy.limit or not _may_retry_after(policy, exit_code, raised, causes):
         return None
     delay = _delay(policy.backoff, failures)
     share = policy.jitter * (entropy % _JITTER_STEPS) / _JITTER_STEPS
-    return Instant(ended_at + delay + int(delay * share))
+    pause = delay + int(delay * share)
+    if policy.elapsed_max and elapsed + pause > policy.elapsed_max:
+        return None
+    return Instant(ended_at + pause)
 
 
-def _may_retry_after(policy: RetryPolicy, exit_code: int, raised: Raised | None) -> bool:
-    if exit_code in policy.never_on_exit_codes or _is_any(raised, policy.never_on_exceptions):
+def _may_retry_after(
+    policy: RetryPolicy, exit_code: int, raised: Raised | None, causes: frozenset[str]
+) -> bool:
+    if (
+        exit_code in policy.never_on_exit_codes
+        or _is_any(raised, policy.never_on_exceptions)
+        or not causes.isdisjoint(policy.never_on_causes)
+    ):
         return False
-    if not policy.on_exit_codes and not policy.on_exceptions:
+    if not policy.on_exit_codes and not policy.on_exceptions and not policy.on_causes:
         return True
-    return exit_code in policy.on_exit_codes or _is_any(raised, policy.on_exceptions)
+    return (
+        exit_code in policy.on_exit_codes
+        or _is_any(raised, policy.on_exceptions)
+        or not causes.isdisjoint(policy.on_causes)
+    )
 
 
 def _is_any(raised: Raised | None, names: Iterable[str]) -> bool:
@@ -129,6 +190,8 @@ def _delay(backoff: Backoff, failures: int) -> Duration:
     match backoff:
         case Fixed():
             return backoff.delay
+        case Linear():
+            return Duration(min(backoff.step * failures, backoff.delay_max))
         case Exponential():
             # The exponent is bounded first: 2.0 ** 1024 does not fit in a float.
             grown = backoff.first * backoff.factor ** min(failures - 1, 64)

@@ -15,19 +15,19 @@ from msgspec.structs import replace
 
 from rota.core.model.author import Author, as_author
 from rota.core.model.checked_fields import CheckedInstant
-from rota.core.model.ids import is_full_name, is_name
+from rota.core.model.ids import is_full_name, is_name, namespace_of
 from rota.core.timing.instants import DAY, Duration, Instant
 
 DEFINITION_BYTES_MAX = 64 << 10
 """The maximum size of a definition as JSON, in bytes."""
 SECRETS = "secrets"
 """The kind of the secrets of namespaces, whose names are ``namespace/name``."""
+NAMESPACES = "namespaces"
+"""The kind of the namespaces, which also have a document if they are paused only."""
+BINDINGS = "bindings"
+"""The kind of the bindings of roles, whose definitions list namespaces."""
 SECRET_DEFINITION_BYTES_MAX = 96 << 10
 """The same for a secret: a value of 64 KiB, encrypted and in base64."""
-DOCUMENTS_BYTES_MAX = 64 << 20
-"""The maximum size of all definitions together, in bytes."""
-DOCUMENTS_MAX = 10_000
-"""The maximum number of documents, deleted ones included."""
 CHANGES_MAX = 20
 """The number of changes, the newest ones, that a document keeps."""
 FIELDS_MAX = 16
@@ -86,6 +86,9 @@ class SharedDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         version: The number of the version, from 1; each change increases it by 1.
         definition: The definition, as decoded JSON; None for a deleted document.
         changes: The newest `CHANGES_MAX` changes, newest first.
+        owner: The namespace to whose share the document counts, also when it is deleted; empty for
+            a document of the cluster.
+        is_obsolete: Whether the record of a deleted document can be removed at once.
     """
 
     kind: str
@@ -93,6 +96,8 @@ class SharedDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     version: int
     definition: dict[str, Any] | None = None  # Any: JSON; see `Definition`.
     changes: tuple[DocumentChange, ...] = ()
+    owner: str = ""
+    is_obsolete: bool = False
 
     @property
     def key(self) -> DocumentKey:
@@ -137,7 +142,21 @@ def next_version(
         version=version,
         definition=None if definition is None else dict(definition),
         changes=(change, *document.changes)[:CHANGES_MAX],
+        owner=document.owner if definition is None else owner_of(key, definition),
     )
+
+
+def owner_of(key: DocumentKey, definition: Definition) -> str:
+    """Return the namespace to whose share a document counts; empty for one of the cluster.
+
+    A binding in several namespaces counts to the first, and one in all namespaces to the cluster.
+    """
+    if key.kind == SECRETS:
+        return namespace_of(key.name)
+    if key.kind == NAMESPACES:
+        return key.name
+    namespaces = definition.get("namespaces") if key.kind == BINDINGS else None
+    return "" if not namespaces or "*" in namespaces else str(min(namespaces))
 
 
 def _action(before: SharedDocument, definition: Definition | None) -> DocumentAction:
@@ -176,7 +195,8 @@ def _differences(before: Definition, after: Definition) -> Iterator[str]:
 
 def is_forgettable(document: SharedDocument, now: Instant) -> bool:
     """Return True if the record of a deleted document need not be kept any longer."""
-    return document.definition is None and now - document.changed_at > DELETED_KEPT
+    is_old = document.is_obsolete or now - document.changed_at > DELETED_KEPT
+    return document.definition is None and is_old
 
 
 def definition_bytes_max(kind: str) -> int:

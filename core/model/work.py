@@ -8,7 +8,6 @@ from typing import Annotated
 import msgspec
 
 from rota.core.model.checked_fields import CheckedDuration, Count
-from rota.core.model.sealed_texts import PREFIX
 from rota.core.timing.instants import Duration
 
 CPUS_MAX = 1_000_000.0
@@ -155,9 +154,4 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
     @property
     def has_secret_values(self) -> bool:
         """Whether the attempt gets values that are in memory only, and masked in its output."""
-        return self.secrets is not None or self.has_identity or self.has_sealed
-
-    @property
-    def has_sealed(self) -> bool:
-        """Whether a variable has a sealed text; the work of an order has parameters in one."""
-        return any(PREFIX in value for _, value in self.env)
+        return self.secrets is not None or self.has_identity

@@ -12,12 +12,12 @@ meaning is that of as many heartbeats and answers; only the number of messages i
     a message of the shard  `end`: from then on it has heartbeats of its own
 
 Heartbeats that are not answered wake all shards towards that node, whose silence is then judged
-shard by shard.
+shard by shard, from the last response that counts for the copy.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
@@ -53,6 +53,13 @@ class _Quiet:
     since: int
 
 
+class _Sent(NamedTuple):
+    """When a heartbeat was sent, and under which session."""
+
+    at: Instant
+    session: Session
+
+
 @dataclass(slots=True)
 class _Pair:
     """The heartbeats to one node.
@@ -60,13 +67,22 @@ class _Pair:
     Attributes:
         sent_at: When the last heartbeat was sent.
         heard_at: When the last response arrived, or, if that was later, the first shard was quiet.
-        unanswered: The time of sending of each heartbeat without a response, by number.
+        quiet: The quiet shards.
+        unheard: Those of them for which no response has counted yet.
+        unanswered: Each heartbeat without a response, by number.
     """
 
     heard_at: Instant
     sent_at: Instant = NEVER
     quiet: dict[ShardId, _Quiet] = field(default_factory=dict[ShardId, _Quiet])
-    unanswered: dict[int, Instant] = field(default_factory=dict[int, Instant])
+    unheard: dict[ShardId, _Quiet] = field(default_factory=dict[ShardId, _Quiet])
+    unanswered: dict[int, _Sent] = field(default_factory=dict[int, _Sent])
+
+    def silent(self, since: Instant) -> tuple[_Quiet, ...]:
+        """Return the quiet shards whose copies have not answered since *since*."""
+        if self.heard_at < since:
+            return tuple(self.quiet.values())
+        return tuple(each for each in self.unheard.values() if each.peer.is_silent(since))
 
 
 class QuietBeats:
@@ -105,7 +121,8 @@ class QuietBeats:
         if not pair.quiet:
             pair.heard_at = now
         peer.quiet = copy
-        pair.quiet[copy.shard] = _Quiet(copy, peer, self._number + 1)
+        quiet = _Quiet(copy, peer, self._number + 1)
+        pair.quiet[copy.shard] = pair.unheard[copy.shard] = quiet
 
     def end(self, node_id: NodeId, peer: PeerCopy) -> None:
         """Remove the copy of *peer* from the heartbeats; nothing happens if it is not listed."""
@@ -113,8 +130,8 @@ class QuietBeats:
         if copy is not None:
             peer.woken_at = self._ticked_at
             pair = self._pairs[node_id]
-            peer.heard_at = max(peer.heard_at, pair.heard_at)
             pair.quiet.pop(copy.shard, None)
+            pair.unheard.pop(copy.shard, None)
             self.woken.add(copy.shard)
 
     def linked(self, node_id: NodeId) -> None:
@@ -133,15 +150,16 @@ class QuietBeats:
         for node_id, pair in self._pairs.items():
             if not pair.quiet:
                 continue
-            if not may_beat or now - pair.heard_at > self._timing.silence // 2:
-                for each in tuple(pair.quiet.values()):
-                    self.end(node_id, each.peer)
-            elif now - pair.sent_at >= self._timing.beat:
+            since = Instant(now - self._timing.silence // 2)
+            for each in pair.silent(since) if may_beat else tuple(pair.quiet.values()):
+                self.end(node_id, each.peer)
+            if pair.quiet and now - pair.sent_at >= self._timing.beat:
                 self._beat(node_id, pair, session, now)
 
     def _beat(self, node_id: NodeId, pair: _Pair, session: Session, now: Instant) -> None:
         self._number += 1
-        pair.sent_at = pair.unanswered[self._number] = now
+        pair.sent_at = now
+        pair.unanswered[self._number] = _Sent(now, session)
         if len(pair.unanswered) > UNANSWERED_MAX:
             del pair.unanswered[min(pair.unanswered)]
         copies = tuple(each.copy for each in pair.quiet.values())
@@ -151,24 +169,28 @@ class QuietBeats:
     def receive_response(self, response: QuietResponse, sender: NodeId, now: Instant) -> bool:
         """Record the leases of the copies that a heartbeat listed, if they are listed still.
 
+        A response to a heartbeat of an earlier session of this process changes nothing.
+
         Returns:
             False if the message cannot be the response to a heartbeat of this process.
         """
         pair = self._pairs.get(sender)
-        if pair is None or response.session != self._liveness.session:
+        sent = pair.unanswered.get(response.number) if pair else None
+        if pair is None or sent is None or sent.session != response.session:
             return False
-        sent_at = pair.unanswered.pop(response.number, None)
-        if sent_at is None:
-            return False
+        del pair.unanswered[response.number]
+        if sent.session != self._liveness.session:
+            return True
         pair.heard_at = now
-        lease_end = self._timing.lease_end(sent_at)  # R15: counted from the heartbeat.
+        lease_end = self._timing.lease_end(sent.at)  # R15: counted from the heartbeat.
         refused = frozenset(response.refused)
         listed = [each for each in pair.quiet.values() if each.since <= response.number]
         for each in listed:
             if each.copy.shard in refused:
                 self.end(sender, each.peer)
             else:
-                each.peer.record_answer(sent_at, now)
+                pair.unheard.pop(each.copy.shard, None)
+                each.peer.record_answer(sent.at, now)
                 each.peer.record_lease(lease_end)
         return True
 

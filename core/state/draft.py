@@ -3,10 +3,11 @@
 A handler reads its own writes, may write a key several times, and leaves the state unchanged.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from rota.core.model.attempt import AttemptKey, Order
-from rota.core.model.dag import Census
+from rota.core.model.backfill import ACTIVE, Backfill, BackfillTimes, backfill_key
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
@@ -24,8 +25,10 @@ from rota.core.model.hook import HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId, namespace_of
 from rota.core.model.job import Job, JobPlan, JobSpec, Pause, TaskSpec
 from rota.core.model.ledger import LedgerEntry
+from rota.core.model.trigger_rules import Census, UpstreamState, census_of
 from rota.core.model.work import Work
 from rota.core.state.shard_state import Graph, State, graph_of, version_key
+from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Change, Checkpoint, Hooked, Record, Table
 from rota.core.vocabulary.decision import Decision, Limits, Reply, Situation
 from rota.core.vocabulary.effects import (
@@ -49,22 +52,36 @@ class Draft:
         state: The state, which the draft never changes.
         situation: The other inputs of the decision.
         now: Shard time of the decision.
+        wall: The wall clock, but never later than `now`.
         free_slots: The number of attempts that this decision may still start.
         message_count: The number of outbox items of this decision so far.
+        backfill_count: The number of executions of backfills that this decision has begun.
+        backfill_ends: Executions that this draft has ended, of jobs with backfills, which do not
+            know of it yet.
+        ended: Steps that this draft has ended, and whose ends are not settled yet.
+        begun: Steps of loops that this draft has made and not started yet.
     """
 
     def __init__(self, state: State, situation: Situation) -> None:
         self.state = state
         self.situation = situation
         self.now = situation.now
+        self.wall = Instant(situation.now - situation.lead)
         self.free_slots = situation.slots.free
         self.message_count = 0
+        self.backfill_count = 0
+        self.backfill_ends: deque[Execution] = deque()
+        self.ended: deque[tuple[ExecutionId, Task]] = deque()
+        self.begun: deque[tuple[ExecutionId, Task]] = deque()
         self._records: dict[tuple[Table, str], Record | None] = {}
         self._effects: list[Consequence] = []
         self._created: dict[ExecutionId, Execution] = {}
         self._finished: set[ExecutionId] = set()
+        self._task_names: dict[ExecutionId, list[str]] = {}
+        self._initial_tasks: dict[ExecutionId, dict[str, Task]] = {}
         self._graphs: dict[tuple[JobId, int], Graph] = {}
         self._censuses: dict[tuple[ExecutionId, str], Census] = {}
+        self._backfills: dict[JobId, dict[str, Backfill]] = {}
 
     @property
     def limits(self) -> Limits:
@@ -105,7 +122,7 @@ class Draft:
 
     def pause_of(self, job: Job) -> Pause | None:
         """Return the pause of the job or, if it has none, that of its namespace."""
-        return job.pause or self.situation.pauses.get(job.spec.namespace)
+        return job.pause or self.situation.facts.pauses.get(job.spec.namespace)
 
     def execution(self, execution_id: ExecutionId) -> Execution | None:
         """Return the unfinished execution, or None."""
@@ -126,19 +143,39 @@ class Draft:
         assert found is None or isinstance(found, Task)
         return found
 
+    def task_names(self, execution_id: ExecutionId) -> list[str]:
+        """Return the names of all tasks and steps of an unfinished execution."""
+        return [
+            *self.state.tasks.get(execution_id, ()),
+            *self._task_names.get(execution_id, ()),
+        ]
+
     def census_after(self, execution_id: ExecutionId, spec: TaskSpec, closed: Task) -> Census:
         """Return the census of the tasks that a blocked task needs, after the end of *closed*.
 
         It must be called once for each task that this draft closes.
         """
         key = (execution_id, spec.name)
-        census = self._censuses.get(key) or self.state.census(execution_id, spec)
+        census = self._censuses.get(key) or self._census(execution_id, spec)
         self._censuses[key] = census = census.after(standing(closed))
         return census
+
+    def _census(self, execution_id: ExecutionId, spec: TaskSpec) -> Census:
+        """Return the census before this draft or, if the draft creates the execution, at first."""
+        if execution_id in self.state.tasks:
+            return self.state.census(execution_id, spec)
+        kept = self._initial_tasks.get(execution_id, {})
+        return census_of(
+            standing(kept[name]) if name in kept else UpstreamState.OPEN for name in spec.needs
+        )
 
     def graph(self, job_id: JobId, version: int) -> Graph:
         """Return the graph of a job's *version*, which must be current or have executions."""
         added = self._graphs.get((job_id, version)) if self._graphs else None
+        if added is None and (Table.JOB, job_id) in self._records:
+            job = self.job(job_id)
+            if job is not None and job.version == version:
+                added = self._graphs[job_id, version] = graph_of(job.spec)
         return added or self.state.graph(job_id, version)
 
     def checkpoint(self, execution_id: ExecutionId, task: str) -> bytes:
@@ -149,6 +186,23 @@ class Draft:
         found = self._records[Table.CHECKPOINT, key]
         assert found is None or isinstance(found, Checkpoint)
         return found.data if found else b""
+
+    def backfills_of(self, job_id: JobId) -> dict[str, Backfill]:
+        """Return the backfills of a job by id."""
+        changed = self._backfills.get(job_id)
+        return dict(self.state.backfills.get(job_id, {})) if changed is None else dict(changed)
+
+    def active_backfill(self, job_id: JobId) -> Backfill | None:
+        """Return the backfill of a job that has not ended, or None."""
+        found = self.backfills_of(job_id).values()
+        return next((each for each in found if each.status in ACTIVE), None)
+
+    def backfill_times(self, backfill: Backfill) -> tuple[Instant, ...]:
+        """Return the fire times of a backfill that has not ended."""
+        key = backfill_key(backfill.job_id, backfill.id)
+        found = self._records.get((Table.BACKFILL_TIMES, key)) or self.state.backfill_times[key]
+        assert isinstance(found, BackfillTimes), found
+        return found.times
 
     def live_of(self, job_id: JobId) -> Iterator[Execution]:
         """Yield the unfinished executions of a job, oldest first."""
@@ -173,6 +227,18 @@ class Draft:
         """Delete *key* of *table*."""
         self._records[table, key] = None
 
+    def put_backfill(self, backfill: Backfill) -> None:
+        """Write a backfill."""
+        found = self._backfills.setdefault(backfill.job_id, self.backfills_of(backfill.job_id))
+        found[backfill.id] = backfill
+        self.put(Table.BACKFILL, backfill_key(backfill.job_id, backfill.id), backfill)
+
+    def drop_backfill(self, backfill: Backfill) -> None:
+        """Delete a backfill."""
+        found = self._backfills.setdefault(backfill.job_id, self.backfills_of(backfill.job_id))
+        found.pop(backfill.id, None)
+        self.drop(Table.BACKFILL, backfill_key(backfill.job_id, backfill.id))
+
     def put_execution(self, execution: Execution) -> None:
         """Write an unfinished execution; a new one must be queued."""
         before = self.execution(execution.id)
@@ -192,6 +258,7 @@ class Draft:
         if before is None:
             assert task.status is TaskStatus.BLOCKED, task
             assert not task.attempts, task
+            self._task_names.setdefault(execution_id, []).append(task.name)
         else:
             check_task_move(before, task)
             check_attempts(before, task)
@@ -201,6 +268,8 @@ class Draft:
         """Write a task of a new execution that is blocked, skipped, or kept from an earlier one."""
         assert execution_id not in self.state.executions, execution_id
         assert task.status is TaskStatus.BLOCKED or task.status in FINAL_TASK_STATES, task
+        self._task_names.setdefault(execution_id, []).append(task.name)
+        self._initial_tasks.setdefault(execution_id, {})[task.name] = task
         self._records[Table.TASK, task_key(execution_id, task.name)] = task
 
     def put_version(self, job_id: JobId, version: int, spec: JobSpec) -> Graph:
@@ -247,7 +316,7 @@ class Draft:
             each for each in self._effects[first:] if not isinstance(each, PostponedEffects)
         )
         assert len(effects) == len(self._effects) - first, "nothing is postponed twice"
-        self._effects[first:] = [PostponedEffects(execution.fire_at, execution.id, effects)]
+        self._effects[first:] = [PostponedEffects(execution.due_at, execution.id, effects)]
 
     def launch(self, execution: Execution, task: Task, work: Work, results: bytes = b"") -> None:
         """Launch the newest attempt of *task*, which takes one of the free slots.

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from rota.core.model.dag import Census, UpstreamState, census_of, dependents
+from rota.core.model.backfill import Backfill, BackfillTimes
+from rota.core.model.dag import dependents
 from rota.core.model.execution import (
     Execution,
     Task,
@@ -17,26 +18,36 @@ from rota.core.model.execution import (
     in_place,
     standing,
 )
+from rota.core.model.flow import Switch
 from rota.core.model.hook import Notification, owner_of
-from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId, namespace_of
+from rota.core.model.ids import (
+    ExecutionId,
+    JobId,
+    NodeId,
+    ShardId,
+    job_of,
+    namespace_of,
+    task_of_step,
+)
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.shared_document import DocumentKey
+from rota.core.model.trigger_rules import Census, UpstreamState, census_of
 from rota.core.state.stored_jobs import Jobs
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.change_chain import NO_CHANGES, ChangeChain, SealedChange, SignedHead
+from rota.core.vocabulary.change_chain import NO_CHANGES, ChangeChain, SealedChange
 from rota.core.vocabulary.changes import (
     Available,
     Change,
     Checkpoint,
     Dependent,
-    Exported,
     LastReceived,
     Name,
     OutboxItem,
     Pointer,
     RecordedDocument,
     RecordedReply,
+    Retired,
     StandInExecution,
     StandInRun,
     Table,
@@ -48,18 +59,42 @@ _Counted = TypeVar("_Counted", JobId, str, tuple[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The tasks of one version of a job as a graph."""
+    """The tasks of one version of a job as a graph.
+
+    Attributes:
+        switches: For each task in a case of a switch, the names of these switches.
+    """
 
     spec: JobSpec
     tasks: dict[str, TaskSpec]
     dependents: dict[str, tuple[str, ...]]
+    teardowns: tuple[TaskSpec, ...]
+    switches: dict[str, tuple[str, ...]]
+
+    def spec_of(self, step: str) -> TaskSpec:
+        """Return the definition of a task, or of the task of a step."""
+        return self.tasks.get(step) or self.tasks[task_of_step(step)]
 
 
 def graph_of(spec: JobSpec) -> Graph:
     """Return the graph of *spec*'s tasks."""
     return Graph(
-        spec=spec, tasks={task.name: task for task in spec.tasks}, dependents=dependents(spec.tasks)
+        spec=spec,
+        tasks={task.name: task for task in spec.tasks},
+        dependents=dependents(spec.tasks),
+        teardowns=tuple(task for task in spec.tasks if task.is_teardown),
+        switches=_switches(spec),
     )
+
+
+def _switches(spec: JobSpec) -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for task in spec.tasks:
+        if isinstance(task.wait, Switch):
+            for case in task.wait.cases:
+                for name in case.to:
+                    found.setdefault(name, {})[task.name] = None
+    return {name: tuple(switches) for name, switches in found.items()}
 
 
 @dataclass(slots=True)
@@ -93,14 +128,18 @@ class State:
     """Webhooks whose delivery has not ended."""
     chain: ChangeChain = NO_CHANGES
     """The ends of the chain of changes that users made."""
-    exported: dict[str, str] = field(default_factory=dict[str, str])
-    """The key of the newest exported change by the name of its destination."""
-    signed_head: SignedHead | None = None
     """The signature of the newest change; None if none was signed."""
     recorded_documents: dict[str, RecordedDocument] = field(
         default_factory=dict[str, RecordedDocument]
     )
     """The newest recorded change of each shared document by `document_key`."""
+
+    backfills: dict[JobId, dict[str, Backfill]] = field(
+        default_factory=dict[JobId, dict[str, Backfill]]
+    )
+    """The backfills of each job that has some, by id."""
+    backfill_times: dict[str, BackfillTimes] = field(default_factory=dict[str, BackfillTimes])
+    """The fire times of backfills that have not ended, by `backfill_key`."""
 
     live: dict[JobId, dict[ExecutionId, None]] = field(
         default_factory=dict[JobId, dict[ExecutionId, None]]
@@ -182,9 +221,9 @@ class State:
             stand_ins=dict(self.stand_ins),
             notifications=dict(self.notifications),
             chain=self.chain,
-            exported=dict(self.exported),
-            signed_head=self.signed_head,
             recorded_documents=dict(self.recorded_documents),
+            backfills={each: dict(found) for each, found in self.backfills.items()},
+            backfill_times=dict(self.backfill_times),
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
             outbox_counts=dict(self.outbox_counts),
@@ -232,15 +271,15 @@ class State:
                 self._put_notification(key, record)
             case ChangeChain():
                 self.chain = record
-            case Exported():
-                self.exported[key] = record.key
-            case SignedHead():
-                self.signed_head = record
             case RecordedDocument():
                 self.recorded_documents[key] = record
+            case Backfill():
+                self.backfills.setdefault(record.job_id, {})[record.id] = record
+            case BackfillTimes():
+                self.backfill_times[key] = record
             case None:
                 self._remove(table, key)
-            case LedgerEntry() | Pointer() | StandInExecution() | SealedChange():
+            case LedgerEntry() | Pointer() | StandInExecution() | SealedChange() | Retired():
                 pass
 
     def _put_name(self, full_name: str, job_id: JobId) -> None:
@@ -330,12 +369,14 @@ class State:
                 self._remove_notification(key)
             case Table.CHANGE_CHAIN:
                 self.chain = NO_CHANGES
-            case Table.EXPORTED:
-                self.exported.pop(key, None)
-            case Table.SIGNED_HEAD:
-                self.signed_head = None
+            case Table.EXPORTED | Table.SIGNED_HEAD:
+                pass
             case Table.RECORDED_DOCUMENT:
                 self.recorded_documents.pop(key, None)
+            case Table.BACKFILL:
+                self._remove_backfill(key)
+            case Table.BACKFILL_TIMES:
+                self.backfill_times.pop(key, None)
             case (
                 Table.HISTORY
                 | Table.PAST_EXECUTION
@@ -360,11 +401,21 @@ class State:
         if not names:
             self.dependents.pop(upstream, None)
 
+    def _remove_backfill(self, key: str) -> None:
+        job_id, _, backfill_id = key.partition("/")
+        found = self.backfills.get(JobId(job_id), {})
+        found.pop(backfill_id, None)
+        if not found:
+            self.backfills.pop(JobId(job_id), None)
+
     def _remove_execution(self, execution_id: ExecutionId) -> None:
         execution = self.executions.pop(execution_id, None)
         self.tasks.pop(execution_id, None)
         self._censuses.pop(execution_id, None)
         if execution is None:
+            # It was created by the same entry.
+            if (job_id := job_of(execution_id)) not in self.live:
+                self._graphs.pop(job_id, None)
             return
         _count_down(self.execution_counts, namespace_of(execution.job_name))
         live = self.live[execution.job_id]

@@ -7,6 +7,9 @@ changes are part of `rota.core.timing.schedule`.
 A field is stored as a bit mask, with bit *n* set if *n* matches. The matching days of a month
 depend only on its length and on its first weekday, so `Cron` has one mask for each of these 28
 shapes, and the search does not test each day.
+
+A hashed item, such as ``H`` or ``H(0-29)/10``, is replaced by values that follow from a seed and
+the field, before the expression is parsed.
 """
 
 import re
@@ -14,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
+from hashlib import blake2b
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
@@ -32,8 +36,8 @@ class Cron:
         months: Mask of the months that match.
         years: Mask of the years that match.
         days: For each shape of a month, the mask of the days that match (see `_shape`).
-        has_open_hours: Whether the hour field is ``*``, or ``*/n`` with more than one hour, so no
-            particular hour is meant.
+        has_open_hours: Whether the hour field is ``*``, or ``*/n`` or ``H/n`` with more than one
+            hour, so no particular hour is meant.
     """
 
     seconds: int
@@ -61,6 +65,21 @@ class Cron:
             return None
         first = _lowest(self.hours), _lowest(self.minutes), _lowest(self.seconds)
         return datetime(*found, *first)  # noqa: DTZ001 - a wall clock has no zone
+
+    @property
+    def is_weekly(self) -> bool:
+        """Whether the weekday alone decides if a day matches."""
+        weekdays = {
+            (month.weekday(day), bool(mask >> day & 1))
+            for month, mask in zip(_SHAPES, self.days, strict=True)
+            for day in range(1, month.length + 1)
+        }
+        return len(weekdays) == 7 and self.months.bit_count() == 12
+
+    @property
+    def is_daily(self) -> bool:
+        """Whether every day matches."""
+        return self.is_weekly and self.days[0].bit_count() == _SHAPES[0].length
 
     def matches(self, wall: datetime) -> bool:
         """Return True if the expression matches the naive local time *wall*."""
@@ -109,27 +128,37 @@ class Cron:
             match = _next_bit(self.years, match + 1)
 
 
-@lru_cache(maxsize=4096)  # about 2 KB each; a cluster has few distinct expressions
-def parse_cron(text: str, day_or: bool = True) -> Cron:
+def parse_cron(text: str, day_or: bool = True, seed: str = "") -> Cron:
     """Return the parsed cron expression *text*.
 
     With *day_or*, if neither day field begins with ``*`` or ``?``, a time matches if either of them
-    matches (as in Vixie cron). Otherwise, and always without *day_or*, both must match.
+    matches (as in Vixie cron). Otherwise, and always without *day_or*, both must match. The values
+    of hashed items follow from *seed*.
 
     Raises:
         Refused: Code ``invalid_schedule``: a field is invalid, or no date matches. The detail
             states the valid values of the field.
     """
-    try:
-        return _cron(text, day_or=day_or)
-    except _Mistake as mistake:
-        raise invalid("invalid_schedule", f"{quoted(text)} {mistake}") from mistake
-
-
-def _cron(text: str, *, day_or: bool) -> Cron:
     fields = text.translate(_CAPITALS).split()
-    if found := _ZONE.match(text):
-        raise _Mistake(f"begins with a zone; give it as the timezone: {quoted(found['zone'])}")
+    try:
+        whole = _whole(fields)
+        plain = tuple(_unhashed(number, each, seed) for number, each in enumerate(whole))
+        return _cron(plain, day_or=day_or, is_open=_OPEN.fullmatch(whole[2]) is not None)
+    except _NeverFires as mistake:
+        raise invalid("invalid_schedule", f"{quoted(text)} {mistake}") from mistake
+    except _Mistake as mistake:
+        hint = " (six fields begin with the second)" if len(fields) == 6 else ""
+        raise invalid("invalid_schedule", f"{quoted(text)} {mistake}{hint}") from mistake
+
+
+def has_hash(text: str) -> bool:
+    """Return True if an item of the cron expression *text* is hashed."""
+    items = text.translate(_CAPITALS).replace(",", " ").split()
+    return any(_HASHED.fullmatch(item) for item in items)
+
+
+def _whole(fields: list[str]) -> list[str]:
+    """Return the seven fields of an expression of five to seven *fields*."""
     if len(fields) not in (5, 6, 7):
         count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
         hint = "; in a shell, quote the whole expression" if len(fields) == 1 else ""
@@ -137,24 +166,15 @@ def _cron(text: str, *, day_or: bool) -> Cron:
             f"has {count}; a cron expression has 5 (minute hour day month weekday), "
             f"6 (seconds first) or 7 (seconds first, year last){hint}"
         )
-    try:
-        cron = _cron_of(fields, day_or=day_or)
-    except _Mistake as mistake:
-        if len(fields) == 6:
-            raise _Mistake(f"{mistake} (six fields begin with the second)") from mistake
-        raise
-    if not cron.months or cron.next_after(_BEFORE_ALL) is None:
-        raise _Mistake("never fires: no date matches its day, month, weekday and year together")
-    return cron
+    return [*([] if len(fields) > 5 else ["0"]), *fields, *([] if len(fields) > 6 else ["*"])]
 
 
-def _cron_of(fields: list[str], *, day_or: bool) -> Cron:
-    second = fields[0] if len(fields) > 5 else "0"
-    year = fields[6] if len(fields) > 6 else "*"
-    minute, hour, day, month, weekday = fields[1:6] if len(fields) > 5 else fields
+@lru_cache(maxsize=4096)  # about 2 KB each; a cluster has few distinct expressions
+def _cron(fields: tuple[str, ...], *, day_or: bool, is_open: bool) -> Cron:
+    second, minute, hour, day, month, weekday, year = fields
     seconds, minutes, hours = _mask(_SECONDS, second), _mask(_MINUTES, minute), _mask(_HOURS, hour)
     months, days = _mask(_MONTHS, month), _day_masks(day, weekday, day_or=day_or)
-    return Cron(
+    cron = Cron(
         seconds=seconds,
         minutes=minutes,
         hours=hours,
@@ -162,8 +182,11 @@ def _cron_of(fields: list[str], *, day_or: bool) -> Cron:
         years=_ALL_YEARS if year == "*" else _mask(_YEARS, year),
         days=days,
         # A step that leaves one hour, as */24 does, means that hour.
-        has_open_hours=_OPEN.fullmatch(hour) is not None and hours.bit_count() > 1,
+        has_open_hours=is_open and hours.bit_count() > 1,
     )
+    if not cron.months or cron.next_after(_BEFORE_ALL) is None:
+        raise _NeverFires("never fires: no date matches its day, month, weekday and year together")
+    return cron
 
 
 def _months_with(days: tuple[int, ...], months: int) -> int:
@@ -180,8 +203,14 @@ class _Mistake(Exception):
     """An error in an expression; the message continues a sentence that begins with it."""
 
 
+class _NeverFires(_Mistake):
+    """An expression of valid fields that no date matches."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Field:
+    """A field of an expression; a name of *names* may be shortened to three characters."""
+
     name: str
     first: int
     last: int
@@ -206,10 +235,20 @@ _MONTHS = _Field(
     "month",
     1,
     12,
-    ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"),
+    (
+        *("JANUARY", "FEBRUARY", "MARCH", "APRIL", "MAY", "JUNE"),
+        *("JULY", "AUGUST", "SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER"),
+    ),
 )
-_WEEKDAYS = _Field("weekday", 0, 7, ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))
+_WEEKDAYS = _Field(
+    "weekday",
+    0,
+    7,
+    ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"),
+)
 _YEARS = _Field("year", 1970, 2099, is_cyclic=False)
+_ALL = (_SECONDS, _MINUTES, _HOURS, _DAYS, _MONTHS, _WEEKDAYS, _YEARS)
+"""The fields in their order. Hashed values follow from the place, which must not change."""
 
 _SUNDAY, _SATURDAY = 0, 6
 _SECOND = timedelta(seconds=1)
@@ -219,12 +258,14 @@ _BEFORE_ALL = datetime(_YEARS.first - 1, 12, 31, 23, 59, 59)  # noqa: DTZ001 - a
 
 # Not str.upper, which turns other characters into ASCII letters, such as the Turkish dotless i.
 _CAPITALS = str.maketrans(ascii_lowercase, ascii_uppercase)
-_ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S*)")
 _NAME_LENGTH = 3
-"""The number of characters in the name of a month or weekday."""
-_OPEN = re.compile(r"\*(?:/[0-9]+)?")
+"""The number of characters in the short name of a month or weekday."""
+_OPEN = re.compile(r"\*(?:/[0-9]+)?|H/[0-9]+")
 _ITEM = re.compile(r"(?:\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
-_HASHED = re.compile(r"[HR](?:\([0-9-]*\))?(?:/[0-9]+)?")
+_HASHED = re.compile(r"H(?:\((?P<low>[0-9A-Z]+)-(?P<high>[0-9A-Z]+)\))?(?:/(?P<step>[0-9]+))?")
+_RANDOM = re.compile(r"R(?:\([0-9-]*\))?(?:/[0-9]+)?")
+_SAFE_DAYS = range(1, 29)
+"""The days that every month has."""
 
 
 def _mask(field: _Field, text: str) -> int:
@@ -237,7 +278,7 @@ def _mask(field: _Field, text: str) -> int:
 def _item_mask(field: _Field, item: str) -> int:
     """Return the mask of an item: ``*``, ``*/n``, ``a``, ``a/n``, ``a-b`` or ``a-b/n``."""
     parts = _ITEM.fullmatch(item)
-    if parts is None or _HASHED.fullmatch(item):
+    if parts is None:
         raise _no_item(field, item)
     low_text, high_text, step_text = parts.groups()
     step = _step(field, step_text) if step_text else 1
@@ -267,8 +308,9 @@ def _span(field: _Field, low: int, high: int) -> list[int]:
 
 def _value(field: _Field, text: str, item: str) -> int:
     """Return the value that *text*, a part of *item*, stands for."""
-    if text in field.names:
-        return field.names.index(text) + field.first
+    for number, name in enumerate(field.names, field.first):
+        if text in (name, name[:_NAME_LENGTH]):
+            return number
     if not text.isdigit() or len(text) > 9 or not field.first <= int(text) <= field.last:
         raise _no_item(field, item)
     return int(text)
@@ -286,23 +328,63 @@ def _step(field: _Field, text: str) -> int:
 
 
 def _no_item(field: _Field, item: str) -> _Mistake:
-    if _HASHED.fullmatch(item):
+    if _RANDOM.fullmatch(item):
         return _Mistake(
-            f"has {field.name} {shortened(item)}; hashed (H) and random (R) fields are not "
-            "supported yet, write a number"
+            f"has {field.name} {shortened(item)}; random fields (R) are not supported, "
+            "write a number or H"
         )
     shown = shortened(item) if item.isalnum() else quoted(item)
     return _Mistake(f"has {field.name} {shown}; {field.limits}{_hint_of(field, item)}")
 
 
 def _hint_of(field: _Field, item: str) -> str:
-    if field is _WEEKDAYS and (last := _NTH_LAST.fullmatch(item)):
-        return f"; the last one of a month is {last[1]}L"
     if field is _DAYS and ("L" in item or "W" in item):
-        return "; other valid forms are L, L-n, nW and LW"
-    if (short := item[:_NAME_LENGTH]) in field.names and item.isalpha():
+        return "; other valid forms are L, L-n, nW, LW and L-nW"
+    if item.startswith("H(") and "-" not in item:
+        return "; a hashed range is written H(a-b)"
+    short = item[:_NAME_LENGTH]
+    if item.isalpha() and any(short == name[:_NAME_LENGTH] for name in field.names):
         return f"; write {short}"
     return ""
+
+
+# --- hashed items ------------------------------------------------------------------------------
+
+
+def _unhashed(number: int, text: str, seed: str) -> str:
+    """Return field *number* with its hashed items replaced by lists of values."""
+    if "H" not in text:
+        return text
+    return ",".join(_unhashed_item(number, item, seed) for item in text.split(","))
+
+
+def _unhashed_item(number: int, item: str, seed: str) -> str:
+    parts = _HASHED.fullmatch(item)
+    if parts is None:
+        return item
+    values = _hashable(_ALL[number], item, parts)
+    digest = blake2b(f"{number} {seed}".encode(), digest_size=8).digest()
+    place = int.from_bytes(digest)
+    if parts["step"] is None:
+        return str(values[place % len(values)])
+    step = _number(parts["step"], 2, len(values))
+    if step is None:
+        raise _Mistake(
+            f"has {_ALL[number].name} {quoted(item)}; its step goes from 2 to {len(values)}"
+        )
+    return ",".join(map(str, values[place % step :: step]))
+
+
+def _hashable(field: _Field, item: str, parts: re.Match[str]) -> list[int]:
+    """Return the values from which the hashed *item* chooses."""
+    if parts["low"] is not None:
+        span = _span(field, _value(field, parts["low"], item), _value(field, parts["high"], item))
+        return list(dict.fromkeys(day % 7 for day in span)) if field is _WEEKDAYS else span
+    if field is _YEARS:
+        raise _Mistake(f"has year {shortened(item)}; a hashed year needs a range: H(2027-2029)")
+    if field is _DAYS:
+        return list(_SAFE_DAYS)
+    return list(range(field.first, _SATURDAY + 1 if field is _WEEKDAYS else field.last + 1))
 
 
 # --- days --------------------------------------------------------------------------------------
@@ -327,11 +409,10 @@ _Masks = tuple[int, ...]
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _SHAPES = tuple(_Month(length, weekday) for length in (28, 29, 30, 31) for weekday in range(7))
 
-_FROM_END = re.compile(r"L(?:-([0-9]+))?")
+_FROM_END = re.compile(r"L(?:-([0-9]+))?(W)?")
 _NEAREST = re.compile(r"([0-9]+)W")
 _LAST = re.compile(r"L([0-9A-Z]+)|([0-9A-Z]+)L")
-_NTH = re.compile(r"([0-9A-Z]+)#([0-9]+)")
-_NTH_LAST = re.compile(r"([0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)#L")
+_NTH = re.compile(r"([0-9A-Z]+)#([0-9]+|L)")
 
 
 def _shape(year: int, month: int) -> int:
@@ -372,33 +453,35 @@ def _weekday_masks_of(item: str) -> _Masks:
 
 
 def _day_rule(item: str) -> _DayRule:
-    """Return the rule of one item of the day field: ``L``, ``L-n``, ``LW``, ``nW`` or plain."""
+    """Return the rule of an item of the day field: ``L-n``, ``L-nW``, ``nW`` or plain."""
     if parts := _FROM_END.fullmatch(item):
         before_end = _number(parts[1] or "0", 0, 30)
         if before_end is None:
             raise _Mistake(f"has day {quoted(item)}; days before the last go from 0 to 30")
+        if parts[2]:
+            return lambda month: _workday_mask(month, month.length - before_end)
         return lambda month: 1 << max(month.length - before_end, 0)
-    if item == "LW":
-        return lambda month: 1 << _nearest_workday(month, month.length)
     if parts := _NEAREST.fullmatch(item):
         day = _value(_DAYS, parts[1], item)
-        return lambda month: 1 << _nearest_workday(month, day) if day <= month.length else 0
+        return lambda month: _workday_mask(month, day)
     mask = _item_mask(_DAYS, item)
     return lambda month: mask
 
 
-def _nearest_workday(month: _Month, day: int) -> int:
-    """Return the Monday to Friday closest to *day* without leaving the month."""
+def _workday_mask(month: _Month, day: int) -> int:
+    """Return the mask of the Monday to Friday closest to *day*; 0 if *month* has no such day."""
+    if not 1 <= day <= month.length:
+        return 0
     weekday = month.weekday(day)
     if weekday == _SATURDAY:
-        return day - 1 if day > 1 else day + 2
+        return 1 << (day - 1 if day > 1 else day + 2)
     if weekday == _SUNDAY:
-        return day + 1 if day < month.length else day - 2
-    return day
+        return 1 << (day + 1 if day < month.length else day - 2)
+    return 1 << day
 
 
 def _weekday_rule(item: str) -> _DayRule:
-    """Return the rule of one item of the weekday field: ``nL``, ``Ln``, ``n#k`` or plain."""
+    """Return the rule of an item of the weekday field: ``nL``, ``Ln``, ``n#k`` or plain."""
     if item == "L":
         raise _Mistake("has weekday L alone; write which last weekday, as in 5L")
     if parts := _LAST.fullmatch(item):
@@ -406,9 +489,14 @@ def _weekday_rule(item: str) -> _DayRule:
         return lambda month: 1 << max(_days_on(month, last))
     if parts := _NTH.fullmatch(item):
         weekday = _value(_WEEKDAYS, parts[1], item) % 7
+        if parts[2] == "L":
+            return lambda month: 1 << max(_days_on(month, weekday))
         nth = _number(parts[2], 1, 5)
         if nth is None:
-            raise _Mistake(f"has weekday {quoted(item)}; the number after # goes from 1 to 5")
+            raise _Mistake(
+                f"has weekday {quoted(item)}; the number after # goes from 1 to 5, "
+                "and L is the last"
+            )
         return lambda month: _bits(_days_on(month, weekday)[nth - 1 : nth])
     mask = _item_mask(_WEEKDAYS, item)
     weekdays = [weekday for weekday in range(7) if (mask | mask >> 7) >> weekday & 1]

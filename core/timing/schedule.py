@@ -1,15 +1,16 @@
 """Schedules: the rules that give fire times.
 
-A schedule is stored as its text, its zone and one switch; these are parsed when they are needed,
+A schedule is stored as its text, its zone and a few fields; these are parsed when they are needed,
 and the result is cached. Each form implements only `next_fire`. Ranges of fire times, the latest
 fire and the preview are derived from `next_fire`, so they cannot disagree with it.
 
 The clock of a zone may be put forward or back. A cron expression that names hours fires once for
 each local time that it names: at the first instant after the gap if the clock skips that time, at
-its first occurrence if the clock repeats it. An expression whose hour field is ``*`` or ``*/n``
-follows elapsed time instead: it fires whenever the local time matches, so its fires neither pause
-nor double when the clock changes. Both kinds depend on `_change_at`, which relies on PEP 495: the
-two folds of a local time have different offsets exactly if the clock skips or repeats it.
+its first occurrence if the clock repeats it, unless its fields `gap` and `fold` say otherwise. An
+expression whose hour field is ``*`` or ``*/n`` follows elapsed time instead: it fires whenever the
+local time matches, so its fires neither pause nor double when the clock changes. Both kinds depend
+on `_change_at`, which relies on PEP 495: the two folds of a local time have different offsets
+exactly if the clock skips or repeats it.
 """
 
 import difflib
@@ -21,16 +22,18 @@ from datetime import datetime, timedelta, tzinfo
 from enum import Enum
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
+from msgspec.structs import replace
 
-from rota.core.errors import Refused, invalid
+from rota.core.errors import Problem, Refused, invalid
 from rota.core.quoting import QUOTED_MAX, quoted, shortened
-from rota.core.timing.cron import Cron, parse_cron
+from rota.core.timing.cron import Cron, has_hash, parse_cron
 from rota.core.timing.instants import (
     DAY,
+    MICROSECOND,
     MILLISECOND,
     SECOND,
     Duration,
@@ -42,6 +45,7 @@ from rota.core.timing.instants import (
     parse_instant,
     to_datetime,
 )
+from rota.core.timing.periods import PeriodicCron, in_periods
 
 TEXT_LENGTH_MAX = 1_000
 """The maximum number of characters of a schedule; a cron expression that lists every value of every
@@ -59,17 +63,45 @@ of Greenwich.
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A rule that gives fire times, as stored; created by `parse_schedule`.
+    """A rule that gives fire times, as stored; created by `parse_schedule` and `checked`.
 
     Attributes:
         text: A cron expression, or a form that begins with ``@``.
         timezone: IANA name of the zone of the local times in the text.
         day_or: Whether a match of either day field is enough if a cron expression restricts both.
+        spread: Whether a macro, such as ``@daily``, fires at a hashed time of its period.
+        seed: The full name of the job, from which hashed values follow; empty if there are none.
+        start_at: No fire time is earlier; an instant or a local time as for ``@at``; empty for no
+            limit.
+        end_at: No fire time is later, in the same form.
+        every: Only every n-th period counts, such as ``2 weeks``, from that with *start_at*; empty
+            for every one.
+        gap: What a local time that an expression names does if the clock skips it.
+        fold: Which occurrences of it fire if the clock repeats it.
     """
 
     text: str
     timezone: str = "UTC"
     day_or: bool = True
+    spread: bool = False
+    seed: str = ""
+    start_at: str = ""
+    end_at: str = ""
+    every: str = ""
+    gap: Literal["shift", "skip"] = "shift"
+    fold: Literal["first", "last", "both"] = "first"
+
+
+class Excluder(Protocol):
+    """What excludes fire times; see `rota.core.timing.calendars.Exclusion`."""
+
+    def why(self, at: Instant) -> str:
+        """Return why the fire time *at* is excluded; empty if it is not."""
+        raise NotImplementedError
+
+    def ends_at(self, at: Instant) -> Instant | None:
+        """Return the end of the excluded stretch that has *at*, or None if it is too long."""
+        raise NotImplementedError
 
 
 class FirePreview(NamedTuple):
@@ -79,35 +111,71 @@ class FirePreview(NamedTuple):
         instant: The fire time.
         local: The fire time in the schedule's zone, in RFC 3339 with the offset.
         note: The effect of a clock change on the fire time, or ``""``.
+        excluded: Why the job does not run at this time, and at none until the next one; or ``""``.
     """
 
     instant: Instant
     local: str
     note: str
+    excluded: str = ""
 
 
 def parse_schedule(text: str, timezone: str = "UTC", day_or: bool = True) -> Schedule:
     """Return the schedule *text*, fully checked and with normalized white space.
 
-    The forms are: a cron expression of 5 to 7 fields; ``@yearly @annually @monthly @weekly @daily
-    @midnight @hourly``; ``@every 5m phase 30s``; ``@at 2027-01-01T00:00:00Z``, or without offset
-    for a local time; ``@manual``; ``@startup``.
+    The forms are: a cron expression of 5 to 7 fields; ``@daily`` and the other macros; ``@every 5m
+    phase 30s``; ``@at 2027-01-01T00:00:00Z``, or without offset for a local time; ``@manual``;
+    ``@startup``. Each may follow a prefix with its zone, ``TZ=Europe/Paris`` or ``CRON_TZ=``, which
+    replaces *timezone* if that is UTC.
 
     Raises:
         Refused: Code ``invalid_schedule`` or ``unknown_timezone``; the detail states what is valid.
     """
+    return checked(Schedule(text=text, timezone=timezone, day_or=day_or))
+
+
+def checked(schedule: Schedule) -> Schedule:
+    """Return *schedule* as `parse_schedule` does; its seed is left out if nothing is hashed.
+
+    Raises:
+        Refused: Code ``invalid_schedule`` or ``unknown_timezone``; the detail states what is valid.
+    """
+    text, timezone = schedule.text, schedule.timezone
     if len(text) > TEXT_LENGTH_MAX:
         raise _refusal(
             f"the schedule has {len(text):,} characters; at most {TEXT_LENGTH_MAX:,} are allowed"
         )
-    schedule = Schedule(text=" ".join(text.split()), timezone=timezone, day_or=day_or)
+    text = " ".join(text.split())
+    if (zone := zone_prefix(text)) is not None:
+        load_zone(zone)
+        if timezone not in ("UTC", zone):
+            raise contradiction(text, timezone)
+        timezone, text = zone, text.partition(" ")[2]
+    is_hashed = schedule.spread or has_hash(text)
+    seed = schedule.seed if is_hashed else ""
+    schedule = replace(schedule, text=text, timezone=timezone, seed=seed)
+    schedule = replace(schedule, every=" ".join(schedule.every.split()))
+    has_limits = bool(schedule.start_at or schedule.end_at)
+    if has_limits and next_fire(schedule, Instant(_rule(schedule).start - 1)) is None:
+        raise _refusal(f"{quoted(text)} has no fire time between startAt and endAt")
     _rule(schedule)
     return schedule
 
 
+def zone_prefix(text: str) -> str | None:
+    """Return the zone with which *text* begins, as ``TZ=Europe/Paris`` does; None for none."""
+    found = _ZONE.match(text)
+    return found["zone"] if found else None
+
+
+def contradiction(text: str, timezone: str) -> Refused:
+    """Return the refusal of *text*, whose prefix is another zone than *timezone*."""
+    return _refusal(f"{quoted(text)} begins with another zone than {timezone}; remove one of them")
+
+
 def is_manual(schedule: Schedule) -> bool:
     """Return True if *schedule* never fires by itself."""
-    return _rule(schedule) is _Unscheduled.MANUAL
+    return _rule(schedule).form is _Unscheduled.MANUAL
 
 
 def is_startup(schedule: Schedule) -> bool:
@@ -122,8 +190,28 @@ def one_shot_at(schedule: Schedule) -> Instant | None:
     Raises:
         Refused: *schedule* cannot be read (see `fault_of`).
     """
-    rule = _rule(schedule)
-    return rule.at if isinstance(rule, _At) else None
+    form = _rule(schedule).form
+    return form.at if isinstance(form, _At) else None
+
+
+def has_ended(schedule: Schedule, now: Instant) -> bool:
+    """Return True if *schedule* has an end, and no fire time of it is left after *now*.
+
+    Raises:
+        Refused: *schedule* cannot be read (see `fault_of`).
+    """
+    return bool(schedule.end_at) and next_fire(schedule, now) is None
+
+
+def has_rules(schedule: Schedule) -> bool:
+    """Return True if the fire times follow the rules of a time zone, which may change.
+
+    Raises:
+        Refused: *schedule* cannot be read (see `fault_of`).
+    """
+    has_limits = bool(schedule.start_at or schedule.end_at)
+    is_local = has_limits or isinstance(_rule(schedule).form, _CronRule | _At)
+    return schedule.timezone != "UTC" and is_local
 
 
 def fault_of(schedule: Schedule) -> str:
@@ -144,16 +232,17 @@ def next_fire(schedule: Schedule, after: Instant) -> Instant | None:
     Raises:
         Refused: *schedule* cannot be read (see `fault_of`).
     """
-    if after >= LATEST_FIRE:
+    rule = _rule(schedule)
+    if after >= rule.end:
         return None
-    fire_at = _next_by_rule(_rule(schedule), after)
-    return fire_at if fire_at is not None and fire_at <= LATEST_FIRE else None
+    fire_at = _next_by_form(rule.form, Instant(max(after, rule.start - 1)))
+    return fire_at if fire_at is not None and fire_at <= rule.end else None
 
 
-def _next_by_rule(rule: "_Rule", after: Instant) -> Instant | None:
-    match rule:
-        case _CronRule() as rule:
-            return rule.next_fire(after)
+def _next_by_form(form: "_Form", after: Instant) -> Instant | None:
+    match form:
+        case _CronRule():
+            return form.next_fire(after)
         case _Every(interval, phase):
             return later(after, Duration(interval - (after - phase) % interval))
         case _At(at):
@@ -198,14 +287,26 @@ def latest_fire(schedule: Schedule, after: Instant, until: Instant) -> Instant |
     return latest
 
 
-def coming(schedules: Sequence[Schedule], after: Instant) -> Iterator[tuple[int, FirePreview]]:
+def coming(
+    schedules: Sequence[Schedule],
+    after: Instant | Sequence[Instant],
+    exclusions: Sequence[Excluder | None] = (),
+) -> Iterator[tuple[int, FirePreview]]:
     """Yield the fire times of *schedules* after *after* in order, each with its schedule's number.
+
+    *after* is one instant, or one for each schedule; *exclusions* are what excludes times of each
+    schedule, if anything does. Of the fire times in an excluded stretch, only the first is given.
 
     Each step computes one fire time; the first step computes one for each schedule. A schedule that
     cannot be read is left out (see `fault_of`).
     """
     found = (
-        _numbered(number, schedule, after)
+        _numbered(
+            number,
+            schedule,
+            after if isinstance(after, int) else after[number],
+            exclusions[number] if exclusions else None,
+        )
         for number, schedule in enumerate(schedules)
         if not fault_of(schedule)
     )
@@ -214,13 +315,19 @@ def coming(schedules: Sequence[Schedule], after: Instant) -> Iterator[tuple[int,
 
 
 def _numbered(
-    number: int, schedule: Schedule, after: Instant
+    number: int, schedule: Schedule, after: Instant, exclusion: Excluder | None
 ) -> Iterator[tuple[Instant, int, FirePreview]]:
-    rule, zone = _rule(schedule), load_zone(schedule.timezone)
+    form, zone = _rule(schedule).form, load_zone(schedule.timezone)
     fire_at = next_fire(schedule, after)
     while fire_at is not None:
         wall = to_datetime(fire_at).astimezone(zone)
-        yield fire_at, number, FirePreview(fire_at, wall.isoformat(), _note(rule, wall))
+        why = exclusion.why(fire_at) if exclusion else ""
+        yield fire_at, number, FirePreview(fire_at, wall.isoformat(), _note(form, wall), why)
+        if exclusion is not None and why:
+            end = exclusion.ends_at(fire_at)
+            if end is None:
+                return
+            fire_at = Instant(end - MICROSECOND)
         fire_at = next_fire(schedule, fire_at)
 
 
@@ -229,20 +336,20 @@ def preview(schedule: Schedule, after: Instant, count: int) -> list[FirePreview]
     return [fire for _, fire in islice(coming([schedule], after), count)]
 
 
-def _note(rule: "_Rule", wall: datetime) -> str:
-    if _is_shifted(rule, wall.replace(tzinfo=None, fold=0)):
+def _note(form: "_Form", wall: datetime) -> str:
+    if _is_shifted(form, wall.replace(tzinfo=None, fold=0)):
         return "shifted out of a DST gap"
     if wall.utcoffset() == wall.replace(fold=1 - wall.fold).utcoffset():
         return ""
     return "second of a repeated hour" if wall.fold else "first of a repeated hour"
 
 
-def _is_shifted(rule: "_Rule", shown: datetime) -> bool:
-    match rule:
+def _is_shifted(form: "_Form", shown: datetime) -> bool:
+    match form:
         case _CronRule():
-            return not rule.cron.matches(shown)
+            return not form.cron.matches(shown)
         case _At():
-            return rule.is_shifted
+            return form.is_shifted
         case _Every():
             return False
         case _Unscheduled():
@@ -254,13 +361,19 @@ def _is_shifted(rule: "_Rule", shown: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _CronRule:
-    cron: Cron
+    cron: Cron | PeriodicCron
     zone: tzinfo
+    skips_gaps: bool = False
+    fold: Literal["first", "last", "both"] = "first"
 
     def next_fire(self, after: Instant) -> Instant | None:
         if self.cron.has_open_hours:
             return _next_matching_instant(self.cron, self.zone, after)
-        return _next_named_time(self.cron, self.zone, after)
+        named = _next_named_time(self, after)
+        if self.fold != "both":
+            return named
+        matching = _next_matching_instant(self.cron, self.zone, after)
+        return min((at for at in (named, matching) if at is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,17 +395,33 @@ class _Unscheduled(Enum):
     STARTUP = "@startup"
 
 
-_Rule = _CronRule | _Every | _At | _Unscheduled
+_Form = _CronRule | _Every | _At | _Unscheduled
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A form that fires from *start* to *end* only."""
+
+    form: _Form
+    start: Instant
+    end: Instant
+
 
 _MACROS = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
+    "@yearly": ("0 0 1 1 *", "H H H H *"),
+    "@annually": ("0 0 1 1 *", "H H H H *"),
+    "@semiannually": ("0 0 1 1,7 *", "H H H H/6 *"),
+    "@quarterly": ("0 0 1 1,4,7,10 *", "H H H H/3 *"),
+    "@monthly": ("0 0 1 * *", "H H H * *"),
+    "@weekly": ("0 0 * * 0", "H H * * H"),
+    "@daily": ("0 0 * * *", "H H * * *"),
+    "@midnight": ("0 0 * * *", "H H(0-2) * * *"),
+    "@noon": ("0 12 * * *", "H 12 * * *"),
+    "@hourly": ("0 * * * *", "H * * * *"),
+    "@minutely": ("* * * * *", "H * * * * *"),
+    "@every_minute": ("* * * * *", "H * * * * *"),
 }
+"""The expression of each macro, and that with `Schedule.spread`."""
 _PLAIN_FORMS = {form.value: form for form in _Unscheduled}
 _FORMS = (*_MACROS, "@every", "@at", *_PLAIN_FORMS)
 _FIRE_RANGE = "schedules fire from 1970 to the end of 9998, UTC"
@@ -302,28 +431,84 @@ _AT_FORMS = (
 )
 _SYNONYMS = {"@reboot": "@startup", "@once": "@at", "@never": "@manual"}
 
+_ZONE = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S*)")
 _LOCAL_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
 
 
 @lru_cache(maxsize=4096)
 def _rule(schedule: Schedule) -> _Rule:
     zone = load_zone(schedule.timezone)
-    if not schedule.text.startswith("@"):
-        return _CronRule(parse_cron(schedule.text, schedule.day_or), zone)
+    form: _Form = _form_of(schedule, zone)
+    start, end = Instant(0), LATEST_FIRE
+    if schedule.start_at:
+        start = _limit("startAt", schedule.start_at, zone)
+    if schedule.end_at:
+        end = _limit("endAt", schedule.end_at, zone)
+    is_limited = bool(schedule.start_at or schedule.end_at)
+    if is_limited and isinstance(form, _At | _Unscheduled):
+        raise _refusal(f"{quoted(schedule.text)} has neither startAt nor endAt; remove them")
+    if start > end:
+        detail = f"endAt {quoted(schedule.end_at)} is before startAt {quoted(schedule.start_at)}"
+        raise invalid("invalid_schedule", detail, Problem("/endAt", detail))
+    if schedule.every:
+        form = _periodic(schedule, form, start)
+    if schedule.gap != "shift" or schedule.fold != "first":
+        form = _with_changes(schedule, form)
+    return _Rule(form, start, end)
+
+
+def _with_changes(schedule: Schedule, form: _Form) -> _CronRule:
+    if not isinstance(form, _CronRule) or form.cron.has_open_hours:
+        raise _refusal(
+            f"{quoted(schedule.text)} names no hours, for which gap and fold are; remove them"
+        )
+    return _CronRule(form.cron, form.zone, schedule.gap == "skip", schedule.fold)
+
+
+def _periodic(schedule: Schedule, form: _Form, start: Instant) -> _CronRule:
+    try:
+        if not isinstance(form, _CronRule) or not isinstance(form.cron, Cron):
+            raise ValueError(f"{quoted(schedule.text)} has no such field; remove it")
+        if not schedule.start_at:
+            raise ValueError("the periods are counted from startAt; add it")
+        anchor = to_datetime(start).astimezone(form.zone).date()
+        return _CronRule(in_periods(form.cron, schedule.every, anchor), form.zone)
+    except ValueError as error:
+        detail = f"every: {error}"
+        raise invalid("invalid_schedule", detail, Problem("/every", detail)) from error
+
+
+def _limit(field: str, text: str, zone: tzinfo) -> Instant:
+    """Return the instant of *text*, which is the value of *field*."""
+    try:
+        return _at_of(text, zone).at
+    except ValueError as error:
+        detail = f"{field} {quoted(text)}: {error}"
+        raise invalid("invalid_schedule", detail, Problem(f"/{field}", detail)) from error
+
+
+def _form_of(schedule: Schedule, zone: tzinfo) -> _Form:
     form, _, argument = schedule.text.partition(" ")
     # Not str.lower alone, which turns the Kelvin sign into an ASCII k.
     form = form.lower() if form.isascii() else form
+    if form.startswith("@") and form not in _FORMS:
+        raise _refusal(f"there is no schedule {shortened(form)}{_did_you_mean(form, _FORMS)}")
+    if schedule.spread and form not in _MACROS:
+        raise _refusal(
+            f"{quoted(schedule.text)} cannot be spread; spread is for @daily and other macros, in "
+            "a cron expression write H"
+        )
+    if not form.startswith("@"):
+        return _CronRule(parse_cron(schedule.text, schedule.day_or, schedule.seed), zone)
     if form == "@every":
         return _parse_every(argument)
     if form == "@at":
         return _parse_at(argument, zone)
-    if form not in _FORMS:
-        raise _refusal(f"there is no schedule {shortened(form)}{_did_you_mean(form, _FORMS)}")
     if argument:
         raise _refusal(f"{form} has no arguments; remove {quoted(argument)}")
     if form in _PLAIN_FORMS:
         return _PLAIN_FORMS[form]
-    return _CronRule(parse_cron(_MACROS[form]), zone)
+    return _CronRule(parse_cron(_MACROS[form][schedule.spread], seed=schedule.seed), zone)
 
 
 def _parse_every(argument: str) -> _Every:
@@ -353,26 +538,39 @@ def _parse_every(argument: str) -> _Every:
 
 def _parse_at(argument: str, zone: tzinfo) -> _At:
     try:
-        rule = _at_rule(argument, zone)
-    except (ValueError, OverflowError) as error:
+        return _at_of(argument, zone)
+    except ValueError as error:
         raise _refusal(f"{quoted(f'@at {argument}')}: {error}") from error
-    if not 0 <= rule.at <= LATEST_FIRE:
-        raise _refusal(f"{quoted(f'@at {argument}')} is out of range; {_FIRE_RANGE}")
-    return rule
 
 
-def _at_rule(argument: str, zone: tzinfo) -> _At:
-    if not _LOCAL_TIME.fullmatch(argument):
-        if not is_instant(argument):
+def _at_of(text: str, zone: tzinfo) -> _At:
+    """Return the instant that *text* is, or that it is as a local time in *zone*.
+
+    Raises:
+        ValueError: It is neither, or out of range.
+    """
+    if not _LOCAL_TIME.fullmatch(text):
+        if not is_instant(text):
             raise ValueError(_AT_FORMS)
-        return _At(parse_instant(argument), is_shifted=False)
-    wall = datetime.fromisoformat(argument.upper())
-    if not 1969 <= wall.year < 9999:
-        # A zone has no offsets for the first and the last years.
-        raise ValueError(_FIRE_RANGE)
-    change = _change_at(zone, wall)
-    is_shifted = change is not None and change.skips_local_times
-    return _At(_first_instant(zone, wall), is_shifted=is_shifted)
+        found = _At(_parsed_instant(text), is_shifted=False)
+    else:
+        wall = datetime.fromisoformat(text.upper())
+        if not 1969 <= wall.year < 9999:
+            # A zone has no offsets for the first and the last years.
+            raise ValueError(f"out of range; {_FIRE_RANGE}")
+        change = _change_at(zone, wall)
+        is_shifted = change is not None and change.skips_local_times
+        found = _At(first_instant(zone, wall), is_shifted=is_shifted)
+    if not 0 <= found.at <= LATEST_FIRE:
+        raise ValueError(f"out of range; {_FIRE_RANGE}")
+    return found
+
+
+def _parsed_instant(text: str) -> Instant:
+    try:
+        return parse_instant(text)
+    except OverflowError as error:
+        raise ValueError(f"out of range; {_FIRE_RANGE}") from error
 
 
 def _refusal(detail: str) -> Refused:
@@ -489,7 +687,7 @@ def _wall(instant: Instant, offset: timedelta) -> datetime:
     return _EPOCH + timedelta(microseconds=instant) + offset
 
 
-def _first_instant(zone: tzinfo, wall: datetime) -> Instant:
+def first_instant(zone: tzinfo, wall: datetime) -> Instant:
     """Return the first instant at which the clock shows *wall* or later.
 
     A later local time has a later instant or the same one, so fires stay in order whatever the
@@ -503,20 +701,50 @@ def _first_instant(zone: tzinfo, wall: datetime) -> Instant:
     return _instant(wall, change.before)
 
 
-def _next_named_time(cron: Cron, zone: tzinfo, after: Instant) -> Instant | None:
-    """Return the first instant after *after* of a local time that *cron* names."""
+def instants_at(zone: tzinfo, wall: datetime) -> tuple[Instant, ...]:
+    """Return the instants around which the clock begins to show *wall* or later times.
+
+    There are several if the clock shows *wall* twice or never: the change of the clock is one.
+    """
+    change = _change_at(zone, wall)
+    if change is None:
+        return (_instant(wall, _offsets(zone, wall)[0]),)
+    return (_instant(wall, change.before), _instant(wall, change.after), change.at)
+
+
+def _next_named_time(rule: _CronRule, after: Instant) -> Instant | None:
+    """Return the first instant after *after* of a local time that *rule* names.
+
+    Of a local time that is repeated, only one occurrence counts: the second one for ``last``.
+    """
+    cron, zone = rule.cron, rule.zone
     wall = to_datetime(after).astimezone(zone)
     reached = wall.replace(tzinfo=None, fold=0)
-    if wall.fold:
+    is_last = rule.fold == "last"
+    if is_last and not wall.fold and (change := _change_at(zone, reached)) is not None:
+        # In the first pass, no local time of the second pass has fired yet.
+        reached = _wall(change.at, change.after) - _TICK
+    if wall.fold and not is_last:
         # In the second pass, all local times up to the end of the first pass have fired already.
         change = _change_at(zone, reached)
         assert change is not None
         reached = _wall(change.at, change.before) - _TICK
     named = cron.next_after(reached)
-    return None if named is None else _first_instant(zone, named)
+    if not is_last and not rule.skips_gaps:
+        return None if named is None else first_instant(zone, named)
+    while named is not None:
+        change = _change_at(zone, named)
+        if change is None or not change.skips_local_times:
+            return _instant(named, _offsets(zone, named)[is_last])
+        if not rule.skips_gaps:
+            return change.at
+        named = cron.next_after(_wall(change.at, change.after) - _TICK)
+    return None
 
 
-def _next_matching_instant(cron: Cron, zone: tzinfo, after: Instant) -> Instant | None:
+def _next_matching_instant(
+    cron: Cron | PeriodicCron, zone: tzinfo, after: Instant
+) -> Instant | None:
     """Return the first instant after *after* at which the local time matches *cron*."""
     wall = to_datetime(after).astimezone(zone)
     shown = wall.replace(tzinfo=None, fold=0)

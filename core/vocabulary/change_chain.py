@@ -13,7 +13,6 @@ expired.
 
 from enum import Enum
 from hashlib import sha256
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -39,6 +38,12 @@ class Action(Enum):
     JOB_RESUMED = "job.resumed"
     EXECUTION_CANCELLED = "execution.cancelled"
     EXECUTION_RERUN = "execution.rerun"
+    BACKFILL_STARTED = "backfill.started"
+    BACKFILL_PAUSED = "backfill.paused"
+    BACKFILL_RESUMED = "backfill.resumed"
+    BACKFILL_CANCELLED = "backfill.cancelled"
+    TASK_APPROVED = "task.approved"
+    TASK_REJECTED = "task.rejected"
     DOCUMENT_CREATED = "document.created"
     DOCUMENT_REPLACED = "document.replaced"
     DOCUMENT_DELETED = "document.deleted"
@@ -73,8 +78,8 @@ class UserChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             of a job.
         before: The version of the job or document before the change; 0 if there was none.
         after: The version of the job or document after the change; 0 if there is none.
-        detail: The reason of a pause; the execution that a rerun runs again; the versions of a
-            document that are missing before this change.
+        detail: The reason of a pause; the execution that a rerun runs again; the id of a backfill;
+            the versions of a document that are missing before this change.
         document: The shared document that was changed; None for a job or an execution.
     """
 
@@ -113,43 +118,6 @@ class ChangeChain(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     hash: bytes = ORIGIN
     first: Count = 1
     anchor: bytes = ORIGIN
-
-
-class SignedHead(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The signature of a change that was the newest one of its shard.
-
-    Attributes:
-        key: The key of the change (`change_key`).
-        hash: The hash of the change.
-        at: When it was signed, by the clock of the primary.
-        signer: The id of the key of the key ring from which the key of the signature is derived.
-        mac: The signature.
-    """
-
-    key: str
-    hash: bytes
-    at: CheckedInstant
-    signer: str
-    mac: bytes
-
-    @property
-    def number(self) -> int:
-        """The number of the change."""
-        return position_of(self.key)[1]
-
-
-class KnownHead(NamedTuple):
-    """A change that was the newest one of its shard, from elsewhere than the chain.
-
-    Attributes:
-        number: The number of the change.
-        hash: Its hash.
-        source: Where it is from, in a word for users.
-    """
-
-    number: int
-    hash: bytes
-    source: str
 
 
 NO_CHANGES = ChangeChain()
@@ -191,7 +159,6 @@ class ChainCheck:
 
     Args:
         chain: The ends of the chain, from the state.
-        known: A head that must be in the chain, unless it has expired; None for none.
 
     Attributes:
         count: The number of intact rows so far.
@@ -199,18 +166,14 @@ class ChainCheck:
         newest_at: The time of the newest intact row; None before the first.
     """
 
-    def __init__(self, chain: ChangeChain, known: KnownHead | None = None) -> None:
+    def __init__(self, chain: ChangeChain) -> None:
         self._chain = chain
-        self._known = known
         self._before = chain.anchor
         self._next = chain.first
         self._newest = chain.last
         self.count = 0
         self.fault = ""
         self.newest_at: Instant | None = None
-        if known and known.number == chain.first - 1 and chain.anchor not in (b"", known.hash):
-            # The change has expired, and only its hash is left.
-            self.fault = f"change {known.number} was not the one that was {known.source}"
 
     def add(self, key: str, row: SealedChange | None) -> None:
         """Check the next row; None if it cannot be read."""
@@ -236,12 +199,7 @@ class ChainCheck:
         chain = self._chain
         if self.fault:
             return
-        if self._known is not None and self._known.number > chain.last:
-            self.fault = (
-                f"the record was cut at its end: its newest change is {chain.last}, and change "
-                f"{self._known.number} was {self._known.source}"
-            )
-        elif self._next <= chain.last:
+        if self._next <= chain.last:
             self.fault = f"{_changes(self._next, chain.last)} missing"
         elif self._before and self._before != chain.hash:
             self.fault = f"change {chain.last} is not the one that the shard's state names"
@@ -258,9 +216,6 @@ class ChainCheck:
             return f"change {number} cannot be read"
         if self._before and row.hash != _hash(self._before, row.body):
             return f"change {number} does not follow the one before it: one of both was changed"
-        known = self._known
-        if known is not None and number == known.number and row.hash != known.hash:
-            return f"change {number} is not the one that was {known.source}: it was rewritten"
         if key != change_key(change.at, change.number):  # No hash covers the key.
             return f"change {number} is stored under the key of another change"
         return ""

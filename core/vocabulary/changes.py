@@ -10,22 +10,25 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from rota.core.model.backfill import Backfill, BackfillTimes
 from rota.core.model.checked_fields import (
     CheckedExecutionId,
     CheckedFullName,
     CheckedIndex,
     CheckedInstant,
     CheckedJobId,
+    CheckedName,
     CheckedNodeId,
     Count,
 )
-from rota.core.model.execution import Execution, Task
-from rota.core.model.hook import DOCUMENT_BYTES_MAX, HookEvent, Notification
-from rota.core.model.ids import JobId, NodeId
+from rota.core.model.execution import Execution, ExecutionStatus, Task
+from rota.core.model.flow import CALL_BYTES_MAX
+from rota.core.model.hook import DOCUMENT_BYTES_MAX, REASON_MAX, HookEvent, Notification
+from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.change_chain import ChangeChain, SealedChange, SignedHead
+from rota.core.vocabulary.change_chain import ChangeChain, SealedChange
 
 
 class Table(IntEnum):
@@ -68,9 +71,13 @@ class Table(IntEnum):
     RECORDED_DOCUMENT = 16
     """kind/name -> RecordedDocument, of a shared document whose changes the shard records"""
     SIGNED_HEAD = 17
-    """"" -> SignedHead, once a primary with a key ring has signed the newest change"""
+    """Written by earlier versions."""
     EXPORTED = 18
-    """name of a destination of changes -> Exported"""
+    """Written by earlier versions."""
+    BACKFILL = 19
+    """job id/backfill -> Backfill; the newest ones are kept when they have ended"""
+    BACKFILL_TIMES = 20
+    """job id/backfill -> BackfillTimes, while the backfill has not ended"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -143,10 +150,8 @@ class StandInExecution(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     tasks: tuple[Task, ...]
 
 
-class Exported(msgspec.Struct, frozen=True, array_like=True):
-    """The key of the newest change that was exported to a destination."""
-
-    key: str
+class Retired(msgspec.Struct, frozen=True, array_like=True):
+    """A record that only earlier versions wrote; it is ignored, whatever fields it has."""
 
 
 class RecordedDocument(msgspec.Struct, frozen=True, array_like=True):
@@ -200,11 +205,16 @@ class Unsubscribe(msgspec.Struct, frozen=True, kw_only=True, tag="unsubscribe"):
 
 
 class Succeeded(msgspec.Struct, frozen=True, kw_only=True, tag="succeeded"):
-    """An execution of *upstream* succeeded, in entry *index* of its shard's journal."""
+    """An execution of *upstream* succeeded, in entry *index* of its shard's journal.
+
+    Attributes:
+        links: The number of links up to that execution, with it.
+    """
 
     upstream: CheckedFullName
     dependent: CheckedFullName
     index: CheckedIndex
+    links: Count = 0
 
 
 class Hooked(msgspec.Struct, frozen=True, kw_only=True, tag="hooked"):
@@ -217,6 +227,7 @@ class Hooked(msgspec.Struct, frozen=True, kw_only=True, tag="hooked"):
         execution_id: The id of the execution of *upstream*.
         event: The event that the hook follows.
         parameters: The event as JSON (`rota.core.model.hook.JobEventDocument`).
+        links: The number of links up to that execution, with it.
     """
 
     upstream: CheckedFullName
@@ -225,6 +236,7 @@ class Hooked(msgspec.Struct, frozen=True, kw_only=True, tag="hooked"):
     execution_id: CheckedExecutionId
     event: HookEvent
     parameters: Annotated[str, msgspec.Meta(max_length=DOCUMENT_BYTES_MAX)]
+    links: Count = 0
 
     @property
     def job(self) -> str:
@@ -232,7 +244,56 @@ class Hooked(msgspec.Struct, frozen=True, kw_only=True, tag="hooked"):
         return self.upstream
 
 
-JobMessage = Subscribe | Unsubscribe | Succeeded | Hooked
+class Called(msgspec.Struct, frozen=True, kw_only=True, tag="called"):
+    """A step of an execution of *upstream* runs the job *dependent*, and waits for its end.
+
+    Attributes:
+        execution_id: The execution of the step.
+        task: The name of the step.
+        parameters: The parameters as JSON; empty for those of the job.
+        links: The number of links up to that execution, with it.
+    """
+
+    upstream: CheckedFullName
+    dependent: CheckedFullName
+    execution_id: CheckedExecutionId
+    task: CheckedName
+    parameters: Annotated[str, msgspec.Meta(max_length=CALL_BYTES_MAX)] = ""
+    links: Count = 0
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True, tag="recalled"):
+    """A step of an execution of *upstream* no longer waits for *dependent*, which is cancelled."""
+
+    upstream: CheckedFullName
+    dependent: CheckedFullName
+    execution_id: CheckedExecutionId
+    task: CheckedName
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
+    """The state of the execution of *dependent* that a step of *upstream* waits for.
+
+    Attributes:
+        execution_id: The execution of the step.
+        task: The name of the step.
+        status: The state; ``failed`` also if *dependent* cannot run.
+        called: The execution of *dependent*; empty if there is none.
+        reason: The reason of the state, for people.
+        result: The result of the step, as JSON; empty for none.
+    """
+
+    upstream: CheckedFullName
+    dependent: CheckedFullName
+    execution_id: CheckedExecutionId
+    task: CheckedName
+    status: ExecutionStatus
+    called: ExecutionId = ExecutionId("")
+    reason: Annotated[str, msgspec.Meta(max_length=REASON_MAX)] = ""
+    result: Annotated[bytes, msgspec.Meta(max_length=2 * CALL_BYTES_MAX)] = b""
+
+
+JobMessage = Subscribe | Unsubscribe | Succeeded | Hooked | Called | Recalled | Answered
 """A message from one job to another."""
 
 
@@ -253,7 +314,7 @@ class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
     def sender(self) -> str:
         """The full name of the sending job."""
         message = self.message
-        is_from_upstream = isinstance(message, Succeeded | Hooked)
+        is_from_upstream = isinstance(message, Succeeded | Hooked | Called | Recalled)
         return message.upstream if is_from_upstream else message.dependent
 
 
@@ -277,8 +338,9 @@ Record = (
     | Pointer
     | ChangeChain
     | RecordedDocument
-    | SignedHead
-    | Exported
+    | Backfill
+    | BackfillTimes
+    | Retired
     | SealedChange
 )
 

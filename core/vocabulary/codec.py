@@ -12,17 +12,17 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import RotaError
+from rota.core.model.backfill import Backfill, BackfillTimes
 from rota.core.model.execution import Execution, ExecutionEnd, Task
 from rota.core.model.hook import Notification
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
-from rota.core.vocabulary.change_chain import ChangeChain, SealedChange, SignedHead
+from rota.core.vocabulary.change_chain import ChangeChain, SealedChange
 from rota.core.vocabulary.changes import (
     Available,
     Change,
     Checkpoint,
     Dependent,
-    Exported,
     LastReceived,
     Name,
     OutboxItem,
@@ -30,6 +30,7 @@ from rota.core.vocabulary.changes import (
     Record,
     RecordedDocument,
     RecordedReply,
+    Retired,
     StandInExecution,
     StandInRun,
     Table,
@@ -63,9 +64,11 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.PAST_VERSION: JobSpec,
     Table.CHANGE_CHAIN: ChangeChain,
     Table.RECORDED_DOCUMENT: RecordedDocument,
-    Table.SIGNED_HEAD: SignedHead,
-    Table.EXPORTED: Exported,
+    Table.SIGNED_HEAD: Retired,
+    Table.EXPORTED: Retired,
     Table.USER_CHANGE: SealedChange,
+    Table.BACKFILL: Backfill,
+    Table.BACKFILL_TIMES: BackfillTimes,
 }
 
 RawChange = tuple[int, str, bytes | None]

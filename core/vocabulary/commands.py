@@ -12,6 +12,7 @@ import msgspec
 
 from rota.core.model.attempt import AttemptKey, Ending, Report, Token
 from rota.core.model.author import Author
+from rota.core.model.backfill import Backfill
 from rota.core.model.checked_fields import (
     CheckedAllocation,
     CheckedJobId,
@@ -30,14 +31,13 @@ from rota.core.model.ids import (
     ShardId,
     is_execution_id,
     is_full_name,
-    is_name,
+    is_step_name,
     job_of,
 )
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.shared_document import DocumentChange, DocumentKey
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.change_chain import SignedHead
 from rota.core.vocabulary.changes import JobMessage, Pointer, StandInExecution
 
 OUTBOX_KEY_LENGTH_MAX = 1_024
@@ -51,7 +51,8 @@ class Idempotency(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         key: The idempotency key that the client chose.
         digest: A digest of the request; the same key with another digest is refused.
-        caller: The principal that sent the request; a key belongs to one caller. Empty for none.
+        caller: The identity of the principal that sent the request; a key belongs to one caller.
+            Empty for none.
     """
 
     key: str
@@ -60,8 +61,9 @@ class Idempotency(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scoped_key(self) -> str:
-        """The key together with its caller, whose name has no slash."""
-        return f"{self.caller}/{self.key}" if self.caller else self.key
+        """The key together with its caller; no other caller and key have the same text."""
+        caller = self.caller.replace("%", "%25").replace("/", "%2F")
+        return f"{caller}/{self.key}" if caller else self.key
 
 
 class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +72,8 @@ class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         may_replace: Whether to replace a job with the same name and another definition; otherwise
             the command is refused.
-        if_version: The version that the existing job must have; None for any.
+        if_version: The version that the existing job must have, 0 if there must be none; None for
+            any.
         may_be_past: Whether an ``@at`` that is new in the job may be in the past: True if the
             request sets the misfire policy, which then decides its outcome.
     """
@@ -119,11 +122,13 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         parameters: JSON that replaces the job's parameters; empty to keep these.
+        fire_at: The time for which the execution works; 0 for the instant of the request.
         traceparent: The trace that the request is part of; empty if there is none.
     """
 
     job_id: JobId
     parameters: str = ""
+    fire_at: Instant = Instant(0)
     traceparent: str = ""
     idempotency: Idempotency | None = None
     author: Author | None = None
@@ -162,9 +167,62 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True):
-    """Cancel an execution: running attempts are stopped, and no further task starts."""
+    """Cancel an execution: running attempts are stopped, and only teardowns start.
+
+    Attributes:
+        is_forced: Whether teardowns are stopped, too.
+    """
 
     execution_id: ExecutionId
+    author: Author | None = None
+    is_forced: bool = False
+
+
+class AnswerTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A person approves or rejects a task that waits for that.
+
+    Attributes:
+        task: The name of the task, or of a step of it.
+        result: What the person filled in, as JSON; empty for nothing.
+    """
+
+    execution_id: ExecutionId
+    task: str
+    is_approved: bool
+    reason: str = ""
+    result: bytes = b""
+    author: Author | None = None
+
+
+class StartBackfill(msgspec.Struct, frozen=True, kw_only=True):
+    """Run a job for fire times of the past, at a user's request.
+
+    Attributes:
+        backfill: The backfill; its total and its times are set by the decision.
+        times: Its fire times, in the order in which they run.
+        known: The ids of the job's backfills when the times were read.
+    """
+
+    backfill: Backfill
+    times: tuple[Instant, ...]
+    known: tuple[str, ...] = ()
+    author: Author | None = None
+
+
+class BackfillAction(Enum):
+    """What a user does with a backfill."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+class ControlBackfill(msgspec.Struct, frozen=True, kw_only=True):
+    """Pause, resume or cancel a backfill, at a user's request."""
+
+    job_id: JobId
+    backfill_id: str
+    action: BackfillAction
     author: Author | None = None
 
 
@@ -210,6 +268,12 @@ class RunIfMet(msgspec.Struct, frozen=True, kw_only=True, tag="met"):
     job_id: JobId
 
 
+class ContinueBackfill(msgspec.Struct, frozen=True, kw_only=True, tag="backfill"):
+    """A backfill of a job that could begin no execution may begin one now."""
+
+    job_id: JobId
+
+
 class StartTask(msgspec.Struct, frozen=True, kw_only=True):
     """A slot is free for a task that is ready."""
 
@@ -248,6 +312,12 @@ class FireAtStartup(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     epoch: Epoch
+
+
+class RecountFires(msgspec.Struct, frozen=True, kw_only=True):
+    """The next fire times of a job differ by the present rules of its time zones."""
+
+    job_id: JobId
 
 
 class ReceiveMessage(msgspec.Struct, frozen=True, kw_only=True, tag="receive"):
@@ -339,7 +409,7 @@ class ReconcileExecution(msgspec.Struct, frozen=True, kw_only=True, tag="account
             raise ValueError(f"{execution.id!r} is not the id of an execution of its job")
         if not is_full_name(execution.job_name):
             raise ValueError(f"{execution.job_name!r} is not the full name of a job")
-        if not all(is_name(task.name) for task in self.ended.tasks):
+        if not all(is_step_name(task.name) for task in self.ended.tasks):
             raise ValueError("a task has a malformed name")
 
 
@@ -377,24 +447,6 @@ class ForgetChanges(msgspec.Struct, frozen=True, kw_only=True):
     hash: bytes
 
 
-class SignHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Store the signature of the newest change of the shard, or of one that was the newest."""
-
-    head: SignedHead
-
-
-class NoteExported(msgspec.Struct, frozen=True, kw_only=True):
-    """Store the position of the export of changes.
-
-    Attributes:
-        sink: The name of the destination.
-        key: The key of the newest exported change.
-    """
-
-    sink: str
-    key: str
-
-
 class RecordDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Record the changes of a shared document that are not recorded yet.
 
@@ -417,7 +469,7 @@ IdempotentCommand = Trigger | Rerun | SaveJob | DeleteJob | PauseJob | ResumeJob
 `Cancel` needs none: it names one execution, and cancelling that execution is final.
 """
 
-TimerCommand = Fire | Wake | Expire | NoteLate | RunIfMet
+TimerCommand = Fire | Wake | Expire | NoteLate | RunIfMet | ContinueBackfill
 """The commands that timers send; their tags are in stored timers."""
 
 Command = (
@@ -428,6 +480,10 @@ Command = (
     | Trigger
     | Rerun
     | Cancel
+    | AnswerTask
+    | StartBackfill
+    | ControlBackfill
+    | ContinueBackfill
     | Fire
     | Wake
     | Expire
@@ -438,6 +494,7 @@ Command = (
     | ReportAttempt
     | LoseSession
     | FireAtStartup
+    | RecountFires
     | ReceiveMessage
     | ConfirmDelivery
     | EndNotification
@@ -447,8 +504,6 @@ Command = (
     | Forget
     | ForgetChanges
     | RecordDocument
-    | SignHead
-    | NoteExported
     | ForgetRequests
 )
 
@@ -468,6 +523,8 @@ def payload_bytes(command: Command) -> int:
         return len(command.parameters)
     if isinstance(command, Rerun):
         return len(command.parameters) + sum(map(_ending_bytes, command.tasks))
+    if isinstance(command, StartBackfill):
+        return len(command.backfill.parameters) + 9 * len(command.times)
     if isinstance(command, SaveJob):
         return len(msgspec.msgpack.encode(command.spec))
     return 0

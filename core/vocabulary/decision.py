@@ -1,21 +1,20 @@
 """Decisions, and the situation that a decision is based on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from rota.core.model.attempt import Token
 from rota.core.model.ids import ExecutionId, JobId, NodeId, Session
-from rota.core.model.job import Pause
 from rota.core.model.work import Selector
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.changes import Change
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.effects import Consequence
-from rota.core.vocabulary.quotas import NO_QUOTAS, QuotaOfShard
+from rota.core.vocabulary.facts import NO_FACTS, Facts
+from rota.core.vocabulary.quotas import NO_USE, Use
 from rota.core.vocabulary.shard_configuration import NO_SESSION
 
 
@@ -52,7 +51,10 @@ NO_SLOTS = FreeSlots(NodeId(""), NO_SESSION, {}, 0)
 """No attempt may start: ready tasks wait."""
 
 
-NO_PAUSES: Mapping[str, Pause] = MappingProxyType({})
+def no_use(namespace: str) -> Use:
+    """Return that nothing in the namespace is elsewhere."""
+    del namespace
+    return NO_USE
 
 
 class Situation(msgspec.Struct, frozen=True):
@@ -65,10 +67,13 @@ class Situation(msgspec.Struct, frozen=True):
             token of the attempts that the decision starts.
         slots: The free slots in which these attempts may start.
         limits: The limits of the shard.
+        lead: How far `now` is ahead of the wall clock, which was set back, or was ahead on another
+            node. Fire times follow the wall clock.
         decide_ahead: The time by which a fire may be decided before its fire time.
         disk_space: The level of free space on the disk of the deciding node.
-        pauses: The pauses of namespaces that the deciding node has received, by namespace.
-        quotas: The quotas of the namespaces that have some, by namespace.
+        facts: What the shared documents say that the deciding node has received.
+        use_elsewhere: Returns the use of a namespace with a quota in all other shards. The use on
+            other nodes is that of their last reports.
     """
 
     now: Instant
@@ -76,10 +81,11 @@ class Situation(msgspec.Struct, frozen=True):
     position: Token
     slots: FreeSlots
     limits: Limits = Limits()
+    lead: Duration = Duration(0)
     decide_ahead: Duration = Duration(0)
     disk_space: DiskSpace = DiskSpace.AMPLE
-    pauses: Mapping[str, Pause] = NO_PAUSES
-    quotas: Mapping[str, QuotaOfShard] = NO_QUOTAS
+    facts: Facts = NO_FACTS
+    use_elsewhere: Callable[[str], Use] = no_use
 
 
 class JobSaved(msgspec.Struct, frozen=True):

@@ -122,6 +122,7 @@ class JobEvent(Enum):
     PAUSED = "paused"
     RESUMED = "resumed"
     DELETED = "deleted"
+    BACKFILL = "backfill"
     POSSIBLE_DUPLICATE = "possible_duplicate"
 
 

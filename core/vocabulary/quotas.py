@@ -1,7 +1,5 @@
-"""Quotas of namespaces, as one shard sees them."""
+"""Quotas of namespaces, and their use."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -35,37 +33,17 @@ class Quota(NamedTuple):
     jobs: int | None = None
     executions: int | None = None
 
-
-NO_QUOTA = Quota()
-
-
-class QuotaOfShard(NamedTuple):
-    """The part of a quota that is left to one shard.
-
-    Attributes:
-        quota: The quota of the namespace.
-        elsewhere: The use of the namespace in all other shards. The use on other nodes is that of
-            their last reports.
-    """
-
-    quota: Quota
-    elsewhere: Use
-
-    def full(self, own: Use) -> str:
-        """Return the use of executions if none may begin, in words; empty if one may.
-
-        Args:
-            own: The use in the shard itself.
-        """
-        used, most = self.elsewhere.executions + own.executions, self.quota.executions
+    def full(self, use: Use) -> str:
+        """Return the *use* of executions if none may begin, in words; empty if one may."""
+        used, most = use.executions, self.executions
         if most is None or used < most:
             return ""
         return f"{used:,} of at most {most:,} unfinished executions"
 
-    def full_of_jobs(self, own: Use) -> str:
-        """Return the use of jobs if none may be created, in words; empty if one may."""
-        used, most = self.elsewhere.jobs + own.jobs, self.quota.jobs
+    def full_of_jobs(self, use: Use) -> str:
+        """Return the *use* of jobs if none may be created, in words; empty if one may."""
+        used, most = use.jobs, self.jobs
         return "" if most is None or used < most else f"{used:,} of at most {most:,} jobs"
 
 
-NO_QUOTAS: Mapping[str, QuotaOfShard] = MappingProxyType({})
+NO_QUOTA = Quota()

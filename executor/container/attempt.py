@@ -55,7 +55,7 @@ from rota.executor.launch.binds import ProtectedPaths
 from rota.executor.launch.secret_files import SecretFiles
 from rota.executor.masking import forms_of
 from rota.executor.output import Capture, OutputFiles
-from rota.executor.secret_values import SecretValues
+from rota.executor.secret_values import SecretUnavailable, SecretValues
 from rota.executor.stop_ladder import StopLadder
 
 DRAIN_S = 2.0  # The longest wait for the next part of an ended container's output.
@@ -126,7 +126,7 @@ class ContainerAttempt:
         self._loop = asyncio.get_running_loop()
         self.folder: SharedFolder | None = None
         if self._engine.is_local:
-            self.folder = SharedFolder(environment.folders / _folder_name(order.key))
+            self.folder = SharedFolder(environment.folders / order.key.file_name)
         self._id = ""  # The id of the container; empty until it is created.
         self._init: InitProcess | None = None
         self._stop_signal = "SIGTERM"
@@ -204,6 +204,8 @@ class ContainerAttempt:
                     feeding.cancel()  # The program has ended without reading all of its input.
         except (UnusableOrderError, EngineError) as error:
             return self._never_ran(str(error))
+        except SecretUnavailable as error:
+            return self._never_ran(str(error), Outcome.LOST)
         except _StoppedEarly:
             return self._never_ran(_STOPPED_EARLY)
         return await self._ending_of_container()
@@ -252,16 +254,11 @@ class ContainerAttempt:
         """Make the files of the secrets.
 
         Raises:
-            UnusableOrderError: The files cannot be made.
+            SecretUnavailable: The files cannot be made.
         """
-        if not self._secrets.in_files:
-            return
-        files, key = self._environment.secret_files, self.order.key
-        try:
+        if self._secrets.in_files:
+            files, key = self._environment.secret_files, self.order.key
             self._secret_folder = files.make(key, self._secrets.in_files, is_shared=True)
-        except OSError as error:
-            detail = f"cannot make the files of its secrets: {error.strerror}"
-            raise UnusableOrderError(detail) from error
 
     async def _create_container(self) -> str:
         try:
@@ -513,10 +510,6 @@ class ContainerAttempt:
 
 class _StoppedEarly(Exception):
     """The attempt was stopped before its container was started."""
-
-
-def _folder_name(key: AttemptKey) -> str:
-    return f"{key.execution_id}.{key.task}.{key.number}"
 
 
 def _joined(*reasons: str) -> str:

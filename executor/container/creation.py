@@ -8,8 +8,9 @@ from typing import TypeAlias
 from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.ids import ExecutionId, NodeId
 from rota.core.model.work import Bind, Image, ResourceLimits, Work
+from rota.core.model.work_checks import problems_of_targets
 from rota.executor.attempt_settings import AttemptSettings
-from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, resolved
+from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, check_paths
 from rota.executor.launch.secret_files import INSIDE
 from rota.executor.launch.spawn import environment_of, variables_of_files
 from rota.executor.secret_values import NO_SECRETS, SecretValues
@@ -135,8 +136,10 @@ def _image_of(work: Work) -> Image:
 
 
 def _binds_of(order: Order, image: Image, kept: ProtectedPaths) -> tuple[Bind, ...]:
+    for _, why in problems_of_targets(image.binds, is_sandbox=False):
+        raise UnusableOrderError(why)
     try:
-        resolved(image.binds, kept, order.permitted_binds)
+        check_paths(image.binds, kept, order.permitted_binds)
     except BindRefusedError as error:
         raise UnusableOrderError(str(error)) from error
     return image.binds  # As in the order: the engine may have other files than this process.

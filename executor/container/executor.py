@@ -101,7 +101,7 @@ class ContainerExecutor:
             node_id=node_id,
             store_id=store_id,
             settings=settings,
-            kept=kept_from_binds(directory, environ, store_id, settings.private_files),
+            kept=kept_from_binds(directory, environ, settings.private_files),
             secret_files=SecretFiles(store_id, "container"),
             begin=self._begun.put_nowait,
             report=self._report,
@@ -159,6 +159,7 @@ class ContainerExecutor:
             await self._serving
         await self._engine.close()
         self._files.close()
+        self._environment.secret_files.close()
 
     def _report(self, key: AttemptKey, ending: Ending) -> None:
         del self._attempts[key]

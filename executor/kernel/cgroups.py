@@ -152,14 +152,19 @@ class Cgroup:
         self._places = places
         self._paths = {place.path for place in places.values()}
 
+    @property
+    def entrances(self) -> list[Path]:
+        """The files to which a process writes its number, or 0, to become a member."""
+        return [path / "cgroup.procs" for path in self._paths]
+
     def join(self, pid: int) -> None:
         """Move *pid* into the group; processes that it starts from now on are members as well.
 
         Raises:
             OSError: The process could not be moved into all groups.
         """
-        for path in self._paths:
-            _write(path / "cgroup.procs", str(pid))
+        for path in self.entrances:
+            _write(path, str(pid))
 
     def members(self) -> list[int]:
         """Return all members."""

@@ -1,8 +1,8 @@
 """Resource limits of an attempt, set before its program starts.
 
-The program is started by a shell that first stops itself. While the shell is stopped, it is moved
-into the attempt's cgroup; then it continues and becomes the program. So all processes of the
-program are in the cgroup. The shell costs a millisecond, and only attempts with limits need it.
+The child of a fork moves itself into the attempt's cgroup before it becomes the program
+(`Enclosure.enter`). So no instruction that a task chose, such as a library of its ``LD_PRELOAD``,
+runs outside the cgroup.
 
 If the machine permits no cgroup, the memory limit becomes RLIMIT_DATA of each process, which
 applies to the heap and to private mappings. (RLIMIT_AS would count memory that is only reserved,
@@ -11,7 +11,8 @@ and end Go and Java programs at once; RLIMIT_NPROC counts all processes of the u
 
 import os
 import resource
-import signal
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from hashlib import blake2s
 from typing import NamedTuple
@@ -19,7 +20,6 @@ from typing import NamedTuple
 from rota.core.model.work import ResourceLimits
 from rota.executor.kernel.cgroups import Cgroup, Cgroups
 
-_STOPPED = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
 _WHAT = {
     "cpu": "processors",
     "memory": "memory",
@@ -42,13 +42,74 @@ class Limited(NamedTuple):
 UNLIMITED = Limited(None, ())
 
 
-def stopped(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command that stops itself and, when it is continued, becomes *argv*."""
-    return (*_STOPPED, *argv)
+class Enclosure:
+    """The limits of an attempt that has not started.
+
+    Args:
+        cgroup: Its cgroup; None if the machine permits none.
+        failed: For each controller that cannot limit, the reason.
+        limits: The limits.
+    """
+
+    def __init__(
+        self, cgroup: Cgroup | None, failed: dict[str, str], limits: ResourceLimits
+    ) -> None:
+        self.cgroup = cgroup
+        self._failed = failed
+        self._limits = limits
+        self._entrances: list[int] = []
+        if cgroup is not None:
+            try:
+                for path in cgroup.entrances:
+                    self._entrances.append(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
+            except OSError as error:
+                self._fail(error)
+
+    def enter(self) -> None:
+        """Put this process under the limits: called between fork and exec, in one thread.
+
+        An error is left to `verify`.
+        """
+        for entrance in self._entrances:
+            with suppress(OSError):
+                os.write(entrance, b"0")
+        if self._limits.memory and "memory" in self._failed:
+            # Last, as this process may use more than that already.
+            with suppress(OSError, ValueError):
+                most = self._limits.memory
+                resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+    def verify(self, pid: int) -> Limited:
+        """Return the limits that are in force for *pid*, the process that has entered."""
+        if self.cgroup is not None:
+            try:
+                self.cgroup.join(pid)
+            except ProcessLookupError:
+                pass  # It has ended.
+            except OSError as error:
+                self._fail(error)
+                with suppress(OSError, ValueError):
+                    most = self._limits.memory or resource.RLIM_INFINITY
+                    resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
+        each = "the limit of memory applies to each process alone, not to all of them together"
+        unenforced = tuple(
+            f"{each if controller == 'memory' else f'the limit of {what} is not enforced'}: {why}"
+            for controller, what in _WHAT.items()
+            if getattr(self._limits, controller) and (why := self._failed.get(controller))
+        )
+        return Limited(self.cgroup, unenforced)
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for entrance in self._entrances:
+            os.close(entrance)
+
+    def _fail(self, error: OSError) -> None:
+        self._failed = dict.fromkeys(_WHAT, f"{error.filename}: {error.strerror}")
 
 
 class Limiter:
-    """Sets limits on processes started with `stopped`; to be used in one thread.
+    """Makes the cgroups of attempts; to be used in one thread.
 
     Args:
         store_id: Distinguishes this node's cgroups from those of others on the machine.
@@ -64,45 +125,24 @@ class Limiter:
     def _cgroups(self) -> Cgroups:
         return Cgroups(self.name)
 
-    def limit(self, pid: int, name: str, limits: ResourceLimits) -> Limited:
-        """Wait until *pid* is stopped, set *limits* on it and continue it.
+    @contextmanager
+    def enclosed(self, name: str, limits: ResourceLimits) -> Generator[Enclosure]:
+        """Make the cgroup *name*, in which the body starts a process; removed if the body fails.
 
         Limits that cannot be set are listed in `Limited.unenforced`.
         """
-        stop = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        assert stop is not None, f"{pid} neither stopped nor ended"
-        if stop.si_code != os.CLD_STOPPED:
-            return UNLIMITED  # The process has ended: it was killed, or there is no shell.
-        limited = self._put_on(pid, name, limits)
-        os.kill(pid, signal.SIGCONT)
-        return limited
+        cgroup, failed = self._cgroups.make(name, limits)
+        enclosure = Enclosure(cgroup, failed, limits)
+        try:
+            yield enclosure
+        except BaseException:
+            if cgroup is not None:
+                cgroup.remove()
+            raise
+        finally:
+            enclosure.close()
 
     def close(self) -> None:
         """Remove the cgroups that contain the cgroups of the attempts."""
         if "_cgroups" in self.__dict__:
             self._cgroups.close()
-
-    def _put_on(self, pid: int, name: str, limits: ResourceLimits) -> Limited:
-        cgroup, failed = self._cgroups.make(name, limits)
-        if cgroup is not None:
-            try:
-                cgroup.join(pid)
-            except OSError as error:
-                failed = dict.fromkeys(_WHAT, f"{error.filename}: {error.strerror}")
-        unenforced = [
-            f"the limit of {what} is not enforced: {failed[controller]}"
-            for controller, what in _WHAT.items()
-            if controller in failed and controller != "memory" and getattr(limits, controller)
-        ]
-        if limits.memory and "memory" in failed:
-            unenforced.append(_limit_each(pid, limits.memory) + failed["memory"])
-        return Limited(cgroup, tuple(unenforced))
-
-
-def _limit_each(pid: int, memory: int) -> str:
-    """Limit the memory of *pid* and its descendants, each alone; return the begin of a warning."""
-    try:
-        resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))
-    except PermissionError:  # The process of another user: it takes CAP_SYS_RESOURCE.
-        return "the limit of memory is not enforced: "
-    return "the limit of memory applies to each process alone, not to all of them together: "

@@ -5,9 +5,8 @@ A process may end at any instant; for a process that has ended, results are None
 
 import os
 import select
+from contextlib import suppress
 from typing import NamedTuple
-
-from rota.executor.kernel.capabilities import lacks_effective
 
 _EXEC_WAITS, _EXEC_WAIT_S = 200, 0.001  # An exec takes microseconds, or as long as a slow disk.
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD in linux/sched.h.
@@ -71,6 +70,36 @@ def running_name_of(pid: int) -> str | None:
     return None if after[:1] in "ZX" else before.partition("(")[2]
 
 
+def is_in_another_namespace(pid: int) -> bool:
+    """Return True unless *pid* runs in the process namespace of this process; pid_namespaces(7).
+
+    A process of a namespace that this one does not contain has the number 0 here. The namespaces of
+    mounts say nothing: a service manager gives each start of a node one of its own.
+    """
+    if not pid:
+        return True
+    depth = _depth_of(pid)
+    if depth is not None:
+        return depth != _depth_of(os.getpid())
+    # With hidepid, a process that cannot be inspected, as a node, is hidden also from its own user.
+    # Processes of sandboxes are not hidden from the user that made their namespace.
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return True
+    return False
+
+
+def _depth_of(pid: int) -> int | None:
+    """Return the number of nested process namespaces with *pid*; None if it is not in ``/proc``."""
+    with suppress(*_GONE), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("NSpid:"):
+                return len(line.split()) - 1
+        return 1  # The kernel has no such namespaces.
+    return None
+
+
 def children_of(pid: int) -> list[int]:
     """Return the children of all threads of *pid*.
 
@@ -89,11 +118,11 @@ def children_of(pid: int) -> list[int]:
 def environment_of(pid: int) -> dict[str, str]:
     """Return the environment with which *pid* was started; empty if this user may not read it.
 
-    A process that runs programs as other users also reads the environments of other users. The
-    call hangs while *pid* hangs in the kernel with its memory locked.
+    Root also reads the environments of other users. The call hangs while *pid* hangs in the kernel
+    with its memory locked.
     """
     try:
-        if os.stat(f"/proc/{pid}").st_uid != os.geteuid() and lacks_effective():
+        if os.geteuid() not in (0, os.stat(f"/proc/{pid}").st_uid):
             return {}
         entries = _read_environment(pid).decode("utf-8", "replace").split("\0")
     except (*_GONE, PermissionError):

@@ -1,9 +1,7 @@
 """The start of one process in a sandbox, under limits, or both."""
 
-import errno
 import os
 import select
-import shutil
 import signal
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -12,24 +10,30 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.model.attempt import AttemptKey, Order
+from rota.core.model.attempt import Order
+from rota.core.model.permitted_binds import is_exchangeable
 from rota.core.model.work import Bind, ResourceLimits, Work
+from rota.core.model.work_checks import normal_target, problems_of_targets
 from rota.executor.kernel.env_marker import is_mark
-from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
+from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter
+from rota.executor.kernel.mount_table import Mount, mounted_at, mounts_of
 from rota.executor.kernel.pidfd_signals import hold
 from rota.executor.kernel.process_trees import Namespace
 from rota.executor.kernel.procfs import status_of
-from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, resolved
+from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, check_exchange, opened
 from rota.executor.launch.egress import RESOLVER, Egresses, NoEgressError
 from rota.executor.launch.sandbox import (
     ARRANGED,
     PRIVATE,
     Bubblewrap,
     Egress,
+    Mounted,
     NoSandboxError,
+    Proven,
     environment_in,
     has_egress,
     setting,
+    shows_machine,
     wrapping,
 )
 from rota.executor.launch.secret_files import INSIDE
@@ -120,8 +124,6 @@ class Confiner:
         environment = environment_of(order, base_of(self._environment, user), folder)
         environment |= variables
         cwd = work.cwd or folder
-        if user is None:
-            _look_up(argv[0], cwd, environment)
         umask = self._environment.settings.umask
         plan = LaunchPlan(argv, environment, cwd, work.stdin, umask, user=user)
         leader, limited = self._launch(plan, order, work.limits)
@@ -131,22 +133,20 @@ class Confiner:
         self, order: Order, argv: tuple[str, ...], variables: Mapping[str, str], place: str
     ) -> StartedProcess:
         sandbox, settings = order.work.sandbox, self._environment.settings
-        try:
-            binds = resolved(sandbox.binds, self._kept, order.permitted_binds)
-            sandbox = replace(sandbox, binds=binds)
-            bubblewrap = self._bubblewrap.proven_for(sandbox)
-            if has_egress(sandbox):
-                self._egress.prove()
-        except (NoSandboxError, NoEgressError, BindRefusedError) as error:
-            raise NotStartedError(str(error)) from error
-        if place:
-            # Last, so that no bind of the task hides it.
-            sandbox = replace(sandbox, binds=(*sandbox.binds, Bind(place, INSIDE)))
         environment = environment_of(
             order, environment_in(sandbox, self._environment.environment), PRIVATE
         )
         environment |= variables
         with ExitStack() as ours, ExitStack() as theirs:
+            try:
+                bubblewrap = self._bubblewrap.proven_for(sandbox)
+                mounted, expected = self._mounted(order, bubblewrap, theirs)
+                if has_egress(sandbox):
+                    self._egress.prove()
+            except (NoSandboxError, NoEgressError, BindRefusedError) as error:
+                raise NotStartedError(str(error)) from error
+            # Last, so that no bind of the task hides it.
+            mounted += [Mounted(place, INSIDE)] if place else []
             info, says = _pipe(ours, theirs)
             waits, gate = _pipe(theirs, ours)
             alive, egress = -1, None
@@ -155,10 +155,11 @@ class Confiner:
                 egress = Egress(alive=lives, resolver=_file(RESOLVER, theirs))
             options = (
                 *wrapping(
-                    replace(order.work, sandbox=sandbox),
+                    order.work,
                     options=bubblewrap.options,
                     rooms=self._bubblewrap.rooms,
                     tmp_bytes=settings.sandbox_tmp_bytes,
+                    mounted=mounted,
                     egress=egress,
                 ),
                 *setting(environment),
@@ -171,14 +172,17 @@ class Confiner:
                 cwd="/",
                 stdin=order.work.stdin,
                 umask=settings.umask,
-                inherited=(says, waits, listed, *(egress or ())),
+                inherited=(
+                    *(says, waits, listed, *(egress or ())),
+                    *(each.source for each in mounted if isinstance(each.source, int)),
+                ),
             )
             leader, limited = self._launch(plan, order, _with_room(order.work.limits))
             theirs.close()
             limited = limited._replace(unenforced=bubblewrap.unenforced + limited.unenforced)
             try:
                 namespace = _namespace_of(leader.pid, info)
-                channel = self._arrange(order, namespace, alive)
+                channel = self._arrange(order, namespace, alive, expected)
             except BaseException:
                 abandon(leader)
                 raise
@@ -186,8 +190,55 @@ class Confiner:
                 os.write(gate, b"\n")
             return StartedProcess(leader, channel, namespace, limited)
 
-    def _arrange(self, order: Order, namespace: Namespace | None, alive: int) -> TaskChannel:
-        """Set up the program's files and network before its start; return the files of reports."""
+    def _mounted(
+        self, order: Order, bubblewrap: Proven, stack: ExitStack
+    ) -> tuple[list[Mounted], set[Mount]]:
+        """Return the binds of *order*, checked, and the mounts that the sandbox then has.
+
+        *stack* closes their descriptors.
+
+        Raises:
+            BindRefusedError: A bind is not allowed.
+        """
+        binds, permitted = order.work.sandbox.binds, order.permitted_binds
+        for _, why in problems_of_targets(binds, is_sandbox=True):
+            raise BindRefusedError(why)
+        mounted: list[Mounted] = []
+        expected: set[Mount] = set()
+        for bind, source in zip(binds, opened(binds, self._kept, permitted, stack), strict=True):
+            self._check_target(bind, order)
+            if not bubblewrap.takes_descriptors and permitted is not None:
+                check_exchange(bind, source.source, permitted)
+            place = source.descriptor if bubblewrap.takes_descriptors else source.source
+            mounted.append(Mounted(place, bind.target, bind.is_writable))
+            expected |= source.mounts
+        return mounted, expected
+
+    def _check_target(self, bind: Bind, order: Order) -> None:
+        """Check a target that shows a folder of the machine: bubblewrap makes what is missing.
+
+        Raises:
+            BindRefusedError: It does not exist, or a link could lead out of the sandbox.
+        """
+        target, sandbox = normal_target(bind.target), order.work.sandbox
+        if not shows_machine(target, sandbox, self._bubblewrap.rooms):
+            return
+        could_be_exchanged = is_exchangeable(target, order.permitted_binds or ())
+        if os.path.realpath(target) != target or not os.path.lexists(target) or could_be_exchanged:
+            raise BindRefusedError(
+                f"{bind.target!r} cannot be the target of a bind in the sandbox "
+                f"{sandbox.profile!r}: it does not exist on this node, a link leads to it, or "
+                "tasks could make one; choose a folder in /tmp"
+            )
+
+    def _arrange(
+        self, order: Order, namespace: Namespace | None, alive: int, expected: set[Mount]
+    ) -> TaskChannel:
+        """Set up the program's files and network before its start; return the files of reports.
+
+        Raises:
+            NotStartedError: The binds are not those that were checked.
+        """
         private = _private_of(namespace)
         if private is None or namespace is None:
             return TaskChannel(
@@ -195,6 +246,7 @@ class Confiner:
             )  # Bubblewrap has ended: it cannot make this sandbox.
         channel = TaskChannel.in_memory(private)
         try:
+            _check_mounts(namespace.first, expected, order)
             channel.begin(order)
             if has_egress(order.work.sandbox):
                 self._egress.connect(namespace.first, alive)
@@ -211,39 +263,18 @@ class Confiner:
     ) -> tuple[Launched, Limited]:
         if limits == ResourceLimits():
             return launch(plan), UNLIMITED
-        leader = launch(plan._replace(argv=stopped(plan.argv)))
-        try:
-            return leader, self._limiter.limit(leader.pid, _cgroup_name(order.key), limits)
-        except BaseException:
-            abandon(leader)
-            raise
-
-
-def _cgroup_name(key: AttemptKey) -> str:
-    return f"{key.execution_id}.{key.task}.{key.number}"
+        with self._limiter.enclosed(order.key.file_name, limits) as enclosure:
+            leader = launch(plan._replace(enter=enclosure.enter))
+            try:
+                return leader, enclosure.verify(leader.pid)
+            except BaseException:
+                abandon(leader)
+                raise
 
 
 def is_confined(work: Work) -> bool:
     """Return True if *work* has a sandbox or limits."""
     return work.sandbox.profile != "none" or work.limits != ResourceLimits()
-
-
-def _look_up(program: str, cwd: str, environment: dict[str, str]) -> None:
-    """Check that *program* can be executed, before a shell would hide the error.
-
-    Raises:
-        OSError: The error that the execution would raise.
-    """
-    os.stat(cwd)
-    if "/" in program:
-        path: str | None = os.path.join(cwd, program)
-        os.stat(os.path.join(cwd, program))
-    else:
-        path = shutil.which(program, path=environment.get("PATH"))
-    if path is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
-    if not os.access(path, os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
 
 
 def _with_room(limits: ResourceLimits) -> ResourceLimits:
@@ -284,7 +315,9 @@ def _private_of(namespace: Namespace | None) -> int | None:
         with suppress(OSError):
             folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             if _is_arranged(folder):
-                return folder
+                if _is_private(namespace.first, folder):
+                    return folder
+                namespace.kill()
             os.close(folder)
         select.select((), (), (), _LOOK_S)
     namespace.kill()
@@ -298,6 +331,36 @@ def _is_arranged(folder: int) -> bool:
             os.rmdir(f"/proc/self/fd/{folder}/{ARRANGED}")
             return True
     return False
+
+
+def _is_private(pid: int, folder: int) -> bool:
+    """Return True if *folder* is the file system in memory that was asked for, whole.
+
+    A folder of the machine in its place could have links, through which reports would be written
+    outside the sandbox.
+    """
+    device = os.fstat(folder).st_dev
+    found = [each[2:] for each in mounts_of(pid) if each.point == PRIVATE]
+    return found == [(f"{os.major(device)}:{os.minor(device)}", "/", PRIVATE, "tmpfs")]
+
+
+def _check_mounts(pid: int, expected: set[Mount], order: Order) -> None:
+    """Compare the binds of a sandbox with those that were checked, before its program starts.
+
+    Bubblewrap looks up the paths of descriptors again. Tasks that exchange what is there, or that
+    have mounts of their own in another namespace, could lead it elsewhere.
+
+    Raises:
+        NotStartedError: They differ.
+    """
+    if not expected:
+        return
+    mounts = mounts_of(pid)
+    targets = {normal_target(bind.target) for bind in order.work.sandbox.binds}
+    found = {each for target in targets for each in mounted_at(target, mounts)}
+    points = {each.point for each in found}
+    if not found <= expected or not targets <= points:
+        raise NotStartedError("the sources of its binds were exchanged while its sandbox was made")
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:

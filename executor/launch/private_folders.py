@@ -5,13 +5,17 @@ also one of the node's journal, has to write both changes. Most programs leave t
 unchanged, and such a folder is used again.
 """
 
+import logging
 import os
 import shutil
 import stat
+import subprocess
 from collections import deque
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 KEPT_MAX = 64
 """The number of folders kept for other attempts: by default, as many attempts run at once."""
@@ -63,7 +67,12 @@ class Folders:
 
 def remove(folder: Path) -> None:
     """Remove *folder* and its content, as far as possible."""
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:  # Its folders are in each other, a thousand or more.
+        subprocess.run(("rm", "-rf", "--", folder), stdin=subprocess.DEVNULL, capture_output=True)
+    if folder.exists():
+        log.warning("folder of an attempt not removed", extra={"folder": str(folder)})
 
 
 def _is_as_new(folder: Path) -> bool:

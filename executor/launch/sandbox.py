@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.model.work import Bind, Sandbox, Work
+from rota.core.model.work import Sandbox, Work
 from rota.core.model.work_checks import PROFILES
 
 PRIVATE = "/tmp"
@@ -103,6 +103,20 @@ class Egress(NamedTuple):
     resolver: int
 
 
+class Mounted(NamedTuple):
+    """A file or folder of the machine in a sandbox.
+
+    Attributes:
+        source: Its descriptor; its path only for a bubblewrap that takes no descriptors.
+        target: Its path in the sandbox.
+        is_writable: Whether the program may write to it.
+    """
+
+    source: int | str
+    target: str
+    is_writable: bool = False
+
+
 class Proven(NamedTuple):
     """A bubblewrap that can make one kind of sandbox here.
 
@@ -110,11 +124,14 @@ class Proven(NamedTuple):
         path: The path of the program.
         options: Its options besides those of every sandbox.
         unenforced: One sentence for each rule of the profile that it cannot enforce.
+        takes_descriptors: Whether it binds descriptors (``--bind-fd``), since 0.10 and in patched
+            releases before.
     """
 
     path: str
     options: tuple[str, ...] = ()
     unenforced: tuple[str, ...] = ()
+    takes_descriptors: bool = False
 
 
 def rooms(*hidden: Path) -> Rooms:
@@ -141,7 +158,13 @@ def has_egress(sandbox: Sandbox) -> bool:
 
 
 def wrapping(
-    work: Work, *, options: tuple[str, ...], rooms: Rooms, tmp_bytes: int, egress: Egress | None
+    work: Work,
+    *,
+    options: tuple[str, ...],
+    rooms: Rooms,
+    tmp_bytes: int,
+    mounted: Iterable[Mounted] = (),
+    egress: Egress | None = None,
 ) -> tuple[str, ...]:
     """Return the options with which bubblewrap makes the sandbox of *work*.
 
@@ -150,6 +173,7 @@ def wrapping(
         options: The additional options of the machine's bubblewrap (`Proven`).
         rooms: The paths of the machine.
         tmp_bytes: The size of `PRIVATE`, and of ``/dev/shm``, in bytes.
+        mounted: The binds of the work, and those of rota.
         egress: The descriptors for a network, see `has_egress`; None without a network.
     """
     sandbox = work.sandbox
@@ -168,13 +192,27 @@ def wrapping(
         *("--dev", "/dev"),
         *_memory("/dev/shm", tmp_bytes),
         *_memory(PRIVATE, tmp_bytes),
-        *_binds(sandbox.binds),
+        *_binds(mounted),
         *("--dir", f"{PRIVATE}/{ARRANGED}"),
         # Last, as mount points of binds are made in these folders, which are in memory: the task
         # must not fill them.
         *(word for path in ("/dev", *empty) for word in ("--remount-ro", path)),
         *("--chdir", work.cwd or PRIVATE),
     )
+
+
+def shows_machine(path: str, sandbox: Sandbox, rooms: Rooms) -> bool:
+    """Return True if *path* is in a part of *sandbox* that shows folders of the machine.
+
+    The other parts are in memory, and nothing but rota has made links there.
+    """
+    shown = (*_SYSTEM, *_SETTINGS) if sandbox.profile == "strict" else ("/",)
+    hidden = (PRIVATE, *rooms.hidden) if sandbox.profile == "default" else ()
+    return _is_in_any(path, shown) and not _is_in_any(path, hidden)
+
+
+def _is_in_any(path: str, folders: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{each.rstrip('/')}/") for each in folders)
 
 
 def setting(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -224,9 +262,10 @@ def _memory(path: str, size: int) -> Iterator[str]:
     yield from ("--perms", "0700", "--size", str(size), "--tmpfs", path)
 
 
-def _binds(binds: tuple[Bind, ...]) -> Iterator[str]:
-    for bind in binds:
-        yield from ("--bind" if bind.is_writable else "--ro-bind", bind.source, bind.target)
+def _binds(mounted: Iterable[Mounted]) -> Iterator[str]:
+    for source, target, is_writable in mounted:
+        option = "--bind" if is_writable else "--ro-bind"
+        yield from (f"{option}-fd" if isinstance(source, int) else option, str(source), target)
 
 
 class Bubblewrap:
@@ -269,7 +308,7 @@ class Bubblewrap:
         for bubblewrap in _candidates(path, sandbox.profile):
             why_not = self._why_not(bubblewrap, sandbox)
             if not why_not:
-                return bubblewrap
+                return bubblewrap._replace(takes_descriptors=_takes_descriptors(path))
         raise NoSandboxError(
             f"the profile {sandbox.profile!r} does not work on this node: {why_not}; "
             "see docs/reference/sandbox.md"
@@ -279,7 +318,7 @@ class Bubblewrap:
         """Return why *bubblewrap* cannot make *sandbox*; empty if it can."""
         work = Work(sandbox=Sandbox(profile=sandbox.profile, has_network=sandbox.has_network))
         options = wrapping(
-            work, options=bubblewrap.options, rooms=self.rooms, tmp_bytes=_PROBE_BYTES, egress=None
+            work, options=bubblewrap.options, rooms=self.rooms, tmp_bytes=_PROBE_BYTES
         )
         argv = (bubblewrap.path, *options, "--", "true")
         ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S)
@@ -288,6 +327,13 @@ class Bubblewrap:
         lines = ran.stderr.decode(errors="replace").splitlines()
         said = [line for line in lines if line.startswith("bwrap: ")]
         return " ".join(said) or f"bwrap exited with code {ran.returncode}"
+
+
+def _takes_descriptors(path: str) -> bool:
+    ran = subprocess.run(
+        (path, "--help"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S
+    )
+    return b"--ro-bind-fd " in ran.stdout + ran.stderr
 
 
 def _candidates(path: str, profile: str) -> Iterator[Proven]:

@@ -1,25 +1,35 @@
 """Files of secrets: in memory, in a folder of each attempt, removed when the attempt has ended.
 
-The folders are in ``/dev/shm/rota-secrets-STORE``, which only the node's user can enter. They are
-removed by the executor; those of a killed warden by its guard, or by the guard of the next warden.
+The folders of an executor are in one folder ``/dev/shm/rota-secrets-...``, which only the node's
+user can enter (`rota.executor.launch.marked_folders`). Those of a killed warden are removed by its
+guard, or by the guard of the next warden.
 """
 
 import os
 import shutil
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from urllib.parse import quote
 
 from rota.core.model.attempt import AttemptKey
+from rota.executor.launch.marked_folders import (
+    FOLDER,
+    MarkedFolder,
+    find_marked,
+    make_marked,
+    remove_marked,
+    write_new,
+)
+from rota.executor.secret_values import SecretUnavailable
 
 MEMORY = Path("/dev/shm")
 INSIDE = "/run/rota-secrets"
 """The path of the folder in sandboxes and in containers."""
 VARIABLE = "ROTA_SECRETS"
 """The variable with the path of the folder."""
-_PREFIX = "rota-secrets-"
+PREFIX = "rota-secrets-"
+_MODE = 0o700
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
@@ -32,7 +42,7 @@ class SecretFiles:
     """
 
     def __init__(self, store_id: str, name: str) -> None:
-        self.root = folder_of(store_id)
+        self._store_id = store_id
         self._name = name
 
     def make(self, key: AttemptKey, files: Mapping[str, bytes], *, is_shared: bool = False) -> Path:
@@ -45,61 +55,78 @@ class SecretFiles:
                 mount.
 
         Raises:
-            OSError: The folder cannot be made, or would not be in memory and private.
+            SecretUnavailable: The folder cannot be made, or would not be in memory and private.
         """
-        _make_root(self.root)
-        folder = self._folder(key)
-        folder.mkdir(mode=0o700)
         try:
-            for name, content in files.items():
-                _write(folder / name, content, 0o444 if is_shared else 0o400)
-            # Last, and without the umask: the folder is not writable.
-            folder.chmod(0o555 if is_shared else 0o500)
+            return self._make(self._folder(key), files, is_shared=is_shared)
+        except OSError as error:
+            reason = f"cannot make the files of its secrets: {error.strerror}"
+            raise SecretUnavailable(reason) from error
+
+    def _make(self, name: str, files: Mapping[str, bytes], *, is_shared: bool) -> Path:
+        root = self._root
+        os.mkdir(name, 0o700, dir_fd=root.descriptor)
+        try:
+            folder = os.open(name, FOLDER, dir_fd=root.descriptor)
+            try:
+                for file, content in files.items():
+                    write_new(file, content, 0o444 if is_shared else 0o400, folder)
+                # Last, and without the umask: the folder is not writable.
+                os.fchmod(folder, 0o555 if is_shared else 0o500)
+            finally:
+                os.close(folder)
         except BaseException:
-            self.remove(key)
+            self._remove(name)
             raise
-        return folder
+        return root.path / name
 
     def remove(self, key: AttemptKey) -> None:
         """Remove the folder of an attempt, if there is one."""
-        folder = self._folder(key)
+        if "_root" in self.__dict__:
+            self._remove(self._folder(key))
+
+    def close(self) -> None:
+        """Remove the folder of all attempts, which must have ended."""
+        if root := self.__dict__.pop("_root", None):
+            remove_marked(root)
+
+    def _remove(self, name: str) -> None:
         with suppress(FileNotFoundError):
-            folder.chmod(0o700)
-            shutil.rmtree(folder)
+            os.chmod(name, 0o700, dir_fd=self._root.descriptor)
+            shutil.rmtree(name, dir_fd=self._root.descriptor)
 
-    def _folder(self, key: AttemptKey) -> Path:
-        return self.root / f"{self._name}.{key.execution_id}.{key.task}.{key.number}"
+    def _folder(self, key: AttemptKey) -> str:
+        return f"{self._name}.{key.file_name}"
+
+    @cached_property
+    def _root(self) -> MarkedFolder:
+        """The folder of all attempts, made at the first use and held open."""
+        if not _is_in_memory(MEMORY):
+            raise OSError(None, f"{MEMORY} is not in memory (tmpfs), so secrets cannot be files")
+        return make_marked(MEMORY, PREFIX, _MODE, self._store_id)
 
 
-def folder_of(store_id: str) -> Path:
-    """Return the folder of all attempts of a data directory."""
-    return MEMORY / f"{_PREFIX}{quote(store_id, safe='')}"
+def folders_of(store_id: str) -> list[Path]:
+    """Return the folders of the executors of a data directory."""
+    return find_marked(MEMORY, PREFIX, _MODE, store_id)
 
 
 def remove_all(store_id: str) -> None:
     """Remove the files of all attempts of a data directory, which must have ended."""
-    root = folder_of(store_id)
-    with suppress(OSError):
-        if not _is_ours(root):
-            return
-        for folder in root.iterdir():
-            folder.chmod(0o700)
-        shutil.rmtree(root)
+    for root in folders_of(store_id):
+        with suppress(OSError):
+            for folder in root.iterdir():
+                folder.chmod(0o700)
+            shutil.rmtree(root)
 
 
-def _make_root(root: Path) -> None:
-    if not _is_in_memory(root.parent):
-        raise OSError(None, f"{root.parent} is not in memory (tmpfs), so secrets cannot be files")
-    with suppress(FileExistsError):
-        root.mkdir(mode=0o700)
-    if not _is_ours(root):
-        raise OSError(None, f"{root} belongs to another user, or other users can enter it")
-
-
-def _is_ours(root: Path) -> bool:
-    """Return True if *root* is a folder, and no link, that only this user can enter."""
-    found = root.lstat()
-    return found.st_uid == os.geteuid() and found.st_mode == stat.S_IFDIR | 0o700
+def touches_secrets(path: str) -> bool:
+    """Return True if *path*, without links, shows files of secrets of any node, or is in them."""
+    memory = Path(os.path.realpath(MEMORY))
+    if memory.is_relative_to(path):
+        return True
+    below = Path(path).relative_to(memory) if Path(path).is_relative_to(memory) else None
+    return below is not None and below.parts[0].startswith(PREFIX)
 
 
 def _is_in_memory(folder: Path) -> bool:
@@ -111,11 +138,3 @@ def _is_in_memory(folder: Path) -> bool:
             if point == str(folder):
                 kinds = kind  # The last mount at a point hides the others.
     return kinds in _IN_MEMORY
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(path, flags, 0o600)
-    with open(descriptor, "wb") as file:
-        os.fchmod(descriptor, mode)
-        file.write(content)

@@ -11,16 +11,16 @@ import errno
 import os
 import signal
 import subprocess
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.model.attempt import Order
+from rota.core.model.attempt import Order, Outcome
 from rota.core.model.ids import NodeId
 from rota.core.model.work import Work
 from rota.core.timing.instants import format_instant
 from rota.executor.attempt_settings import AttemptSettings
-from rota.executor.kernel.capabilities import given_up
 from rota.executor.kernel.env_marker import STORE_VARIABLE, mark_of
 from rota.executor.kernel.limits import UNLIMITED, Limited
 from rota.executor.kernel.process_trees import Namespace
@@ -28,7 +28,7 @@ from rota.executor.launch.private_folders import Folders, remove
 from rota.executor.launch.secret_files import VARIABLE, SecretFiles
 from rota.executor.launch.task_channel import TaskChannel, files_of
 from rota.executor.launch.task_users import TaskUser, TaskUsers, UserRefused
-from rota.executor.secret_values import AUTHORITY_FILE, TOKEN_FILE, SecretValues
+from rota.executor.secret_values import AUTHORITY_FILE, TOKEN_FILE, SecretUnavailable, SecretValues
 
 _FROM_NODE = ("PATH", "HOME", "LANG", "TMPDIR")
 TOKEN_VARIABLE = "ROTA_TOKEN_FILE"
@@ -66,6 +66,7 @@ class LaunchPlan(NamedTuple):
         umask: The umask of the program; that of this process denies other users all access.
         inherited: Descriptors that stay open, besides 0 to 2.
         user: The user of the program; None for that of this process.
+        enter: Called in the child between fork and exec; None for nothing.
     """
 
     argv: tuple[str, ...]
@@ -75,6 +76,7 @@ class LaunchPlan(NamedTuple):
     umask: int
     inherited: tuple[int, ...] = ()
     user: TaskUser | None = None
+    enter: Callable[[], None] | None = None
 
 
 class Launched(NamedTuple):
@@ -108,7 +110,15 @@ class StartedProcess(NamedTuple):
 
 
 class NotStartedError(Exception):
-    """A process could not be started; the message is for the owner of the job."""
+    """A process could not be started; the message is for the owner of the job.
+
+    Attributes:
+        outcome: The outcome of the attempt: failed, or lost by a fault of this node.
+    """
+
+    def __init__(self, reason: str, outcome: Outcome = Outcome.FAILED) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
 
 
 def base_environment(
@@ -146,8 +156,7 @@ def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[s
 
 def variables_of_secrets(secrets: SecretValues, folder: str) -> dict[str, str]:
     """Return the variables of *secrets*, whose files are in *folder*; empty for no files."""
-    values = {**secrets.opened, **secrets.env}
-    variables = {name: os.fsdecode(value) for name, value in values.items()}
+    variables = {name: os.fsdecode(value) for name, value in secrets.env.items()}
     return {**variables, **(variables_of_files(secrets, folder) if folder else {})}
 
 
@@ -225,7 +234,7 @@ def starting(
         NotStartedError: The body failed with an error of the operating system or of the order.
     """
     with explained(order, argv, around):
-        folder = around.folders.take() if user is None else around.users.take()
+        folder = around.folders.take() if user is None else _folder_of_user(around)
         try:
             channel = TaskChannel(folder, owner=None if user is None else user.uid)
             channel.begin(order)
@@ -235,6 +244,14 @@ def starting(
         except BaseException:
             remove(folder)
             raise
+
+
+def _folder_of_user(around: LaunchEnvironment) -> Path:
+    try:
+        return around.users.take()
+    except OSError as error:
+        reason = f"cannot make its private folder: {error.strerror}"
+        raise NotStartedError(reason, Outcome.LOST) from error
 
 
 @contextmanager
@@ -251,8 +268,8 @@ def secret_folder(order: Order, around: LaunchEnvironment, secrets: SecretValues
         return
     try:
         folder = around.secret_files.make(order.key, secrets.in_files)
-    except OSError as error:
-        raise NotStartedError(f"cannot make the files of its secrets: {error.strerror}") from error
+    except SecretUnavailable as error:
+        raise NotStartedError(str(error), Outcome.LOST) from error
     try:
         yield str(folder)
     except BaseException:
@@ -304,7 +321,7 @@ def launch(plan: LaunchPlan) -> Launched:
     """Start the program of *plan*, in a session and process group of its own.
 
     The program of another user is found, and its working directory entered, with the rights of that
-    user. The warden, which has little memory, is then forked.
+    user. For it, and for limits, the warden is forked, which has little memory.
 
     Raises:
         OSError, ValueError, subprocess.SubprocessError: The program cannot be started.
@@ -317,21 +334,23 @@ def launch(plan: LaunchPlan) -> Launched:
         try:
             if user is not None:
                 _give(user, theirs, stdin)
-            with given_up() if user is None else nullcontext():
-                process = subprocess.Popen(
-                    plan.argv if user is None else user.entering(plan.cwd, plan.argv),
-                    stdin=stdin,
-                    stdout=theirs,
-                    stderr=theirs,
-                    user=None if user is None else user.uid,
-                    group=None if user is None else user.gid,
-                    extra_groups=None if user is None else user.groups,
-                    cwd=plan.cwd if user is None else "/",
-                    env=plan.environment,
-                    pass_fds=plan.inherited,
-                    umask=plan.umask,
-                    start_new_session=True,
-                )
+            process = subprocess.Popen(
+                plan.argv if user is None else user.entering(plan.cwd, plan.argv),
+                stdin=stdin,
+                stdout=theirs,
+                stderr=theirs,
+                user=None if user is None else user.uid,
+                group=None if user is None else user.gid,
+                extra_groups=None if user is None else user.groups,
+                cwd=plan.cwd if user is None else "/",
+                env=plan.environment,
+                pass_fds=plan.inherited,
+                umask=plan.umask,
+                start_new_session=True,
+                # Forks, as the user does. What runs in the child then is `Enclosure.enter` alone,
+                # which takes no lock that another thread could have held.
+                preexec_fn=plan.enter,
+            )
         finally:
             if stdin != subprocess.DEVNULL:
                 os.close(stdin)

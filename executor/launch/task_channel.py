@@ -30,6 +30,14 @@ PROGRESS, CHECKPOINT, RESULT = ".rota-progress", ".rota-checkpoint", ".rota-resu
 RESULTS = ".rota-results"
 _FILES = {"ROTA_PROGRESS": PROGRESS, "ROTA_CHECKPOINT": CHECKPOINT, "ROTA_RESULT": RESULT}
 
+_KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _NOWHERE = Path(os.devnull)  # Not a folder, so it has no files.
 _LINE_BYTES = 4096  # The part of the progress that is read; its last line has a few bytes.
 _SHOWN_BYTES = 40  # The part of an invalid progress that is shown.
@@ -37,6 +45,10 @@ _SHOWN_BYTES = 40  # The part of an invalid progress that is shown.
 
 class BadResultError(Exception):
     """The content of the result file is not a result; the message is for the owner of the job."""
+
+
+class _UnreadableError(Exception):
+    """A file of reports cannot be read; the message is the reason."""
 
 
 class Collected(NamedTuple):
@@ -73,7 +85,15 @@ class TaskChannel:
             to a file of another user would show that file.
     """
 
-    __slots__ = ("_checkpoint_bytes", "_descriptor", "_not_understood", "_owner", "_seen", "folder")
+    __slots__ = (
+        "_checkpoint_bytes",
+        "_descriptor",
+        "_not_understood",
+        "_owner",
+        "_seen",
+        "_unreadable",
+        "folder",
+    )
 
     def __init__(self, folder: Path, *, owner: int | None = None) -> None:
         self.folder = folder
@@ -82,6 +102,7 @@ class TaskChannel:
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._checkpoint_bytes = 0
         self._not_understood = b""
+        self._unreadable: dict[str, str] = {}
 
     @classmethod
     def in_memory(cls, descriptor: int) -> Self:
@@ -107,20 +128,28 @@ class TaskChannel:
     def begin(self, order: Order) -> None:
         """Write the checkpoint and the needed results of *order* to their files."""
         if order.checkpoint:
-            (self.folder / CHECKPOINT).write_bytes(order.checkpoint)
+            self._write(CHECKPOINT, order.checkpoint)
             self._has_changed(CHECKPOINT)
         if order.results:
-            (self.folder / RESULTS).write_bytes(order.results)
+            self._write(RESULTS, order.results)
+
+    def _write(self, name: str, content: bytes) -> None:
+        # Never into a file that is there: it could be a link, or a pipe that is not read.
+        with suppress(FileNotFoundError):
+            os.unlink(self.folder / name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(self.folder / name, flags, 0o666), "wb") as file:
+            file.write(content)
 
     def news(self) -> Report | None:
         """Return the changes since the last call; None if there are none."""
         percent = checkpoint = None
         if self._has_changed(PROGRESS):
-            content = self._read(PROGRESS, _LINE_BYTES, from_end=True)
+            content = self._read_report(PROGRESS, _LINE_BYTES, from_end=True)
             percent = percent_in(content)
             self._not_understood = _last_line(content) if percent is None else b""
         if self._has_changed(CHECKPOINT):
-            content = self._read(CHECKPOINT, CHECKPOINT_BYTES_MAX + 1)
+            content = self._read_report(CHECKPOINT, CHECKPOINT_BYTES_MAX + 1)
             self._checkpoint_bytes = len(content)
             if 0 < len(content) <= CHECKPOINT_BYTES_MAX:
                 checkpoint = content
@@ -147,7 +176,10 @@ class TaskChannel:
     @property
     def complaint(self) -> str:
         """The error in the last reports, for the record of the attempt; normally empty."""
-        complaints: list[str] = []
+        complaints = [
+            f"its {name.removeprefix('.rota-')} is not read: {why}"
+            for name, why in self._unreadable.items()
+        ]
         if self._checkpoint_bytes > CHECKPOINT_BYTES_MAX:
             limit = f"larger than {CHECKPOINT_BYTES_MAX} bytes"
             complaints.append(f"its last checkpoint is not saved: it is {limit}")
@@ -160,9 +192,12 @@ class TaskChannel:
         """Return the result as JSON; empty if there is none.
 
         Raises:
-            BadResultError: The result is too large, or not JSON.
+            BadResultError: The result is too large, not JSON, or cannot be read.
         """
-        content = self._read(RESULT, RESULT_BYTES_MAX + 1)
+        try:
+            content = self._read(RESULT, RESULT_BYTES_MAX + 1)
+        except _UnreadableError as error:
+            raise BadResultError(f"its result is not read: {error}") from error
         if len(content) > RESULT_BYTES_MAX:
             raise BadResultError(f"its result is larger than {RESULT_BYTES_MAX} bytes")
         content = content.strip()
@@ -185,18 +220,43 @@ class TaskChannel:
         self._seen[name] = now
         return has_changed
 
+    def _read_report(self, name: str, limit: int, *, from_end: bool = False) -> bytes:
+        self._unreadable.pop(name, None)
+        try:
+            return self._read(name, limit, from_end=from_end)
+        except _UnreadableError as error:
+            self._unreadable[name] = str(error)
+            return b""
+
     def _read(self, name: str, limit: int, *, from_end: bool = False) -> bytes:
-        # Links are not followed, and a named pipe without a writer does not block.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with suppress(OSError):
+        """Return the first or last *limit* bytes of a file; empty if there is none.
+
+        Raises:
+            _UnreadableError: It is no file, or may not be read.
+        """
+        try:
+            # Checked before it is opened, which has an effect on some devices.
+            self._check(os.stat(self.folder / name, follow_symlinks=False))
+            # Links are not followed, and a named pipe without a writer does not block.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(self.folder / name, flags)
             try:
                 found = os.fstat(fd)
-                if stat.S_ISREG(found.st_mode) and self._owner in (None, found.st_uid):
-                    return os.pread(fd, limit, max(0, found.st_size - limit) if from_end else 0)
+                self._check(found)
+                return os.pread(fd, limit, max(0, found.st_size - limit) if from_end else 0)
             finally:
                 os.close(fd)
-        return b""
+        except (FileNotFoundError, NotADirectoryError):
+            return b""
+        except OSError as error:
+            raise _UnreadableError(f"{error.strerror}") from error
+
+    def _check(self, found: os.stat_result) -> None:
+        if not stat.S_ISREG(found.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "of an unknown type")
+            raise _UnreadableError(f"it is {kind}, not a file")
+        if self._owner not in (None, found.st_uid):
+            raise _UnreadableError("it belongs to another user")
 
 
 def percent_in(content: bytes) -> int | None:

@@ -38,7 +38,7 @@ from rota.executor.launch.task_channel import Collected
 from rota.executor.masking import forms_of
 from rota.executor.output import OutputFiles
 from rota.executor.secret_values import SecretValues
-from rota.executor.stop_ladder import StopLadder
+from rota.executor.stop_ladder import StopLadder, may_have_result
 
 DRAIN_S = 0.25  # A killed process ends within milliseconds.
 
@@ -152,22 +152,22 @@ class ProcessAttempt:
 
     # In a thread.
 
-    def start(self) -> StartedProcess | str:
-        """Start the process; return it, or the reason why there is none, for `begin`."""
+    def start(self) -> StartedProcess | NotStartedError:
+        """Start the process; return it, or the error because of which there is none."""
         if self._ladder.outcome is not None:
-            return "stopped before it started"
+            return NotStartedError("stopped before it started")
         try:
             started = self._keeper.start(self.order, self._secrets)
         except NotStartedError as error:
-            return str(error)
+            return error
         self._started_at = self._keeper.now()
         return started
 
     # On the loop.
 
-    def begin(self, started: StartedProcess | str) -> None:
+    def begin(self, started: StartedProcess | NotStartedError) -> None:
         """Continue with the result of `start`."""
-        if isinstance(started, str):
+        if isinstance(started, NotStartedError):
             self._not_started(started)
         else:
             self._begin(started)
@@ -180,11 +180,15 @@ class ProcessAttempt:
         """Report the end of the attempt, with *collected* from its folder."""
         self._keeper.done(self, self._ending(self._reason(), collected))
 
-    def _not_started(self, reason: str) -> None:
+    def _not_started(self, error: NotStartedError) -> None:
         self._started_at = self._finished_at = self._keeper.now()
         self.capture.finish()
-        ending = self._ending(reason, Collected())
-        self._keeper.done(self, replace(ending, is_permanent=reason.startswith(BY_POLICY)))
+        ending = replace(
+            self._ending(str(error), Collected()),
+            outcome=self._ladder.outcome or error.outcome,
+            is_permanent=str(error).startswith(BY_POLICY),
+        )
+        self._keeper.done(self, ending)
 
     def _begin(self, started: StartedProcess) -> None:
         self.started = started
@@ -356,11 +360,9 @@ class ProcessAttempt:
 
     def _ending(self, reason: str, collected: Collected) -> Ending:
         outcome = self._ladder.outcome or self._outcome_of_its_own()
-        result = b""
-        if outcome is Outcome.SUCCEEDED:
-            result = collected.result
-            if collected.bad_result:
-                outcome, reason = Outcome.FAILED, collected.bad_result
+        result = collected.result if may_have_result(outcome, self._exit_code) else b""
+        if outcome is Outcome.SUCCEEDED and collected.bad_result:
+            outcome, reason = Outcome.FAILED, collected.bad_result
         cut = f"its output is kept only in part: {self.capture.cut}" if self.capture.cut else ""
         limited = self.started.limited.unenforced if self.started is not None else ()
         return Ending(

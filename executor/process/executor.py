@@ -128,7 +128,7 @@ class ProcessExecutor:
             self._environment,
             Limiter(store_id),
             Bubblewrap(self._environment.environment["PATH"], rooms(directory, *hidden)),
-            kept_from_binds(directory, environ, store_id, settings.private_files),
+            kept_from_binds(directory, environ, settings.private_files),
         )
         self._spawner = BatchingThread("spawner")
         self._confining = BatchingThread("confiner")
@@ -204,6 +204,8 @@ class ProcessExecutor:
         for thread in (self._spawner, self._confining, self._reader):
             thread.close()
         self._sweeper.shutdown(wait=False)
+        self._environment.secret_files.close()
+        self._environment.users.close()
         self.watch.close()
         if self.descent is not None:
             self.descent.close()

@@ -21,6 +21,7 @@ class Environment(NamedTuple):
         cwd: The working directory of calls; empty for a private folder.
         variables: The variables that tasks add to the node's minimal environment.
         limits: The resource limits of a worker.
+        namespace: The namespace of their jobs: code of one call can plant code for the next.
         secrets_of: The namespace of calls with secrets, or the job of calls with a token; empty for
             other calls. A worker's memory may keep a secret, so it serves no calls of others
             afterwards.
@@ -31,6 +32,7 @@ class Environment(NamedTuple):
     cwd: str
     variables: tuple[tuple[str, str], ...]
     limits: ResourceLimits
+    namespace: str = ""
     secrets_of: str = ""
 
 
@@ -43,6 +45,7 @@ def environment(order: Order, call: Call) -> Environment:
         cwd=work.cwd,
         variables=tuple(each for each in work.env if not each[0].startswith(_OF_ONE_CALL)),
         limits=work.limits,
+        namespace=namespace_of(order.job),
         secrets_of=_secrets_of(order),
     )
 
@@ -51,8 +54,7 @@ def _secrets_of(order: Order) -> str:
     """Return the owner of the secrets of a worker: the job for tokens, else the namespace."""
     if order.work.has_identity:
         return order.job
-    has_secrets = order.work.secrets is not None or order.work.has_sealed
-    return namespace_of(order.job) if has_secrets else ""
+    return namespace_of(order.job) if order.work.secrets is not None else ""
 
 
 def variables_of_worker(environment: Environment, base: Mapping[str, str]) -> dict[str, str]:

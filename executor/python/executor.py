@@ -51,8 +51,8 @@ from rota.executor.python.environment import Environment, environment, variables
 from rota.executor.python.pool import Bounds, Pools
 from rota.executor.python.worker_process import WorkerEnd, WorkerProcess
 from rota.executor.python.worker_start import Starter
-from rota.executor.secret_values import NO_SECRETS, SecretValues
-from rota.executor.stop_ladder import StopLadder
+from rota.executor.secret_values import NO_SECRETS, SecretUnavailable, SecretValues
+from rota.executor.stop_ladder import StopLadder, may_have_result
 
 OUTPUT_BYTES_MAX = 10 << 20
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30
@@ -191,6 +191,7 @@ class PythonExecutor:
         for threads in (self._spawner, self._killer, self._sweeper):
             threads.shutdown(wait=False)
         self.files.close()
+        self.secret_files.close()
 
     def forget(self, key: AttemptKey) -> None:
         """Drop an attempt that is about to be reported."""
@@ -285,9 +286,8 @@ class _Attempt:
         else:
             try:
                 self._call_variables = self._variables()
-            except OSError as error:
-                reason = f"cannot make the files of its secrets: {error.strerror}"
-                self.end_soon(Outcome.FAILED, reason)
+            except SecretUnavailable as error:
+                self.end_soon(Outcome.LOST, str(error))
                 return
             self._environment = environment(self.order, work.call)
             self._executor.pools.run(self._environment, self)
@@ -296,7 +296,7 @@ class _Attempt:
         """Return the variables of the call, after making the files of its secrets.
 
         Raises:
-            OSError: The files cannot be made.
+            SecretUnavailable: The files cannot be made.
         """
         folder, secrets = "", self._secrets
         if secrets.in_files:
@@ -481,7 +481,7 @@ class _Attempt:
             reason=reason,
             output=self.capture.tail,
             output_bytes=self.capture.byte_count,
-            result=message.result.encode() if outcome is Outcome.SUCCEEDED else b"",
+            result=message.result.encode() if may_have_result(outcome, exit_code) else b"",
             raised=message.raised,
             usage=Usage(cpu=Duration(message.cpu), memory_peak=message.memory_peak)
             if self._message

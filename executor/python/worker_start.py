@@ -16,10 +16,10 @@ from rota.core.model.work import ResourceLimits
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.kernel.cgroups import Cgroup
 from rota.executor.kernel.environment_reader import EnvironmentReader
-from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
+from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter
 from rota.executor.kernel.procfs import pids
 from rota.executor.kernel.subreaper import end_descendants
-from rota.executor.launch.spawn import LaunchPlan, NotStartedError, folder_reason, launch
+from rota.executor.launch.spawn import Launched, LaunchPlan, NotStartedError, folder_reason, launch
 from rota.executor.python.environment import Environment, variables_of_worker
 from rota.executor.python.worker_protocol import PROGRAM, Settings
 
@@ -102,28 +102,31 @@ class Starter:
             reloads_code=self._settings.reloads_code,
         )
         argv = (interpreter, PROGRAM, msgspec.json.encode(settings).decode())
-        limits = environment.limits
+        plan = LaunchPlan(
+            argv=argv,
+            environment=variables_of_worker(environment, self._base) | {WORKER_VARIABLE: name},
+            cwd=cwd,
+            stdin="",
+            umask=self._settings.umask,
+            inherited=(theirs.fileno(),),
+        )
         try:
-            started = launch(
-                LaunchPlan(
-                    argv=argv if limits == ResourceLimits() else stopped(argv),
-                    environment=variables_of_worker(environment, self._base)
-                    | {WORKER_VARIABLE: name},
-                    cwd=cwd,
-                    stdin="",
-                    umask=self._settings.umask,
-                    inherited=(theirs.fileno(),),
-                )
-            )
+            started, limited = self._launch(plan, name, environment.limits)
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
-        limited = UNLIMITED
-        if limits != ResourceLimits():
-            limited = self._limiter.limit(started.pid, name, limits) or UNLIMITED
         return StartedWorker(started.pid, started.pidfd, ours, started.pipe, folder, name, limited)
+
+    def _launch(
+        self, plan: LaunchPlan, name: str, limits: ResourceLimits
+    ) -> tuple[Launched, Limited]:
+        if limits == ResourceLimits():
+            return launch(plan), UNLIMITED
+        with self._limiter.enclosed(name, limits) as enclosure:
+            started = launch(plan._replace(enter=enclosure.enter))
+            return started, enclosure.verify(started.pid)
 
     def close(self) -> None:
         """Remove what was made for all workers, which must have ended."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, cast
 
 from rota.core.decoding import UNDECODABLE
+from rota.executor.kernel.procfs import is_in_another_namespace
 from rota.executor.warden.messages import (
     Held,
     Met,
@@ -109,6 +110,9 @@ class FromNode(Writer, asyncio.Protocol):
         """Keep the transport of the new connection (called by asyncio)."""
         super().connection_made(transport)
         self.pid = peer_of(transport.get_extra_info("socket"))
+        if is_in_another_namespace(self.pid):
+            log.error("connection of a task refused", extra={"pid": self.pid})
+            self.abort()
 
     def data_received(self, data: bytes) -> None:
         """Process received bytes (called by asyncio)."""

@@ -2,8 +2,9 @@
 
 A further executor needs a row in `EXECUTORS` and the module that the row names, which is imported
 when the first attempt requires it; its name is then a built-in task type. Fields of its own in a
-task are added as docs/ARCHITECTURE.md, "Changes and their files", describes. The class or function
-that the row names is called with
+task are added as docs/ARCHITECTURE.md, "Changes and their files", describes. Another installed
+package adds an executor by an entry point of the group `ENTRY_POINTS`, whose object is a `Row`; it
+is then a task type on that node. The class or function that the row names is called with
 
     directory   the node's data directory; each executor uses its own folders in it
     node_id     passed to the tasks
@@ -25,7 +26,9 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
@@ -60,6 +63,9 @@ class Row(NamedTuple):
     same_as: str = ""
 
 
+ENTRY_POINTS = "rota.executors"
+"""The group of entry points by which other packages add executors; each names a `Row`."""
+
 EXECUTORS: Mapping[str, Row] = {
     "process": Row("rota.executor.process.executor:hosted", folder="work"),
     # A process can have one subreaper only, so one executor runs the programs of all users.
@@ -72,6 +78,30 @@ EXECUTORS: Mapping[str, Row] = {
         end_left="rota.executor.container:end_containers",
     ),
 }
+
+
+@cache
+def known_executors() -> dict[str, Row]:
+    """Return the executors of rota and of other installed packages, by name.
+
+    The modules of the rows are imported. An entry point that cannot be used is logged and left out.
+    """
+    rows = dict(EXECUTORS)
+    for entry in entry_points(group=ENTRY_POINTS):
+        facts = {"executor": entry.name, "entry_point": entry.value}
+        if entry.name in rows:
+            log.error("executor not added: another one has this name", extra=facts)
+            continue
+        try:
+            row: object = entry.load()
+        except Exception as error:  # The code is third-party; other executors continue.
+            log.error("executor not added", extra={**facts, "reason": str(error)})
+            continue
+        if isinstance(row, Row):
+            rows[entry.name] = row
+        else:
+            log.error("executor not added: it is no Row", extra=facts)
+    return rows
 
 
 class MakeExecutor(Protocol):
@@ -127,7 +157,7 @@ class HostedExecutors:
         environment: The arguments of the executors.
         ended: Called with every ending.
         reported: Called with reports of attempts.
-        table: The known executors, like `EXECUTORS`.
+        table: The known executors; None for all.
 
     Attributes:
         made: The executors that have been made, by name.
@@ -139,12 +169,12 @@ class HostedExecutors:
         *,
         ended: Ended,
         reported: Reported,
-        table: Mapping[str, Row] = EXECUTORS,
+        table: Mapping[str, Row] | None = None,
     ) -> None:
         self._environment = environment
         self._ended = ended
         self._reported = reported
-        self._table = table
+        self._table = known_executors() if table is None else table
         self.made: dict[str, Executor] = {}
 
     def get(self, name: str) -> Executor:
@@ -192,18 +222,18 @@ class HostedExecutors:
             raise NotHosted(f"the executor {name!r} cannot be used here: {error}") from error
 
 
-def installed(table: Mapping[str, Row] = EXECUTORS) -> tuple[str, ...]:
+def installed() -> tuple[str, ...]:
     """Return the names of the executors that can be used, without importing them."""
     return tuple(
         name
-        for name, row in table.items()
+        for name, row in known_executors().items()
         if all(_is_there(module) for module in (row.make.partition(":")[0], *row.needs))
     )
 
 
-def end_left(directory: Path, store_id: str, table: Mapping[str, Row] = EXECUTORS) -> None:
+def end_left(directory: Path, store_id: str) -> None:
     """End the leftovers of a killed warden's executors that are not processes of this machine."""
-    for name, row in table.items():
+    for name, row in known_executors().items():
         if row.end_left and (directory / row.folder).exists():
             try:
                 cast("EndLeft", _named(row.end_left))(store_id)
@@ -254,6 +284,7 @@ def digest_of(node_id: NodeId, environ: Mapping[str, str], settings: AttemptSett
     Otherwise an upgrade, or another ``PATH``, would take effect only if no attempt ran during a
     restart of the node.
     """
-    program = (rota.__version__, sys.executable, node_id, settings_text(settings))
+    rows = sorted(known_executors().items())
+    program = (rota.__version__, sys.executable, node_id, settings_text(settings), rows)
     parts = [*program, *sorted(environ.items())]
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()

@@ -19,7 +19,6 @@ the socket; the others are `warden.journal` and `warden.log`.
 import argparse
 import asyncio
 import fcntl
-import json
 import logging
 import os
 import signal
@@ -29,7 +28,6 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +35,7 @@ from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Instant
 from rota.executor.attempt_settings import settings_from
 from rota.executor.executor import CLOSE_GRACE
-from rota.executor.kernel import capabilities
+from rota.executor.kernel.log_writer import LogWriter
 from rota.executor.kernel.orphan_sweep import Swept, sweep_orphans
 from rota.executor.kernel.prctl import end_with_parent, name_process, set_subreaper
 from rota.executor.kernel.procfs import pids, status_of
@@ -84,7 +82,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--settings", required=True, help="the node's settings for attempts, as JSON"
     )
     chosen = parser.parse_args(argv)
-    capabilities.use()
     directory: Path = chosen.directory
     _begin_logging()
     name_process("rota-guard")
@@ -99,6 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if warden:
         return _guard(warden, directory, chosen.store_id, lock)
     name_process("rota-warden")
+    _begin_logging()  # The thread of the guard's is not in this process.
     end_with_parent()
     if os.getppid() != guard:  # The guard was killed before `end_with_parent`.
         os._exit(EX_LEFT)
@@ -114,7 +112,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         asyncio.run(_serve(environment, chosen.made_of))
     except BaseException:
         log.exception("warden crashed")
+        logging.shutdown()
         os._exit(70)
+    logging.shutdown()
     # Without waiting for threads, which may hang with a disk.
     os._exit(0)
 
@@ -336,25 +336,6 @@ def _descendants() -> list[int]:
 # -- its log ---------------------------------------------------------------------------------------
 
 
-class _Lines(logging.Formatter):
-    """One JSON object per line, like the node's log; see docs/reference/data-directory.md."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-        }
-        line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
-_PLAIN = frozenset(vars(logging.makeLogRecord({})))
-
-
 def _begin_logging() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    """Send the lines to standard error, which is the file of the log."""
+    logging.basicConfig(level=logging.INFO, handlers=[LogWriter(sys.stderr.fileno())], force=True)

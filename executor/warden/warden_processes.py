@@ -17,7 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from rota.core.timing.instants import SECOND, Duration
-from rota.executor.kernel.capabilities import passed_on
 from rota.executor.warden.connections import Node, ToTheWarden, peer_of
 from rota.executor.warden.paths import LOCK, LOG, SOCKET, short_path
 
@@ -87,7 +86,7 @@ class Processes:
             if status == BUSY:
                 self._kill_guard()
         self._has_served = False
-        with (self._directory / LOG).open("ab") as file, passed_on():
+        with (self._directory / LOG).open("ab") as file:
             if file.tell() > LOG_BYTES:
                 file.truncate(0)
             self._started = subprocess.Popen(

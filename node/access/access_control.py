@@ -125,8 +125,8 @@ class AccessControl:
         Raises:
             TooManyRequests: The principal has sent too many.
         """
-        if self._rates is not None and principal.name:
-            self._rates.count(principal.name, self._elapsed())
+        if self._rates is not None and principal.identity:
+            self._rates.count(principal.identity, self._elapsed())
 
     # -- forwarding -----------------------------------------------------------------------------
 

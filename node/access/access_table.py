@@ -12,7 +12,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.core.model.shared_document import DocumentKey, SharedDocument
+from rota.core.model.shared_document import BINDINGS, DocumentKey, SharedDocument
 from rota.core.timing.instants import Instant, parse_instant
 from rota.node.access.grants import Grant, Grants
 from rota.node.access.issuer import Issuer, issuer_in
@@ -22,7 +22,7 @@ from rota.wire.documents import BindingBody, KeyBody, RoleBody
 
 log = logging.getLogger(__name__)
 
-KEYS, ROLES_KIND, BINDINGS, ISSUERS = "keys", "roles", "bindings", "issuers"
+KEYS, ROLES_KIND, ISSUERS = "keys", "roles", "issuers"
 """The kinds of shared documents about access."""
 PRINCIPALS_MAX = 10_000
 """The most principals that are kept with their grants."""

@@ -154,16 +154,13 @@ class Authenticator:
             name = f"cert:{certificate.common_name}"
             found = self._table.principal(name, "", (name,))
             return replace(found, expires_at=certificate.ends_at)
-        task = self._of_task_token(authorization, remote)
-        if task is not None:
-            return task
-        web_token = self._of_web_token(authorization, remote)
-        if web_token is not None:
-            return self._with_certificate(web_token, certificate)
-        credential = self._credential(authorization, remote)
-        name, subject = credential.principal, f"principal:{credential.principal}"
-        found = self._table.principal(name, credential.token_id, (subject,))
-        return self._with_certificate(found, certificate)
+        try:
+            found = self._of_token(authorization, remote)
+        except Refused:
+            raise
+        except Exception as error:  # A bug; its text may have a part of the token.
+            raise self._failed(remote, reason="fault", detail=type(error).__name__) from error
+        return found if found.attempt else self._with_certificate(found, certificate)
 
     def _with_certificate(
         self, principal: Principal, certificate: ClientCertificate | None
@@ -203,6 +200,22 @@ class Authenticator:
             if found.principal == principal.name and not found.is_expired(now):
                 return found
         return None
+
+    def _of_token(self, authorization: str, remote: str) -> Principal:
+        """Return the principal that the token in the header proves.
+
+        Raises:
+            Refused: As for `authenticate`.
+        """
+        task = self._of_task_token(authorization, remote)
+        if task is not None:
+            return task
+        web_token = self._of_web_token(authorization, remote)
+        if web_token is not None:
+            return web_token
+        credential = self._credential(authorization, remote)
+        name, subject = credential.principal, f"principal:{credential.principal}"
+        return self._table.principal(name, credential.token_id, (subject,))
 
     def _of_task_token(self, authorization: str, remote: str) -> Principal | None:
         """Return the principal that a token of a task proves; None for another credential.

@@ -14,8 +14,8 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused
-from rota.core.model.shared_document import DocumentKey, SharedDocument
-from rota.node.access.access_table import BINDINGS, KEYS, AccessTable
+from rota.core.model.shared_document import BINDINGS, DocumentKey, SharedDocument
+from rota.node.access.access_table import KEYS, AccessTable
 from rota.node.access.verbs import EVERY
 from rota.node.cluster.shared_documents import SharedDocuments
 from rota.node.coordination.coordinator_errors import CoordinatorError

@@ -46,6 +46,11 @@ class Principal:
     expires_at: Instant | None = None
     attempt: AttemptIdentity | None = None
 
+    @property
+    def identity(self) -> str:
+        """The text that only this caller has; several callers of one issuer may have one name."""
+        return self.subjects[0] if self.issuer else self.name
+
     def may(self, verb: Verb, namespace: str) -> bool:
         """Return True if the caller has *verb* in *namespace*; `EVERY` is the whole cluster."""
         return self.grants.may(verb, namespace)

@@ -11,12 +11,14 @@ from rota.node.access.refused_access import Refusal
 from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.handlers import (
     access,
+    backfills,
     batches,
     changes,
     cluster,
     events,
     executions,
     health,
+    hook_tests,
     job_changes,
     job_list,
     jobs,
@@ -38,7 +40,7 @@ from rota.node.api.http.guard import (
     UnsupportedMediaType,
 )
 from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
-from rota.node.api.reference import html_page, openapi, served_description
+from rota.node.api.reference import openapi, served_description
 from rota.node.api.requests import problems
 from rota.node.api.requests.body_memory import BodyMemory
 from rota.node.api.requests.noted_refusals import note_refusals
@@ -49,6 +51,7 @@ from rota.node.api.requests.stopping import STOPPING, Stopping
 from rota.node.context import NodeContext
 from rota.node.peers.forward_port import OPENING_PATH
 from rota.node.peers.peer_apis import PEER, REFUSED_PROOF
+from rota.node.web.page_routes import add_page
 from rota.wire.headers import NODE
 
 log = logging.getLogger(__name__)
@@ -59,8 +62,10 @@ OPERATIONS = [
     operation
     for operations in (
         jobs.operations,
+        hook_tests.operations,
         job_list.operations,
         job_changes.operations,
+        backfills.operations,
         ledger.operations,
         changes.operations,
         executions.operations,
@@ -134,21 +139,27 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
     app.on_shutdown.append(app[STOPPING].begin)
     # Headers are not added in the middleware, which gets a streamed response only after its end.
     app.on_response_prepare.append(_add_headers)
+    # Longer paths first: jobs/a/next is the fire times of a job before it is a job of a namespace.
+    by_length = sorted(OPERATIONS, key=lambda each: each.path.count("/"), reverse=True)
     app.add_routes(
-        web.route(each.method, _route(each.path), _handler_of(each)) for each in OPERATIONS
+        web.route(each.method, _route(each.path), _handler_of(each)) for each in by_length
     )
+    add_page(app)
     app[served_description.DESCRIPTION] = served_description.Description(_describe)
     return app
 
 
 def _route(path: str) -> str:
-    """Return a path as a pattern in which names of documents have no colon, which begins a verb."""
-    return path.replace("{document}", "{document:[^{}/:]+}")
+    """Return a path as a pattern: names of documents have no colon, those of jobs may have a slash.
+
+    A colon begins a verb; a slash separates namespace and name.
+    """
+    pattern = path.replace("{document}", "{document:[^{}/:]+}")
+    return pattern.replace("{job}", "{job:[^{}/]+(?:/[^{}/]+)?}")
 
 
-def _describe() -> served_description.Documents:
-    document = openapi.describe(OPERATIONS)
-    return served_description.Documents(msgspec.json.encode(document), html_page.page_of(document))
+def _describe() -> bytes:
+    return msgspec.json.encode(openapi.describe(OPERATIONS))
 
 
 def _handler_of(operation: Operation) -> Handler:
@@ -197,8 +208,11 @@ def _refused_by_guard(
 
 
 async def _add_headers(http: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers that all responses have."""
+    """Add the headers that all responses have; files of the web page may be kept by browsers."""
+    kept = response.headers.get("Cache-Control")
     response.headers.update(problems.SAME_FOR_ALL)
+    if kept is not None:
+        response.headers["Cache-Control"] = kept
     request = http.get(REQUEST)
     if request is None:
         return
@@ -251,7 +265,7 @@ def _http_error(request: RequestContext, error: web.HTTPException) -> web.Respon
     code = codes.get(error.status, "bad_request")
     details = {
         404: f"{http.path} does not exist; paths of the API begin with /api/v1, and are listed at "
-        "/docs",
+        "/openapi.json",
         405: f"{http.path} does not support {http.method}; the header Allow lists its methods",
     }
     detail = details.get(error.status, error.reason)

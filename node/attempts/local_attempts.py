@@ -100,6 +100,8 @@ class LocalAttempts:
         self._running: dict[AttemptKey, Order] = {}
         self._unrecorded: dict[AttemptKey, Ending] = {}
         self._fenced: set[AttemptKey] = set()
+        self._stopped: set[AttemptKey] = set()
+        """The attempts that were stopped on request, and not by the stop of this node."""
         self._is_closing = False
         self._stopped_executors: frozenset[str] = frozenset()
         self.offered: set[AttemptKey] = set()
@@ -203,6 +205,7 @@ class LocalAttempts:
         """Stop an attempt."""
         executor = self._executor_of(key)
         if executor is not None:
+            self._stopped.add(key)
             executor.stop(key)
 
     def fence(self, key: AttemptKey) -> None:
@@ -240,15 +243,16 @@ class LocalAttempts:
     def ended(self, key: AttemptKey, ending: Ending) -> None:
         """Report an outcome to the attempt's shard, and assign its slot to the next task."""
         order = self._running.get(key)
-        if order is None:
-            return
-        if ending.outcome is Outcome.CANCELLED and order.work.executor in self._stopped_executors:
-            # A closing node stops its attempts; the next process records them as lost.
-            self._release(order)
+        if order is None or key in self._unrecorded:
             return
         if key in self._fenced:
-            self._fenced.discard(key)
             ending = replace(ending, outcome=Outcome.CANCELLED, reason=FENCED)
+        elif key not in self._stopped and order.work.executor in self._stopped_executors:
+            ending = _stopped_with_node(ending)
+        if ending.outcome is not Outcome.SUCCEEDED:
+            ending = replace(ending, result=b"")
+        self._fenced.discard(key)
+        self._stopped.discard(key)
         self._unrecorded[key] = ending
         self.ended_count[ending.outcome] += 1
         self.slot_table.freed()
@@ -270,6 +274,11 @@ class LocalAttempts:
         """Send the progress reports that are due."""
         self._progress.tick()
 
+    @property
+    def unrecorded_count(self) -> int:
+        """The number of outcomes that no shard has recorded yet."""
+        return len(self._unrecorded)
+
     def ending(self, key: AttemptKey) -> Ending | None:
         """Return the outcome of an attempt that has ended here and is not yet recorded."""
         return self._unrecorded.get(key)
@@ -283,7 +292,7 @@ class LocalAttempts:
         return None
 
     def close(self, *, ends_hosted: bool = False) -> None:
-        """Start no more attempts, and report no outcome of attempts that this node stops.
+        """Start no more attempts; record those that this node stops as lost, unless they succeed.
 
         Args:
             ends_hosted: Whether this node stops the attempts of its warden, too. If not, an attempt
@@ -313,3 +322,16 @@ class LocalAttempts:
     def _never_began(self, outcome: Outcome, reason: str) -> Ending:
         now = self._clock.now()
         return Ending(outcome=outcome, started_at=now, finished_at=now, reason=reason)
+
+
+def _stopped_with_node(ending: Ending) -> Ending:
+    """Return the end of an attempt that the stop of its node has ended.
+
+    An attempt that used the time to end by itself, with 0, has succeeded. Others are lost, which
+    costs none of the retries of the user; their output is recorded.
+    """
+    if ending.outcome is not Outcome.CANCELLED:
+        return ending
+    if ending.exit_code == 0 and not ending.signal:
+        return replace(ending, outcome=Outcome.SUCCEEDED, reason="")
+    return replace(ending, outcome=Outcome.LOST, reason=f"its node stopped: {ending.reason}")

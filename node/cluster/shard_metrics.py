@@ -21,6 +21,7 @@ def measure_shards(
     metrics.gauges("rota_shards", lambda: roles_of(shards, node_id))
     metrics.gauges("rota_replication_lag_entries", lambda: lags_of(shards))
     metrics.gauge("rota_entries_uncommitted", lambda: sum(len(shard.entries) for shard in shards))
+    metrics.gauge("rota_jobs_silent", lambda: silent_jobs_of(shards))
     metrics.gauge("rota_swaps_waiting", lambda: membership.swaps_waiting)
     metrics.gauge("rota_session_age_seconds", lambda: membership.session_age_s)
     metrics.counter("rota_coordinator_refusals_total", lambda: membership.refusal_count)
@@ -45,6 +46,11 @@ def lags_of(shards: Shards) -> dict[str, float]:
                 lag = shard.replica.copy.tip.index - peer.match
                 worst[node_id] = max(lag, worst.get(node_id, 0))
     return worst
+
+
+def silent_jobs_of(shards: Shards) -> int:
+    """Return the number of jobs that skip fire times, of the shards that are open here."""
+    return sum(each.silent.count for each in shards if each.silent is not None and each.is_open)
 
 
 def _role(shard: Shard, node_id: NodeId) -> str | None:

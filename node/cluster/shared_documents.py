@@ -16,22 +16,26 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 
+from msgspec.structs import replace
+
 from rota.core.errors import Kind, Refused
 from rota.core.model.author import Author
+from rota.core.model.document_shares import DocumentUse
+from rota.core.model.ids import NodeId, Session
 from rota.core.model.shared_document import (
     COPY_TRUSTED,
-    DOCUMENTS_BYTES_MAX,
-    DOCUMENTS_MAX,
     Definition,
     DocumentKey,
     SharedDocument,
     definition_bytes_max,
     is_forgettable,
     next_version,
+    owner_of,
     size_of,
 )
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
-from rota.node.coordination.coordinator import Coordinator, Documents
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.node.coordination.coordinator import Coordinator, Documents, View
 from rota.node.coordination.coordinator_errors import (
     CoordinatorUnavailable,
     OutcomeUnknown,
@@ -54,6 +58,12 @@ COMPARE_S = 600.0
 COMPARE_APART_S = 2.0
 """The period of the comparison while the coordinator lacks the record of this cluster."""
 RETRY_S = 1.0
+OBSOLETE = Duration(round(2 * COMPARE_S) * SECOND)
+"""The age at which records of deleted documents are removed early, where there is no room.
+
+All nodes have run since before the deletion then, and have compared their documents after it."""
+OBSOLETE_AT_ONCE = 100
+"""The most records that one change removes early."""
 TRIES_MAX = 10
 """The number of tries of a change while other clients change the document."""
 
@@ -71,6 +81,9 @@ class SharedDocuments:
         clock: The clock of this node.
         cluster_id: The id in the cluster's record at the coordinator; None if the ids are not
             compared.
+
+    Attributes:
+        use: The number and the size of the documents.
 
     Raises:
         StoreDamaged: A copy cannot be read.
@@ -91,7 +104,9 @@ class SharedDocuments:
         self._clock = clock
         self._cluster_id = cluster_id
         self._by_key = {each.key: each for each in stored_documents(store)}
-        self._bytes = sum(map(size_of, self._by_key.values()))
+        self.use = DocumentUse()
+        for document in self._by_key.values():
+            self.use.add(document)
         # A wall clock that was set back to before the comparison does not show their age.
         age = clock.now() - compared_at(store)
         self._is_trusted = not self._by_key or 0 <= age <= COPY_TRUSTED
@@ -99,6 +114,11 @@ class SharedDocuments:
         """Whether the coordinator lacks the record of this cluster."""
         self._compared = asyncio.Event()
         self._listeners: list[Listener] = []
+        self._sessions: Mapping[NodeId, Session] = {}
+        self._complete_since: Instant | None = None
+        """Since when all members have had their sessions; None while one has none."""
+        self._changing: dict[DocumentKey, str] = {}
+        """The documents that requests to this node are changing now, and their owners."""
         self._unsaved: set[DocumentKey] = set()
         """Documents whose copy on disk is outdated, because the disk was too slow."""
 
@@ -121,6 +141,10 @@ class SharedDocuments:
             if key.kind == kind and each.definition is not None
         ]
         return sorted(found, key=lambda each: each.name)
+
+    def changing(self, kind: str) -> list[DocumentKey]:
+        """Return the documents of a kind that requests to this node are changing now."""
+        return [key for key in self._changing if key.kind == kind]
 
     @property
     def is_current(self) -> bool:
@@ -170,13 +194,34 @@ class SharedDocuments:
             OutcomeUnknown: The change may have been made, or may still be made.
         """
         self._check_coordinator()
+        if key in self._changing:
+            return await self._change(key, definition, by=by, if_version=if_version, is_dry=is_dry)
+        self._changing[key] = owner_of(key, definition or {})
+        try:
+            return await self._change(key, definition, by=by, if_version=if_version, is_dry=is_dry)
+        finally:
+            del self._changing[key]
+
+    async def _change(
+        self,
+        key: DocumentKey,
+        definition: Definition | None,
+        *,
+        by: Author | str,
+        if_version: int | None,
+        is_dry: bool,
+    ) -> SharedDocument:
         for _ in range(TRIES_MAX):
             before = self._by_key.get(key)
             self._check_version(key, if_version)
             if (before.definition if before else None) == definition:
                 return before or SharedDocument(kind=key.kind, name=key.name, version=0)
             fresh = next_version(key, before, definition, at=self._clock.now(), by=by)
-            self._check_limits(before, fresh)
+            self._check_size(fresh)
+            if why := self._why_no_room(before, fresh):
+                if not is_dry and await self._make_room(fresh.owner):
+                    continue
+                raise Refused(Kind.TOO_MANY, "too_many_documents", why, retry_after_s=60)
             if is_dry:
                 return fresh
             if await self._coordinator.change_document(key, before, fresh):
@@ -212,7 +257,7 @@ class SharedDocuments:
             f"{key.name!r} {is_now}, {wants}; read it again, and repeat the change",
         )
 
-    def _check_limits(self, before: SharedDocument | None, fresh: SharedDocument) -> None:
+    def _check_size(self, fresh: SharedDocument) -> None:
         size = size_of(fresh)
         most = definition_bytes_max(fresh.kind)
         if size > most:
@@ -222,17 +267,55 @@ class SharedDocuments:
                 f"the definition of {fresh.name!r} has {size} bytes of JSON; at most "
                 f"{most} are allowed",
             )
-        is_full = before is None and len(self._by_key) >= DOCUMENTS_MAX
-        growth = size - (size_of(before) if before else 0)
-        if is_full or (growth > 0 and self._bytes + growth > DOCUMENTS_BYTES_MAX):
-            raise Refused(
-                Kind.TOO_MANY,
-                "too_many_documents",
-                f"the cluster has {len(self._by_key)} shared documents of {self._bytes} bytes in "
-                f"total; the limits are {DOCUMENTS_MAX} documents and {DOCUMENTS_BYTES_MAX} bytes: "
-                "delete documents that are not needed (deleted ones count for 30 days)",
-                retry_after_s=60,
-            )
+
+    def _why_no_room(self, before: SharedDocument | None, fresh: SharedDocument) -> str:
+        # Those of other requests that are under way count, too.
+        beside = [
+            owner
+            for key, owner in self._changing.items()
+            if key != fresh.key and key not in self._by_key
+        ]
+        return self.use.why_no_room(before, fresh, beside)
+
+    async def _make_room(self, owner: str) -> bool:
+        """Remove the oldest records of deleted documents of *owner*; return True if there were any.
+
+        A node that was away could have an earlier version, and restore it. So nothing is removed
+        whose deletion is older than the session of a node.
+        """
+        now = self._clock.now()
+        self._note_sessions(await self._coordinator.view())
+        since = self._complete_since
+        if since is None:
+            return False
+        deleted = sorted(
+            (
+                each
+                for each in self._by_key.values()
+                if each.definition is None
+                and since <= each.changed_at < now - OBSOLETE
+                and owner in ("", each.owner)
+            ),
+            key=lambda each: each.changed_at,
+        )[:OBSOLETE_AT_ONCE]
+        for each in deleted:
+            # All nodes learn from this version that they may remove theirs.
+            obsolete = replace(each, version=each.version + 1, is_obsolete=True)
+            if await self._coordinator.change_document(each.key, each, obsolete):
+                await self._coordinator.change_document(each.key, obsolete, None)
+                self._forget(each.key)
+            else:  # Another node removes it, too.
+                await self._compare()
+        return bool(deleted)
+
+    def _note_sessions(self, view: View) -> None:
+        """Note since when all nodes have had the sessions of *view*."""
+        sessions = {node: view.lives[node].session for node in view.members if node in view.lives}
+        if view.members.keys() != sessions.keys():
+            self._complete_since = None
+        elif self._complete_since is None or sessions != self._sessions:
+            self._complete_since = self._clock.now()
+        self._sessions = sessions
 
     # -- the coordinator ------------------------------------------------------------------------
 
@@ -295,10 +378,11 @@ class SharedDocuments:
 
     async def _is_of_this_cluster(self) -> bool:
         """Return True if the coordinator has the record of this cluster."""
+        view = await self._coordinator.view()
+        self._note_sessions(view)
         if self._cluster_id is None:
             return True
-        cluster = (await self._coordinator.view()).cluster
-        return cluster is not None and cluster.id == self._cluster_id
+        return view.cluster is not None and view.cluster.id == self._cluster_id
 
     # -- this node ------------------------------------------------------------------------------
 
@@ -312,7 +396,9 @@ class SharedDocuments:
             known = self._by_key.get(document.key)
             if known is None or (known != document and known.version <= document.version):
                 self._by_key[document.key] = document
-                self._bytes += size_of(document) - (size_of(known) if known else 0)
+                if known is not None:
+                    self.use.remove(known)
+                self.use.add(document)
                 fresh.append(document)
         for document in fresh:
             self._notify(document.key, document)
@@ -321,7 +407,7 @@ class SharedDocuments:
     def _forget(self, key: DocumentKey) -> None:
         known = self._by_key.pop(key, None)
         if known is not None:
-            self._bytes -= size_of(known)
+            self.use.remove(known)
             self._notify(key, None)
             self._save([key])
 

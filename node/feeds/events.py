@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 import msgspec
@@ -25,9 +26,10 @@ from msgspec.structs import replace
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.execution import ExecutionStatus, TaskStatus
-from rota.core.model.hook import HookOutcome
+from rota.core.model.hook import HookEvent, HookOutcome
 from rota.core.model.ids import ExecutionId, JobId, namespace_of
 from rota.core.model.ledger import FireOutcome
+from rota.core.model.reason import without_message
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.effects import (
@@ -59,14 +61,45 @@ KEEP_ALIVE_S = 15.0
 """The time without events after which a reader gets an empty batch, since proxies often close a
 connection that is silent for a minute."""
 
-Event = Publish | PublishJob | PublishFires | PublishHook
-Happening = ExecutionStatus | TaskStatus | TaskEvent | JobEvent | FireOutcome | HookOutcome
+
+class HookAttempt(Enum):
+    """What happens to a hook before its end."""
+
+    RETRYING = "retrying"
+    """The receiver has not accepted the webhook, which is sent again."""
+
+
+class HookRetrying(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A failed attempt of a webhook, observed by this node: no decision of the shard.
+
+    Attributes:
+        at: The time of this node's clock.
+        job: The full name of the job whose hook it is.
+        execution_id: Whose event it is.
+        target: The origin of the webhook's URL.
+        detail: The reason, and the time of the next attempt.
+    """
+
+    at: Instant
+    job_id: JobId
+    job: str
+    execution_id: ExecutionId
+    event: HookEvent
+    target: str
+    detail: str
+
+
+Event = Publish | PublishJob | PublishFires | PublishHook | HookRetrying
+Happening = (
+    ExecutionStatus | TaskStatus | TaskEvent | JobEvent | FireOutcome | HookOutcome | HookAttempt
+)
 
 TYPES: Mapping[Happening, str] = {
     **{event: f"job.{event.value}" for event in JobEvent},
     # A fire time that fired has the events of its execution.
     **{each: f"fire.{each.value}" for each in FireOutcome if each is not FireOutcome.FIRED},
     **{each: f"hook.{each.value}" for each in HookOutcome},
+    HookAttempt.RETRYING: "hook.retrying",
     **{status: f"execution.{status.value}" for status in ExecutionStatus},
     # Tasks are blocked from the beginning of their execution, which is not an event.
     **{status: f"task.{status.value}" for status in TaskStatus if status is not TaskStatus.BLOCKED},
@@ -130,11 +163,14 @@ class Filter:
     execution_id: ExecutionId | None = None
     may_see: Callable[[str], bool] = lambda namespace: True
     """Returns True if the reader may read the events of a namespace."""
+    may_read_output: Callable[[str], bool] = lambda namespace: True
+    """Returns True if the reader may read what attempts of a namespace wrote."""
 
     def admits(self, event: Event) -> bool:
         """Return True if *event* passes the filter."""
         if self.execution_id is not None and (
-            not isinstance(event, Publish | PublishHook) or event.execution_id != self.execution_id
+            not isinstance(event, Publish | PublishHook | HookRetrying)
+            or event.execution_id != self.execution_id
         ):
             return False
         return (
@@ -143,6 +179,17 @@ class Filter:
             and (self.happenings is None or _happening(event) in self.happenings)
             and self.may_see(namespace_of(event.job))
         )
+
+    def shown(self, event: Event) -> Event:
+        """Return *event*, without the message of an exception that the reader may not read."""
+        if (
+            not isinstance(event, Publish)
+            or event.status is TaskStatus.READY  # Its detail is the node's.
+            or self.may_read_output(namespace_of(event.job))
+        ):
+            return event
+        detail = without_message(event.detail)
+        return event if detail == event.detail else replace(event, detail=detail)
 
 
 class Events:
@@ -200,7 +247,7 @@ class Events:
         Args:
             wanted: The filter.
             after: The position.
-            principal: The name of the caller; empty for one that is not authenticated.
+            principal: The identity of the caller; empty for one that is not authenticated.
 
         Raises:
             Refused: There are too many readers, or too many of the principal; or the node stops.
@@ -256,12 +303,14 @@ class Events:
         assert event is not None, number
         return event
 
-    def encoded(self, number: int) -> EncodedEvent:
-        """Return event *number* in the form for readers."""
+    def encoded(self, number: int, *, shown: Event) -> EncodedEvent:
+        """Return event *number* in the form for readers that may read *shown* of it."""
+        if shown is not self.event(number):
+            return _encoded(EventId(self.life, number), shown)
         position = number % len(self._encoded)
         encoded = self._encoded[position]
         if encoded is None:
-            encoded = _encoded(EventId(self.life, number), self.event(number))
+            encoded = _encoded(EventId(self.life, number), shown)
             self._encoded[position] = encoded
         return encoded
 
@@ -351,8 +400,9 @@ class Reader:
         batch: list[EncodedEvent] = []
         while self.seen < self._events.count and len(batch) < BATCH_MAX:
             self.seen += 1
-            if self._wanted.admits(self._events.event(self.seen)):
-                batch.append(self._events.encoded(self.seen))
+            event = self._events.event(self.seen)
+            if self._wanted.admits(event):
+                batch.append(self._events.encoded(self.seen, shown=self._wanted.shown(event)))
         return batch
 
 
@@ -361,6 +411,8 @@ def _happening(event: Event) -> Happening:
         return event.event
     if isinstance(event, PublishFires | PublishHook):
         return event.outcome
+    if isinstance(event, HookRetrying):
+        return HookAttempt.RETRYING
     return event.status if event.percent is None else TaskEvent.PROGRESS
 
 
@@ -393,5 +445,8 @@ def _encoded(event_id: EventId, event: Event) -> EncodedEvent:
             view = replace(view, fire_at=format_instant(event.fire_at), count=event.count)
         elif isinstance(event, PublishHook):
             detail = f"{event.event.value}, {event.target}: {event.detail or event.outcome.value}"
+            view = replace(view, execution_id=event.execution_id, detail=detail)
+        elif isinstance(event, HookRetrying):
+            detail = f"{event.event.value}, {event.target}: {event.detail}"
             view = replace(view, execution_id=event.execution_id, detail=detail)
     return EncodedEvent(text, kind, msgspec.json.encode(view))

@@ -9,10 +9,11 @@
 Either end may send a `Refusal` in place of its next word. A refusal to an end that has not proven
 its identity names no cluster, no data directory and no node.
 
-A version is a number of the wire protocol. Every release supports its own version and the version
-before, and each link uses the highest version that both nodes support, so nodes of the versions N
-and N + 1 run in one cluster. The additions of a version are sent only over links of that version or
-a later one. Fields may be added to any message: a receiver ignores fields that it does not have.
+A version is a number of the wire protocol, and each link uses the highest version that both nodes
+support. Until release 0.2 a release supports its own version only, so a cluster is upgraded as a
+whole; later ones support the version before, too. The additions of a version are sent only over
+links of that version or a later one. Fields may be added to any message: a receiver ignores fields
+that it does not have.
 
 Each end reads the versions in the first word of the other before the rest of the word, whose form
 may be that of another version. The field `versions` is therefore the same in every version.
@@ -43,9 +44,10 @@ class Versions(NamedTuple):
     newest: _Version
 
 
-SPOKEN = Versions(oldest=3, newest=3)
+SPOKEN = Versions(oldest=4, newest=4)
 """The versions that this node supports. In version 1, first words had no proof; in version 2, the
-envelope of every message named a shard."""
+envelope of every message named a shard; in version 3, quiet shards had no
+common heartbeat."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
@@ -106,7 +108,7 @@ class NoCommonVersion(NotWelcome):
     """The two nodes support no version of the wire protocol in common."""
 
     def __init__(self, ours: Versions, theirs: Versions) -> None:
-        advice = "upgrade one release at a time"
+        advice = "until release 0.2, upgrade all nodes of a cluster together"
         super().__init__(
             f"the other node supports versions {theirs.oldest} to {theirs.newest} of the wire "
             f"protocol, and this node {ours.oldest} to {ours.newest}: {advice}",

@@ -1,4 +1,4 @@
 """Namespaces: their documents, compiled for saves, decisions and launches.
 
-Reading order: `policy` (what tasks may do), `pauses`, `namespaces`.
+Reading order: `policy` (what tasks may do), `namespaces`.
 """

@@ -11,19 +11,15 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Problem, Refused, invalid_fields
 from rota.core.model.attempt import Order
 from rota.core.model.ids import namespace_of
-from rota.core.model.job import JobSpec, Pause
+from rota.core.model.job import JobSpec
 from rota.core.model.permitted_binds import BY_POLICY
-from rota.core.model.shared_document import Definition, DocumentKey, SharedDocument
+from rota.core.model.shared_document import NAMESPACES, Definition, DocumentKey, SharedDocument
 from rota.core.quoting import in_quotes
-from rota.core.vocabulary.quotas import NO_QUOTA, Quota
-from rota.node.namespaces.pauses import pause_in
-from rota.node.namespaces.policy import ALLOWED, Policy, policy_of
+from rota.node.namespaces.policy import OPEN, Policy, policy_of
 from rota.wire.documents import Json, NamespaceBody
 
 log = logging.getLogger(__name__)
 
-NAMESPACES = "namespaces"
-"""The kind of shared documents."""
 DEFAULT = "default"
 NOTHING = Policy(executors=())
 """The policy of a namespace whose document this version cannot read: no task runs."""
@@ -37,16 +33,12 @@ class Namespace:
 
     Attributes:
         defaults: Fields of jobs for the jobs that do not have them.
-        policy: What its tasks may do.
-        pause: The pause; None if executions may begin.
-        quota: The most jobs and executions.
+        policy: What its tasks may do; None for the default policy.
         secrets_max: The most secrets; None if there is no limit.
     """
 
     defaults: Mapping[str, Json]
-    policy: Policy
-    pause: Pause | None = None
-    quota: Quota = NO_QUOTA
+    policy: Policy | None
     secrets_max: int | None = None
 
 
@@ -72,29 +64,21 @@ class Namespaces:
     Args:
         refuses_unknown: Whether namespaces without a document are refused, except ``default``.
         labels: The labels of this node.
+        default_policy: The policy of namespaces that have none in a document.
     """
 
-    def __init__(self, *, refuses_unknown: bool, labels: Mapping[str, str]) -> None:
+    def __init__(
+        self, *, refuses_unknown: bool, labels: Mapping[str, str], default_policy: Policy = OPEN
+    ) -> None:
+        self._default_policy = default_policy
         self._refuses_unknown = refuses_unknown
         self._labels = labels
         self._by_name: dict[str, Namespace] = {}
-        self._pauses: dict[str, Pause] = {}
-        self._quotas: dict[str, Quota] = {}
-
-    @property
-    def pauses(self) -> Mapping[str, Pause]:
-        """The pauses, by namespace; the mapping follows the documents."""
-        return self._pauses
-
-    @property
-    def quotas(self) -> Mapping[str, Quota]:
-        """The quotas, by namespace; the mapping follows the documents."""
-        return self._quotas
 
     def policy_of(self, namespace: str) -> Policy:
         """Return the policy of a namespace."""
         found = self._by_name.get(namespace)
-        return found.policy if found else ALLOWED
+        return found.policy if found and found.policy else self._default_policy
 
     def defaults_of(self, namespace: str) -> Mapping[str, Json]:
         """Return the fields of jobs for the jobs of a namespace that do not have them."""
@@ -114,11 +98,10 @@ class Namespaces:
                 field that the policy does not allow.
         """
         namespace = spec.namespace
-        if namespace not in self._by_name:
-            if self._refuses_unknown and namespace != DEFAULT:
-                raise UnknownNamespace(namespace)
-            return
-        policy = self._by_name[namespace].policy
+        is_unknown = namespace not in self._by_name and namespace != DEFAULT
+        if is_unknown and self._refuses_unknown:
+            raise UnknownNamespace(namespace)
+        policy = self.policy_of(namespace)
         problems = [
             Problem(
                 f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}{each.pointer}",
@@ -138,7 +121,9 @@ class Namespaces:
 
         An order of an older node has no name of its job: its work was checked when it was saved.
         """
-        namespace = namespace_of(order.job) if order.job else ""
+        if not order.job:
+            return ""
+        namespace = namespace_of(order.job)
         policy = self.policy_of(namespace)
         problem = next(policy.problems_of(order.work), None)
         if problem is not None:
@@ -155,29 +140,18 @@ class Namespaces:
         """Take the new record of a document; None if the record was removed."""
         if key.kind != NAMESPACES:
             return
-        self._pauses.pop(key.name, None)
-        self._quotas.pop(key.name, None)
         if document is None or document.definition is None:
             self._by_name.pop(key.name, None)
             return
-        found = self._by_name[key.name] = _compiled(document, document.definition)
-        if found.pause is not None:
-            self._pauses[key.name] = found.pause
-        if found.quota != NO_QUOTA:
-            self._quotas[key.name] = found.quota
+        self._by_name[key.name] = _compiled(document, document.definition)
 
 
 def _compiled(document: SharedDocument, definition: Definition) -> Namespace:
-    # A pause counts even in a document that is otherwise not understood.
-    pause = pause_in(definition, changed_at=document.changed_at)
     try:
         body = msgspec.convert(definition, NamespaceBody)
-        quota = Quota(jobs=body.quota.jobs, executions=body.quota.executions)
         return Namespace(
             defaults=body.defaults,
-            policy=policy_of(body),
-            pause=pause,
-            quota=quota,
+            policy=policy_of(body) if body.policy else None,
             secrets_max=body.quota.secrets,
         )
     except (*UNDECODABLE, ValueError) as error:
@@ -185,4 +159,4 @@ def _compiled(document: SharedDocument, definition: Definition) -> Namespace:
             "document of a namespace not understood: no task runs in it",
             extra={"document": document.name, "reason": str(error)},
         )
-        return Namespace(defaults=NO_DEFAULTS, policy=NOTHING, pause=pause)
+        return Namespace(defaults=NO_DEFAULTS, policy=NOTHING)

@@ -14,12 +14,11 @@ from rota.core.errors import Problem
 from rota.core.model.permitted_binds import is_permitted
 from rota.core.model.sizes import format_size, parse_size
 from rota.core.model.work import Bind, Image, ResourceLimits, Selector, Work
-from rota.core.model.work_checks import LIMITED, PROGRAMS, is_unsandboxed
+from rota.core.model.work_checks import PROFILES, is_unsandboxed
+from rota.core.model.work_kinds import kind_of
 from rota.core.quoting import in_quotes
 from rota.wire.documents import LimitsBody, NamespaceBody, PolicyBody
 
-PROFILES = ("none", "default", "strict")
-"""The profiles of sandboxes, from the widest to the strictest."""
 NETWORKS = ("none", "isolated", "any")
 """The accesses to the network, from the strictest to the widest."""
 NO_LIMITS = ResourceLimits()
@@ -53,20 +52,20 @@ class Policy:
         """Return what the policy does not allow, with pointers into the definition of the task."""
         if self.executors is not None and work.executor not in self.executors:
             yield Problem(
-                f"/{_FIELDS.get(work.executor, 'type')}",
+                f"/{kind_of(work.executor).field}",
                 f"the executor {in_quotes(work.executor)} is not allowed; "
                 f"{_listed('allowed are', self.executors)}",
             )
             return
         yield from self._problems_of_user(work)
         yield from self._problems_of_limits(work)
-        if work.executor == "container" and work.image is not None:
+        if work.image is not None:
             yield from self._problems_of_container(work.image)
-        elif work.executor in PROGRAMS:
+        elif kind_of(work.executor).is_program:
             yield from self._problems_of_process(work)
         elif self.sandbox != "none" or self.network != "any":
             yield Problem(
-                f"/{_FIELDS.get(work.executor, 'type')}",
+                f"/{kind_of(work.executor).field}",
                 f"a task of the executor {in_quotes(work.executor)} has no sandbox; use a command "
                 f"with the sandbox {in_quotes(self._least_profile)}, or a container",
             )
@@ -117,9 +116,9 @@ class Policy:
         most, given = self.limits, work.limits
         if most == NO_LIMITS:
             return
-        if work.executor not in LIMITED:
+        if not kind_of(work.executor).has_limits:
             detail = f"tasks of the executor {in_quotes(work.executor)} have no limits"
-            yield Problem(f"/{_FIELDS.get(work.executor, 'type')}", detail)
+            yield Problem(f"/{kind_of(work.executor).field}", detail)
             return
         for field, limit, largest, text in (
             ("cpu", given.cpu, most.cpu, f"{most.cpu:g}"),
@@ -155,9 +154,12 @@ class Policy:
                 )
 
 
-ALLOWED = Policy()
-"""The policy of a namespace without a document."""
-_FIELDS = {"process": "command", "python": "python", "container": "container", "user": "user"}
+OPEN = Policy()
+"""Everything is allowed."""
+STRICT = Policy(executors=("process", "container"), sandbox="strict", network="isolated", binds=())
+"""Tasks are kept from the machine, its user and each other."""
+DEFAULT_POLICIES: Mapping[str, Policy] = {"open": OPEN, "strict": STRICT}
+"""The values of the setting ``default_policy``."""
 
 
 def policy_in(definition: object) -> Policy:

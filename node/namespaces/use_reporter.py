@@ -14,10 +14,10 @@ import asyncio
 from rota.core.model.ids import NodeId, Session
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.node.cluster.membership import Membership
+from rota.node.facts.shared_facts import SharedFacts
 from rota.node.peers.messages import USES_MAX, ReportUse
 from rota.node.peers.network import Network
 from rota.node.shards.local_shards import Shards
-from rota.node.shards.quota_use import QuotaUse
 from rota.node.system.clock import Clock
 
 REPORT_EVERY = SECOND
@@ -28,7 +28,7 @@ class UseReporter:
     """Sends the use of the namespaces with quotas to the other members.
 
     Args:
-        use: Has the quotas.
+        facts: Has the quotas.
         shards: The shards of this node.
         membership: Has the members and the session of this node.
         network: The network to the other nodes.
@@ -37,13 +37,13 @@ class UseReporter:
 
     def __init__(
         self,
-        use: QuotaUse,
+        facts: SharedFacts,
         shards: Shards,
         membership: Membership,
         network: Network,
         clock: Clock,
     ) -> None:
-        self._use = use
+        self._facts = facts
         self._shards = shards
         self._membership = membership
         self._network = network
@@ -55,7 +55,7 @@ class UseReporter:
         """Report the use until cancelled."""
         while True:
             await asyncio.sleep(REPORT_EVERY / SECOND)
-            if self._use.quotas:
+            if self._facts.present().quotas:
                 self._report(await self._uses())
 
     async def _uses(self) -> dict[str, tuple[int, int]]:
@@ -66,7 +66,7 @@ class UseReporter:
             if not shard.is_open:
                 continue
             state = shard.state
-            for namespace in self._use.quotas:
+            for namespace in self._facts.present().quotas:
                 jobs, executions = state.use_of(namespace)
                 if jobs or executions:
                     before = uses.get(namespace, (0, 0))

@@ -10,10 +10,10 @@ from rota.node.runtime.attempt_wiring import AttemptParts
 from rota.node.runtime.cluster_wiring import ClusterParts
 from rota.node.runtime.foundation import NodeFoundation
 from rota.node.runtime.readiness import Readiness, ServingPhase
-from rota.node.secrets.sealed_texts import SealedTexts
 from rota.node.secrets.secret_store import SecretStore
 from rota.node.shards.local_shards import Shards
 from rota.node.system.bounded_calls import BoundedCalls
+from rota.node.webhooks.webhook_sender import WebhookSender
 from rota.storage.history import History
 
 
@@ -45,8 +45,8 @@ def wire_context(
     *,
     access: AccessControl,
     secrets: SecretStore,
-    sealed_texts: SealedTexts,
     feeds: FeedParts,
+    webhooks: WebhookSender,
     history: History,
     phase: ServingPhase,
 ) -> NodeContext:
@@ -59,8 +59,8 @@ def wire_context(
         attempts: The parts for attempts.
         access: The access control of the node.
         secrets: The secrets.
-        sealed_texts: The sealed texts.
         feeds: The feeds of the node.
+        webhooks: The webhooks of the shards.
         history: The history of the shards.
         phase: The phase of the API.
     """
@@ -75,13 +75,15 @@ def wire_context(
         history=history,
         waiters=feeds.waiters,
         events=feeds.events,
+        try_webhook=webhooks.try_once,
+        hook_retries=webhooks.retries_of,
         metrics=environment.metrics,
         membership=cluster.membership,
         documents=cluster.documents,
         access=access,
+        facts=base.facts,
         namespaces=base.namespaces,
         secrets=secrets,
-        sealed_texts=sealed_texts,
         continuity=base.continuity,
         coordinator=environment.coordinator,
         copies=environment.copies,

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from rota.core.model.shared_document import Definition, DocumentKey, next_version
-from rota.node.access.access_table import BINDINGS, KEYS
+from rota.core.model.shared_document import BINDINGS, Definition, DocumentKey, next_version
+from rota.node.access.access_table import KEYS
 from rota.node.access.verbs import EVERY
 from rota.node.cluster.joining import WrongCluster
 from rota.node.coordination.coordinator import Coordinator

@@ -57,7 +57,6 @@ class NodeEnvironment:
         look_for_space: Returns the space left on the disk.
         look_at_etcd: Returns the space in etcd; None on a single node.
         post_webhook: Sends a webhook of a job, if its host is permitted.
-        post_changes: Sends changes to the host that the settings of the node name.
         compare_every: The period of the comparison of the copies of all shards (R43).
     """
 
@@ -83,7 +82,6 @@ class NodeEnvironment:
     look_for_space: Callable[[], FoundSpace] = lambda: AMPLE
     look_at_etcd: LookAtEtcd | None = None
     post_webhook: PostWebhook = post_nothing
-    post_changes: PostWebhook = post_nothing
     compare_every: Duration = COMPARE_EVERY
 
     @property

@@ -9,7 +9,9 @@ from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.self_check import SelfCheck
+from rota.node.facts.shared_facts import SharedFacts
 from rota.node.namespaces.namespaces import Namespaces
+from rota.node.namespaces.policy import DEFAULT_POLICIES
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.shards.quota_use import QuotaUse
 from rota.node.system.clock import Clock
@@ -32,8 +34,9 @@ class NodeFoundation:
         slot_table: The slots of the node.
         self_check: The health of the node.
         gossip: The health reports that nodes exchange.
+        facts: What the shared documents say to decisions; it follows them once they are wired.
         namespaces: The namespaces with documents, which it follows once these are wired.
-        quota_use: The use of the namespaces with quotas.
+        quota_use: The use of namespaces on other nodes.
         failure: Completed with the error that ends the node.
     """
 
@@ -46,6 +49,7 @@ class NodeFoundation:
     slot_table: SlotTable
     self_check: SelfCheck
     gossip: HealthGossip
+    facts: SharedFacts
     namespaces: Namespaces
     quota_use: QuotaUse
     failure: "asyncio.Future[None]"
@@ -65,7 +69,9 @@ def lay_foundation(
     liveness = Liveness(config.node_id, born_at=clock.elapsed())
     clock_skew = ClockSkew(config.clock_skew_max)
     namespaces = Namespaces(
-        refuses_unknown=config.unknown_namespaces == "refuse", labels=config.labels
+        refuses_unknown=config.unknown_namespaces == "refuse",
+        labels=config.labels,
+        default_policy=DEFAULT_POLICIES[config.default_policy],
     )
     slot_table = SlotTable(config.slots, liveness, config.labels)
     return NodeFoundation(
@@ -86,7 +92,8 @@ def lay_foundation(
             every=environment.timing.beat,
             lendable=slot_table.lendable,
         ),
+        facts=SharedFacts(),
         namespaces=namespaces,
-        quota_use=QuotaUse(namespaces.quotas, liveness),
+        quota_use=QuotaUse(liveness),
         failure=asyncio.get_running_loop().create_future(),
     )

@@ -9,13 +9,16 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 
-from rota.core.timing.instants import Duration
+from rota.core.timing.instants import SECOND, Duration
 from rota.node.runtime.node_metrics import measure_node
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.store_loops import StoreLoops
 from rota.node.system.background import beside
 from rota.storage.group_commit import CLOSE_TIMEOUT_S
 
+RECORDED_WITHIN = Duration(5 * SECOND)
+"""The time limit for the records of attempts that were stopped with their node. The warden keeps
+outcomes that are not recorded by then for the next process."""
 UNANSWERED_S = 0.2
 """The time limit in seconds for the last commits of a node whose drain did not finish."""
 
@@ -129,6 +132,7 @@ class NodeLifecycle:
         attempts.local.close(ends_hosted=self._config.ends_attempts)
         for executor in self._to_close:
             await executor.close()
+        await self._await(lambda: not attempts.local.unrecorded_count, RECORDED_WITHIN)
         # If the time limit is reached, other copies do not answer; or the disk hangs, and then
         # closing the commit raises an error.
         with suppress(TimeoutError):
@@ -144,10 +148,14 @@ class NodeLifecycle:
     async def _await_attempts(self) -> None:
         """Wait for the attempts that end with this process, at most for the time `drain`.
 
-        Attempts that have not ended by then are recorded as lost and run again.
+        Attempts that have not ended by then are stopped.
         """
-        deadline = self._clock.elapsed() + self._config.drain
-        while self._ending_count() and self._clock.elapsed() < deadline:
+        await self._await(lambda: not self._ending_count(), self._config.drain)
+
+    async def _await(self, is_so: Callable[[], bool], within: Duration) -> None:
+        """Wait until *is_so*, at most for the time *within*, or until the node fails."""
+        deadline = self._clock.elapsed() + within
+        while not is_so() and self._clock.elapsed() < deadline:
             if self._failure.done():
                 return
             await asyncio.sleep(0.02)

@@ -64,7 +64,7 @@ from rota.node.system.entropy import Entropy, SystemEntropy
 from rota.node.system.metrics import Metrics
 from rota.node.system.systemd import Supervisor
 from rota.node.webhooks.http_post import HttpPost
-from rota.node.webhooks.permitted_hosts import ANY, PermittedHosts
+from rota.node.webhooks.permitted_hosts import PermittedHosts
 from rota.storage.directory import DataDirectory, Identity, identity_in
 from rota.storage.group_commit import GroupCommit
 from rota.storage.rocks import RocksStore
@@ -272,14 +272,13 @@ class Node:
     async def _run_in(self, stack: AsyncExitStack, placed: "_Placed") -> None:
         node_id, hosts = self.config.node_id, PermittedHosts(self.config.webhook_hosts)
         webhooks = await stack.enter_async_context(HttpPost.open(hosts))
-        exports = await stack.enter_async_context(HttpPost.open(PermittedHosts((ANY,))))
-        environment = replace(
-            placed.environment, post_webhook=webhooks.post, post_changes=exports.post
-        )
+        environment = replace(placed.environment, post_webhook=webhooks.post)
         used = {"api": self._tls, "peer": placed.tls}
         certificates = {use: tls.live for use, tls in used.items() if tls is not None}
         measure_certificates(environment.metrics, self.clock, certificates)
         wiring = wire(self.config, self.clock, self.entropy, environment, phase=self._phase)
+        use = wiring.context.documents.use
+        environment.metrics.gauges("rota_shared_documents_ratio", use.ratios)
         lifecycle = NodeLifecycle(wiring)
         if placed.links is not None:
             host, port = self.config.peer_listen

@@ -7,6 +7,7 @@ from rota.node.cluster.shard_metrics import measure_shards
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.interfaces import Commit
 from rota.node.shards.shard import Shard
+from rota.node.system.logs import dropped_lines
 
 
 def measure_node(wiring: NodeWiring, commit: Commit) -> None:
@@ -45,6 +46,7 @@ def measure_node(wiring: NodeWiring, commit: Commit) -> None:
     counter("rota_attempts_unsandboxed_total", lambda: attempts.local.unsandboxed_count)
     counter("rota_journal_entries_total", lambda: shards.entry_count)
     counter("rota_journal_syncs_total", lambda: commit.sync_count)
+    counter("rota_log_lines_dropped_total", dropped_lines)
     metrics.counters("rota_peer_messages_refused_total", lambda: wiring.router.refused)
     gauge("rota_copies_diverged", lambda: len(wiring.digests.diverged))
     metrics.counters("rota_state_comparisons_total", lambda: wiring.digests.results)

@@ -10,11 +10,10 @@ from rota.core.model.ids import ShardId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.commands import RunIfMet, TimerCommand
 from rota.core.vocabulary.effects import SetTimer, Timescale
+from rota.node.facts.shared_facts import SharedFacts
 from rota.node.fallback.stand_ins import StandIns
-from rota.node.namespaces.namespaces import Namespaces
 from rota.node.runtime.foundation import NodeFoundation
 from rota.node.shards.local_shards import Shards
-from rota.node.shards.shard import Shard
 from rota.node.shards.timers import Alarm, Timers
 
 
@@ -23,20 +22,21 @@ def wire_timers(base: NodeFoundation, shards: Shards, stand_ins: StandIns) -> Ti
     return Timers(
         base.environment.store,
         base.clock,
-        alarm_of(shards, stand_ins, base.namespaces),
+        alarm_of(shards, stand_ins, base.facts),
         may_fire=base.self_check.check_clock,
         on_failed=shards.fail,
     )
 
 
-def alarm_of(shards: Shards, stand_ins: StandIns, namespaces: Namespaces) -> Alarm:
+def alarm_of(shards: Shards, stand_ins: StandIns, facts: SharedFacts) -> Alarm:
     """Return the function that submits the commands of due timers."""
 
-    def is_kept_back(shard: Shard, namespace: str) -> bool:
-        if namespace in namespaces.pauses:
+    def is_kept_back(namespace: str) -> bool:
+        present = facts.present()
+        if namespace in present.pauses:
             return True
-        quota = shards.quotas_of(shard).get(namespace)
-        return quota is not None and bool(quota.full(shard.state.use_of(namespace)))
+        quota = present.quotas.get(namespace)
+        return quota is not None and bool(quota.full(shards.use_of(namespace)))
 
     def alarm(number: ShardId, command: TimerCommand) -> SetTimer | None:
         if is_fallback_shard(number):
@@ -45,7 +45,7 @@ def alarm_of(shards: Shards, stand_ins: StandIns, namespaces: Namespaces) -> Ala
         shard = shards[number]
         if isinstance(command, RunIfMet) and shard.is_open:
             job = shard.state.jobs.get(command.job_id)
-            if job is not None and is_kept_back(shard, job.spec.namespace):
+            if job is not None and is_kept_back(job.spec.namespace):
                 return SetTimer(Instant(KEPT_AGAIN), command, Timescale.ELAPSED)
         postponed = stand_ins.before_fire(shard, command)
         if postponed is None:

@@ -14,7 +14,6 @@ from rota.node.runtime.api_wiring import FeedParts, wire_context, wire_feeds
 from rota.node.runtime.attempt_ticks import AttemptTicks
 from rota.node.runtime.attempt_wiring import AttemptParts, wire_attempts
 from rota.node.runtime.change_expiry import ChangeExpiry
-from rota.node.runtime.change_export import ChangeExport, sinks_of
 from rota.node.runtime.cluster_wiring import ClusterParts, wire_cluster
 from rota.node.runtime.document_recorder import DocumentRecorder
 from rota.node.runtime.effect_runner import EffectRunner
@@ -26,7 +25,6 @@ from rota.node.runtime.fallback_wiring import (
     wire_stand_ins,
 )
 from rota.node.runtime.foundation import NodeFoundation, lay_foundation
-from rota.node.runtime.head_signer import HeadSigner
 from rota.node.runtime.housekeeping import Housekeeping
 from rota.node.runtime.identity_wiring import attempt_facts, with_identity
 from rota.node.runtime.message_router import MessageRouter
@@ -34,9 +32,9 @@ from rota.node.runtime.readiness import ServingPhase
 from rota.node.runtime.secret_wiring import wire_secrets
 from rota.node.runtime.shard_wiring import wire_fallback_shards, wire_shards
 from rota.node.runtime.timer_wiring import wire_timers
-from rota.node.secrets.live_key_ring import LiveKeyRing
 from rota.node.shards.copy_comparison import CopyComparison
 from rota.node.shards.fallback_shards import FallbackShards
+from rota.node.shards.fire_checks import FireChecks
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.timers import Timers
 from rota.node.system.background import Service
@@ -109,6 +107,7 @@ def wire(
     shards = wire_shards(base)
     fallback_shards = wire_fallback_shards(base)
     cluster = wire_cluster(base, shards)
+    cluster.documents.listen(base.facts.changed)
     cluster.documents.listen(base.namespaces.changed)
     secrets = wire_secrets(base, cluster.documents)
     attempts = wire_attempts(
@@ -116,7 +115,7 @@ def wire(
         shards,
         cluster.membership,
         route_outcome=route_outcome_of(fallback_shards),
-        secrets_of=with_identity(base, cluster.membership, secrets.values_of),
+        secrets_of=with_identity(base, cluster.membership, secrets.store.values_of),
     )
     stand_ins = wire_stand_ins(base, shards, fallback_shards, attempts)
     timers = wire_timers(base, shards, stand_ins)
@@ -129,8 +128,13 @@ def wire(
     feeds = wire_feeds(base)
     key_file = config.webhook_key_file
     webhook_keys = read_webhook_keys(key_file) if key_file else ()
-    webhooks = WebhookSender(shards.submit, environment.post_webhook, clock, keys=webhook_keys)
-    sinks = sinks_of(config, environment.post_changes, clock, webhook_keys)
+    webhooks = WebhookSender(
+        shards.submit,
+        environment.post_webhook,
+        clock,
+        publish=feeds.events.publish,
+        keys=webhook_keys,
+    )
     digests = CopyComparison(
         shards,
         environment.store,
@@ -154,9 +158,7 @@ def wire(
         effect_runner=_effect_runner(base, shards, attempts, stand_ins, timers, feeds, webhooks),
         router=_router(base, shards, cluster, attempts, stand_ins, digests),
         digests=digests,
-        housekeeping=_housekeeping(
-            base, shards, fallback_shards, timers, history, cluster, secrets.key_ring
-        ),
+        housekeeping=_housekeeping(base, shards, fallback_shards, timers, history, cluster),
         context=wire_context(
             base,
             shards,
@@ -164,15 +166,14 @@ def wire(
             attempts,
             access=access.control,
             secrets=secrets.store,
-            sealed_texts=secrets.sealed_texts,
             feeds=feeds,
+            webhooks=webhooks,
             history=history,
             phase=phase or ServingPhase(reason=None),
         ),
         services=(
             *_services(base, shards, cluster, attempts, stand_ins, digests),
             webhooks,
-            ChangeExport(shards, history.user_changes, sinks, clock, environment.metrics),
             secrets.key_ring,
             *access.services,
         ),
@@ -233,18 +234,9 @@ def _housekeeping(
     timers: Timers,
     history: History,
     cluster: ClusterParts,
-    key_ring: LiveKeyRing,
 ) -> Housekeeping:
     changes = ChangeExpiry(
         shards, history.user_changes, keep_for=base.config.audit_retention, clock=base.clock
-    )
-    signer = HeadSigner(
-        shards,
-        history.user_changes,
-        lambda: key_ring.ring,
-        base.clock,
-        cluster=base.config.cluster,
-        keep_for=base.config.audit_retention,
     )
 
     def see_space(found: FoundSpace) -> None:
@@ -263,7 +255,7 @@ def _housekeeping(
         of_each_shard=(
             changes.expire,
             DocumentRecorder(shards, cluster.documents, base.clock).record,
-            signer.sign,
+            FireChecks(shards, base.config.decide_ahead, base.clock).look,
         ),
         clock=base.clock,
     )
@@ -288,7 +280,7 @@ def _services(
         services.append(environment.warden)
     if not environment.is_alone:
         reporter = UseReporter(
-            base.quota_use, shards, cluster.membership, environment.network, base.clock
+            base.facts, shards, cluster.membership, environment.network, base.clock
         )
         services += [cluster.away_detector, digests, reporter]
     if etcd_guard is not None:

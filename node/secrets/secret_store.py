@@ -16,7 +16,6 @@ from rota.core.model.attempt import Order
 from rota.core.model.author import Author, as_author
 from rota.core.model.ids import namespace_of
 from rota.core.model.shared_document import SECRETS, DocumentKey, SharedDocument
-from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import format_instant
 from rota.executor.secret_values import (
@@ -50,8 +49,6 @@ ATTEMPT_BYTES_MAX = 1 << 20
 """The maximum size of the values of one attempt together, in bytes."""
 KNOWN_WAIT_S = 0.2
 KNOWN_LOOK_S = 0.005
-SEALING_KEY = ".sealing"
-"""The secret with the key of the sealed texts of its namespace; no name of users has this form."""
 UNAVAILABLE = "secret_unavailable"
 """The beginning of the reason of an attempt that could not get its secrets."""
 
@@ -129,15 +126,20 @@ class SecretStore:
         return _secret_in(found) if found is not None else None
 
     def all(self) -> list[Secret]:
-        """Return all secrets, by namespace and name, with the keys of sealed texts."""
+        """Return all secrets, by namespace and name."""
         found = map(_secret_in, self._documents.of_kind(SECRETS))
         kept = [each for each in found if each is not None]
         return sorted(kept, key=lambda each: (each.namespace, each.name))
 
     def names_in(self, namespace: str) -> list[str]:
-        """Return the names of the secrets of users in a namespace, in order."""
-        found = (each.name for each in self.all() if each.namespace == namespace)
-        return [name for name in found if name != SEALING_KEY]
+        """Return the names of the secrets in a namespace, in order."""
+        return [each.name for each in self.all() if each.namespace == namespace]
+
+    def others_in(self, namespace: str, name: str) -> int:
+        """Return the number of secrets in a namespace besides *name*, with those under way."""
+        made = (key.name.partition("/") for key in self._documents.changing(SECRETS))
+        names = {*self.names_in(namespace), *(each for of, _, each in made if of == namespace)}
+        return len(names - {name})
 
     async def unknown(self, namespace: str, names: Iterable[str]) -> set[str]:
         """Return those of *names* that no secret has.
@@ -319,10 +321,10 @@ class SecretStore:
     def _check_room(self, namespace: str, key: DocumentKey) -> None:
         if self._documents.get(key) is not None:
             return
-        size = count = 0
-        for each in self._documents.of_kind(SECRETS):
-            size += sum(map(len, _texts_of(each)))
-            count += namespace_of(each.name) == namespace
+        size = sum(
+            len(text) for each in self._documents.of_kind(SECRETS) for text in _texts_of(each)
+        )
+        count = self.others_in(namespace, key.name.partition("/")[2])
         if count >= SECRETS_PER_NAMESPACE_MAX or size >= SECRETS_BYTES_MAX:
             raise Refused(
                 Kind.TOO_MANY,
@@ -334,17 +336,9 @@ class SecretStore:
             )
 
 
-def missing(namespace: str, name: str, existing: Iterable[str] = ()) -> Refused:
-    """Return the refusal of a request about a secret that does not exist.
-
-    Args:
-        namespace: The namespace of the secret.
-        name: The name of the secret.
-        existing: The names in the namespace, if the caller may list them; similar ones are
-            suggested.
-    """
-    hint = did_you_mean(name, existing, prefix=f"{namespace}/")
-    hint = hint or f"check the name: `rota secret list -n {namespace}` lists the names"
+def missing(namespace: str, name: str) -> Refused:
+    """Return the refusal of a request about a secret that does not exist."""
+    hint = f"check the name: `rota secret list -n {namespace}` lists the names"
     return not_found("secret", f"{namespace}/{name}", hint)
 
 

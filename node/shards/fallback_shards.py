@@ -6,13 +6,12 @@ opens it again. Fallback shards are made when they are needed.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
 from rota.core.model.fallback_ids import fallback_shard_of, inward, is_of_fallback
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.core.model.job import Pause
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.messages import Message, QuietMessage
@@ -21,6 +20,7 @@ from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import LATEST_INSTANT, Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt
 from rota.core.vocabulary.decision import Limits
+from rota.core.vocabulary.facts import NO_QUOTAS, Facts
 from rota.core.vocabulary.shard_configuration import Swap
 from rota.node.peers.messages import DeliveredCommand
 from rota.node.shards.local_shards import Shards
@@ -46,7 +46,7 @@ class FallbackShards(Shards):
         store: The store of the node's shards.
         node_id: This node.
         timing: The timeouts of the cluster.
-        pauses: The pauses of namespaces that this node has received; the mapping follows them.
+        facts: Returns what the shared documents say that this node has received.
         clock: Gives the times of decisions.
         entropy: Gives the random numbers of decisions.
         check_clock: Called before an instant of the wall clock is recorded.
@@ -59,7 +59,7 @@ class FallbackShards(Shards):
         node_id: NodeId,
         *,
         timing: Timing,
-        pauses: Mapping[str, Pause],
+        facts: Callable[[], Facts],
         clock: Clock,
         entropy: Entropy,
         check_clock: Callable[[], object],
@@ -79,8 +79,9 @@ class FallbackShards(Shards):
             entropy=entropy,
             limits=Limits(executions=EXECUTIONS_MAX),
             ahead=Duration(0),
-            pauses=pauses,
-            quota_use=QuotaUse({}, liveness),  # A stand-in has no reports.
+            # Without reports of other nodes, there is no use to compare with quotas.
+            facts=lambda: replace(facts(), quotas=NO_QUOTAS),
+            quota_use=QuotaUse(liveness),
             check_clock=check_clock,
             failure=failure,
         )

@@ -19,7 +19,6 @@ from rota.core.model.ids import (
     slot_of,
     slot_of_id,
 )
-from rota.core.model.job import Pause
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
 from rota.core.replication.messages import Message, QuietBeat, QuietMessage
@@ -31,7 +30,8 @@ from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import FreeSlots, Limits, Reply, Situation
 from rota.core.vocabulary.disk_space import adds_load
-from rota.core.vocabulary.quotas import QuotaOfShard, Use
+from rota.core.vocabulary.facts import Facts
+from rota.core.vocabulary.quotas import Use
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.shards.inbox import Asked, Caller
 from rota.node.shards.interfaces import Commit, EffectHandler, Peers, SwapRequests
@@ -63,8 +63,8 @@ class Shards:
         entropy: Gives the random numbers of decisions.
         limits: The limits of one shard.
         ahead: How long before its fire time a fire may be decided.
-        pauses: The pauses of namespaces that this node has received; the mapping follows them.
-        quota_use: The quotas of namespaces, with the use on other nodes.
+        facts: Returns what the shared documents say that this node has received.
+        quota_use: The use of namespaces on other nodes.
         check_clock: Called before an instant of the wall clock is recorded; updates *liveness*.
         failure: Gets the error that ends this node.
     """
@@ -82,7 +82,7 @@ class Shards:
         entropy: Entropy,
         limits: Limits,
         ahead: Duration,
-        pauses: Mapping[str, Pause],
+        facts: Callable[[], Facts],
         quota_use: QuotaUse,
         check_clock: Callable[[], object],
         failure: "asyncio.Future[None]",
@@ -93,7 +93,7 @@ class Shards:
         self._entropy = entropy
         self._limits = limits
         self._ahead = ahead
-        self._pauses = pauses
+        self._facts = facts
         self._quota_use = quota_use
         self._check_clock = check_clock
         self._liveness = liveness
@@ -318,7 +318,7 @@ class Shards:
             self._circumstances = circumstances
             self._state.wake_all()
         self._quiet_beats.tick(self._clock.elapsed())
-        if self._quiet_beats.outbox:
+        if self._quiet_beats.outbox or self._state.wants_turn:
             self._state.plan()
         for number in self._quiet_beats.take_woken():
             self._state.touch(self._shards[number])
@@ -496,16 +496,13 @@ class Shards:
             position=shard.replica.copy.position,
             slots=slots,
             limits=self._limits,
+            lead=Duration(max(0, now - self._clock.now())),
             decide_ahead=self._ahead,
             disk_space=self._state.space,
-            pauses=self._pauses,
-            quotas=self.quotas_of(shard),
+            facts=self._facts(),
+            use_elsewhere=partial(self._quota_use.in_cluster, shards=self._shards, without=shard),
         )
 
     def use_of(self, namespace: str) -> Use:
         """Return the use of a namespace that has a quota, in the cluster."""
         return self._quota_use.in_cluster(namespace, self._shards)
-
-    def quotas_of(self, shard: Shard) -> Mapping[str, QuotaOfShard]:
-        """Return the quotas of namespaces for the decisions of *shard*."""
-        return self._quota_use.of_shard(shard, self._shards)

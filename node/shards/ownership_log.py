@@ -38,9 +38,14 @@ class OwnershipLog:
         """Record that this node no longer decides for a shard."""
         self._given_up.append(shard)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are lines to be written."""
+        return bool(self._taken_up or self._given_up)
+
     def write(self, now: Instant) -> None:
         """Write the lines that are due."""
-        if now >= self._log_at and (self._taken_up or self._given_up):
+        if now >= self._log_at and self.is_waiting:
             self._log_at = later(now, LOG_EVERY)
             self.write_all()
 

@@ -1,34 +1,27 @@
 """Use of the namespaces that have quotas, in the shards of this node and on other nodes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from rota.core.model.ids import NodeId
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.vocabulary.quotas import NO_QUOTAS, NO_USE, Quota, QuotaOfShard, Use
+from rota.core.vocabulary.quotas import NO_USE, Use
 from rota.node.peers.messages import ReportUse
 from rota.node.shards.shard import Shard
 
 
 class QuotaUse:
-    """The quotas of namespaces, and their use on the other nodes by their last reports.
+    """The use of namespaces on the other nodes, by their last reports.
 
     A report counts while its sender has the session of the report: after that, other nodes are the
     primaries of its shards, and report them.
 
     Args:
-        quotas: The quotas by namespace; the mapping follows the documents.
         liveness: Has the sessions of the other nodes.
     """
 
-    def __init__(self, quotas: Mapping[str, Quota], liveness: Liveness) -> None:
-        self._quotas = quotas
+    def __init__(self, liveness: Liveness) -> None:
         self._liveness = liveness
         self._reports: dict[NodeId, ReportUse] = {}
-
-    @property
-    def quotas(self) -> Mapping[str, Quota]:
-        """The quotas by namespace."""
-        return self._quotas
 
     def take(self, sender: NodeId, report: ReportUse) -> None:
         """Replace the report of another node; those of nodes that have left are dropped."""
@@ -62,27 +55,3 @@ class QuotaUse:
             if shard is not without and shard.is_open:
                 total = total.plus(shard.state.use_of(namespace))
         return total
-
-    def of_shard(self, shard: Shard, shards: Sequence[Shard]) -> Mapping[str, QuotaOfShard]:
-        """Return the quotas for the decisions of one of the *shards* of this node."""
-        return _QuotasOfShard(self, shard, shards) if self._quotas else NO_QUOTAS
-
-
-class _QuotasOfShard(Mapping[str, QuotaOfShard]):
-    """The quotas for one shard: its node counts the use when a decision looks a quota up."""
-
-    def __init__(self, use: QuotaUse, shard: Shard, shards: Sequence[Shard]) -> None:
-        self._use = use
-        self._shard = shard
-        self._shards = shards
-
-    def __getitem__(self, namespace: str) -> QuotaOfShard:
-        quota = self._use.quotas[namespace]
-        elsewhere = self._use.in_cluster(namespace, self._shards, without=self._shard)
-        return QuotaOfShard(quota, elsewhere)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._use.quotas)
-
-    def __len__(self) -> int:
-        return len(self._use.quotas)

@@ -138,6 +138,21 @@ class Unreadable(Refused):
         super().__init__(Kind.UNREADABLE, "record_unreadable", detail)
 
 
+@dataclass(frozen=True, slots=True)
+class SilentJobs:
+    """Jobs that skip fire times, because fire times were decided while a clock was ahead.
+
+    Attributes:
+        count: The number of jobs.
+        names: The full names of the first ones.
+        until: The latest of their next fire times.
+    """
+
+    count: int
+    names: tuple[str, ...]
+    until: Instant
+
+
 class Shard:
     """One shard on this node.
 
@@ -162,6 +177,8 @@ class Shard:
             of a crash; at most `RECENT_CAUSES`.
         fault: The reason why the state could not be read when this node became primary; empty if it
             could be read.
+        silent: The jobs that skip fire times; None if there are none, or if this node is not the
+            primary.
     """
 
     def __init__(
@@ -193,6 +210,7 @@ class Shard:
         self.committed: deque[Entry] = deque()
         self.mark: Mark | None = None
         self.fault = ""
+        self.silent: SilentJobs | None = None
         self.recent_causes: deque[str] = deque(maxlen=RECENT_CAUSES)
         self._state: State | None = None
         self._primary: Primary | None = None

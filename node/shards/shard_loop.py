@@ -138,6 +138,7 @@ class ShardLoop:
         if self._state.flight_bytes < FLIGHT_BYTES_MAX:
             self._decide_all()
         self._settle()
+        self._state.wants_turn = self._ownership_log.is_waiting
         if self._inbox.items and self._state.flight_bytes < FLIGHT_BYTES_MAX:
             self._state.plan()
 
@@ -191,7 +192,7 @@ class ShardLoop:
         except Refused as refusal:
             self._effects.decided(command, 0)
             return refusal
-        deciding.add(decision)
+        deciding.add(decision, situation.facts)
         self._effects.decided(command, decision.started)
         return decision.reply
 

@@ -57,6 +57,7 @@ class TurnState:
         awake: The shards that are not at rest, or were touched since the last tick; these are
             ticked.
         extra_writes: Functions that add rows that belong to no shard to the next batch.
+        wants_turn: Whether the next tick is to plan a turn, for log lines that wait.
         over: The refusal of all commands after a stop or a failure; None before.
         space: The space on this node's disk at the last measurement.
         opening_time: The total time spent on opening shards, which would take another node as long.
@@ -82,6 +83,7 @@ class TurnState:
         """Batches that were written and are not yet durable, oldest first."""
         self._durable_at = clock.elapsed()
         """The instant at which the last sync ended."""
+        self.wants_turn = False
         self.over: Refused | None = None
         self._flight_bytes = 0
         self.space = DiskSpace.AMPLE

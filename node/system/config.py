@@ -22,7 +22,7 @@ from rota.core.errors import Problem, invalid
 from rota.core.model.certificate_names import node_uri
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
-from rota.executor.kernel.capabilities import lacks_permitted, needs
+from rota.executor.launch.task_users import why_not_as_others
 from rota.node.system import config_values as kinds
 from rota.node.system.bootstrap_key import read_bootstrap_key
 from rota.node.system.tls_files import (
@@ -137,6 +137,9 @@ class NodeConfig:
         "File with the token of the cluster's first key.", unset="`rota auth init` creates the key")
     unknown_namespaces: str = ACCESS.setting("accept", kinds.one_of("accept", "refuse"),
         "Whether jobs may be saved in namespaces that have no document.")
+    # Open: on a node of one team, tasks are programs of its user.
+    default_policy: str = ACCESS.setting("open", kinds.one_of("open", "strict"),
+        "Policy of namespaces without one; `strict` allows commands in sandboxes, and containers.")
     # Off: the clients of one team need not be limited against each other.
     principal_rate: int = ACCESS.setting(0, kinds.count(0, 1_000_000, note="0: no limit"),
         "Requests a second of one principal to this node; more are refused with 429.")
@@ -241,9 +244,9 @@ class NodeConfig:
     # More than programs need, and fewer than a fork bomb.
     container_pids: int = ATTEMPTS.setting(1024, kinds.count(0, 1 << 22, note="0: no limit"),
         "Processes of a container whose task sets no limit.")
-    # Off: it takes rights of root (`rota.executor.kernel.capabilities`).
+    # Off: it takes rights of root.
     task_users: tuple[str, ...] = ATTEMPTS.setting((), kinds.USERS,
-        "Users as which commands may run, on a node of root or with capabilities.", unset="none")
+        "Users as which commands may run, on a node of root.", unset="none")
     reload_code: bool = ATTEMPTS.setting(
         True, kinds.TRUTH, "Load the code of Python tasks again when it has changed on disk.")
 
@@ -259,16 +262,6 @@ class NodeConfig:
     # Some 350 bytes for each change, on each copy of its shard.
     audit_retention: Duration = STORAGE.setting(
         Duration(365 * DAY), kinds.ANY_DURATION, "Retention of the record of what users changed.")
-    # None: most programs that collect changes read them from the API.
-    changes_file: Path | None = STORAGE.setting(None, kinds.FILE,
-        "File to which changes of users are appended, one JSON document a line.",
-        unset="no file")
-    changes_syslog: kinds.SyslogTarget | None = STORAGE.setting(None, kinds.SYSLOG,
-        "Receiver of changes of users as syslog (RFC 5424), for example `/dev/log`.",
-        unset="no syslog")
-    changes_webhook: str = STORAGE.setting("", kinds.URL,
-        "URL to which changes of users are posted, signed as webhooks of jobs are.",
-        unset="no webhook")
     # Several seconds of writes at full speed; the node checks four times a second.
     disk_reserve_mb: int = STORAGE.setting(256, kinds.count(0, 1_000_000, unit="MiB"),
         "Free space on the disk of `data_dir` below which requests are refused.")
@@ -580,9 +573,8 @@ def _has_all_peer_files(config: NodeConfig) -> Iterable[Problem]:
 
 
 def _may_run_tasks_of_users(config: NodeConfig) -> Iterable[Problem]:
-    if config.task_users and (lacking := lacks_permitted()):
-        detail = f"the node cannot run tasks as other users: {needs(lacking)}"
-        yield Problem("task_users", detail)
+    if config.task_users and (why := why_not_as_others()):
+        yield Problem("task_users", why)
 
 
 def _has_webhook_keys(config: NodeConfig) -> Iterable[Problem]:

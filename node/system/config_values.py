@@ -64,25 +64,6 @@ class Address(NamedTuple):
             return False
 
 
-class SyslogTarget(NamedTuple):
-    """A receiver of syslog.
-
-    Attributes:
-        transport: ``tcp``, ``udp`` or ``unix``.
-        host: The host, or the path of the socket.
-        port: The port; 0 for a socket.
-    """
-
-    transport: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        if self.transport == "unix":
-            return self.host
-        return f"{self.transport}://{Address(self.host, self.port)}"
-
-
 AUTO = "auto"
 """An advertised address that the node finds itself (`rota.node.system.advertised_address`)."""
 
@@ -148,19 +129,6 @@ def _address(value: object) -> Address:
     if not colon or not host or not port.isdecimal() or int(port) > 65_535:
         raise ValueError(f"{value!r} is not HOST:PORT, for example 127.0.0.1:7400")
     return Address(host, int(port))
-
-
-def _syslog(value: object) -> SyslogTarget | None:
-    given = _text(value) if not isinstance(value, SyslogTarget) else str(value)
-    if not given:
-        return None
-    if given.startswith("/"):
-        return SyslogTarget("unix", given, 0)
-    transport, separator, rest = given.rpartition("://")
-    if separator and transport not in ("tcp", "udp"):
-        raise ValueError(f"{given!r} is not tcp://HOST:PORT, udp://HOST:PORT or /dev/log")
-    address = _address(rest)
-    return SyslogTarget(transport or "tcp", address.host, address.port)
 
 
 def _url(value: object) -> str:
@@ -274,9 +242,6 @@ NAME_OR_EMPTY = Values(lambda value: _name(value) if value else "", "NAME", "a n
 DIRECTORY = Values(_path, "DIR", "a directory; `~` is the home directory")
 FILE: Values[Path | None] = Values(
     lambda value: _path(value) if value else None, "FILE", "a file")
-SYSLOG: Values[SyslogTarget | None] = Values(
-    _syslog, "TARGET",
-    "`tcp://HOST:PORT`, `udp://HOST:PORT`, `HOST:PORT` (TCP), or the path of a socket")
 ADDRESS = Values(
     _address, "HOST:PORT", "`HOST:PORT`, for IPv6 `[HOST]:PORT`; port 0 is any free port")
 ADVERTISED = Values(_advertised, "HOST:PORT", "`HOST:PORT` or `auto`")

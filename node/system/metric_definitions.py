@@ -175,6 +175,11 @@ _ALL = (
         "rota_executions_unfinished", _GAUGE, "executions",
         "executions queued or running",
     ),
+    MetricDefinition(
+        "rota_jobs_silent", _GAUGE, "jobs",
+        "jobs that skip fire times, because fire times were decided while a clock was ahead; "
+        "`rota jobs resume` lets them count from now",
+    ),
     MetricDefinition("rota_jobs", _GAUGE, "jobs", "jobs of the shards whose primary is this node"),
     MetricDefinition(
         "rota_slots_used", _GAUGE, "slots",
@@ -272,24 +277,18 @@ _ALL = (
         "changes of configurations that wait to be sent to etcd",
     ),
     MetricDefinition(
+        "rota_shared_documents_ratio", _GAUGE, "",
+        "used part of the limits of shared documents: of all, of those of namespaces together, and "
+        "of the namespace that uses most of its share",
+        labels=(Label("share", ("all", "namespaces", "namespace")),),
+        see="types.md#shared-documents",
+    ),
+    MetricDefinition(
         "rota_certificate_expiry_seconds", _GAUGE, _S,
         "time until the certificate in use ends, negative afterwards; only for certificates that "
         "are set",
         labels=(Label("use", ("api", "peer")),),
         see="../explanation/links.md#tls",
-    ),
-    MetricDefinition(
-        "rota_changes_exported_total", _COUNTER, "changes",
-        "changes of users that this node has exported; a change may be exported twice",
-        labels=(Label("sink", ("file", "syslog")),),
-        see="changes.md#export",
-    ),
-    MetricDefinition(
-        "rota_changes_export_lag_seconds", _GAUGE, _S,
-        "age of the oldest change that is not exported, of the shards of which this node is the "
-        "primary; 0 if all are",
-        labels=(Label("sink", ("file", "syslog")),),
-        see="changes.md#export",
     ),
     MetricDefinition(
         "rota_peer_links", _GAUGE, "links",
@@ -354,6 +353,11 @@ _ALL = (
         "no request; a few after a change of primary, otherwise none",
         labels=(Label("message", text="the kind of message"),),
         see="../explanation/protocol.md",
+    ),
+    MetricDefinition(
+        "rota_log_lines_dropped_total", _COUNTER, "lines",
+        "lines of the log that were dropped, because the reader of standard error did not take "
+        "them in time",
     ),
     MetricDefinition(
         "rota_state_comparisons_total", _COUNTER, "comparisons",

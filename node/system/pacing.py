@@ -76,13 +76,3 @@ async def paced(steps: Generator[None, None, T], pace: Pace | None = None) -> T:
             result: T = end.value
             return result
         await pace.rest()
-
-
-def finished(steps: Generator[None, None, T]) -> T:
-    """Return the result of *steps*, without pauses."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from socket import AF_INET, AddressFamily
 from typing import Self
@@ -15,10 +15,14 @@ from yarl import URL
 
 from rota.node.system.bounded_calls import BoundedCalls
 from rota.node.webhooks.permitted_hosts import PermittedHosts
-from rota.node.webhooks.webhook_request import WebhookFailed, WebhookRequest
+from rota.node.webhooks.webhook_request import WebhookAnswer, WebhookFailed, WebhookRequest, shown
 
 ATTEMPT_S = 15.0
 """The time limit of an attempt: name, connection, TLS and answer, in seconds."""
+START_BYTES_MAX = 2_000
+"""Bytes that are read of the body of an answer that refuses a webhook."""
+START_S = 2.0
+"""The time limit for reading them."""
 LOOKUP_S = 10.0
 LOOKUPS_MAX = 16
 """The lookups of names at the same time. The names are from users, and their name servers may hang;
@@ -26,7 +30,7 @@ lookups of the loop itself would then delay the connections to etcd and to other
 
 
 class HttpPost:
-    """Sends webhooks; no redirection is followed, and no body of an answer is read.
+    """Sends webhooks; no redirection is followed, and of an answer only the start is read.
 
     Args:
         session: The session for the requests; see `HttpPost.open`.
@@ -53,12 +57,13 @@ class HttpPost:
             timeout=aiohttp.ClientTimeout(total=ATTEMPT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
+            skip_auto_headers=("Accept-Encoding",),
             trust_env=False,
         ) as session:
             yield cls(session, hosts)
 
-    async def post(self, request: WebhookRequest) -> int:
-        """Send *request*, and return the status of the answer.
+    async def post(self, request: WebhookRequest) -> WebhookAnswer:
+        """Send *request*, and return the answer.
 
         Raises:
             WebhookFailed: There is no answer, or the host is not permitted.
@@ -72,20 +77,35 @@ class HttpPost:
             async with self._session.post(
                 url, data=request.body, headers=request.headers, allow_redirects=False, ssl=tls
             ) as response:
-                return response.status
+                status = response.status
+                start = "" if 200 <= status < 300 else await _start_of(response)
+                return WebhookAnswer(status, shown(start, request.url))
         except WebhookFailed:
             raise
         except TimeoutError as error:
             raise WebhookFailed(f"no answer within {ATTEMPT_S:g} s") from error
         except Exception as error:
             # Any: the URL is from a user, and no error of a library may end the node.
-            raise WebhookFailed(f"{error}" or type(error).__name__) from error
+            reason = shown(f"{error}", request.url)
+            raise WebhookFailed(reason or type(error).__name__) from error
 
     async def _trusted(self) -> ssl.SSLContext:
         """Return the settings for https, which are loaded once: that takes 20 ms."""
         if self._tls is None:
             self._tls = await asyncio.to_thread(ssl.create_default_context)
         return self._tls
+
+
+async def _start_of(response: aiohttp.ClientResponse) -> str:
+    """Return the start of the body of *response*, as far as it arrives; the status is known."""
+    found = bytearray()
+    with suppress(aiohttp.ClientError, OSError, TimeoutError):
+        async with asyncio.timeout(START_S):
+            async for part in response.content.iter_any():
+                found += part
+                if len(found) >= START_BYTES_MAX:
+                    break
+    return found[:START_BYTES_MAX].decode(errors="replace")
 
 
 class _PermittedResolver(AbstractResolver):

@@ -7,12 +7,20 @@ the attempt, and the signature is an HMAC of id, timestamp and body with SHA-256
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import rota
-from rota.core.model.hook import Notification
+from rota.core.model.hook import HookFormat, Notification
 from rota.core.timing.instants import SECOND, Instant, format_instant
+from rota.node.webhooks.chat_messages import chat_message
+
+SHOWN_MAX = 200
+"""Characters that are shown of an answer or of the reason of a failure."""
+SECRET_CHARACTERS_MIN = 6
+"""Characters from which a part of a URL may be a secret; shorter ones are words such as ``api``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +44,30 @@ class WebhookFailed(Exception):
         self.is_final = is_final
 
 
-PostWebhook = Callable[[WebhookRequest], Awaitable[int]]
-"""Sends a request and returns the status of the answer; raises `WebhookFailed`."""
+class WebhookAnswer(NamedTuple):
+    """The answer to an attempt.
+
+    Attributes:
+        status: The status of HTTP.
+        start: The start of the body; empty for an accepted webhook.
+    """
+
+    status: int
+    start: str = ""
+
+    @property
+    def refusal(self) -> str:
+        """Why the receiver did not accept the webhook; empty if it did."""
+        if 200 <= self.status < 300:
+            return ""
+        return f"the receiver answered {self.status}" + (f": {self.start}" if self.start else "")
 
 
-async def post_nothing(request: WebhookRequest) -> int:
+PostWebhook = Callable[[WebhookRequest], Awaitable[WebhookAnswer]]
+"""Sends a request and returns the answer; raises `WebhookFailed`."""
+
+
+async def post_nothing(request: WebhookRequest) -> WebhookAnswer:
     """Fail: this environment sends no webhooks."""
     raise WebhookFailed(f"no request is sent to {request.url} here", is_final=True)
 
@@ -70,9 +97,24 @@ def signed_request(
 
 
 def body_of(notification: Notification) -> bytes:
-    """Return the body: the type and the instant of the event, and its document as ``data``."""
+    """Return the body: in the format of a chat, or else type, instant and document of the event."""
+    if notification.format is not HookFormat.STANDARD:
+        return chat_message(notification.format, notification.document)
     kind, at = f"job.{notification.event.value}", format_instant(notification.at)
     return f'{{"type":"{kind}","timestamp":"{at}","data":{notification.document}}}'.encode()
+
+
+def shown(text: str, url: str) -> str:
+    """Return the start of an answer from *url*, or of an error, as one printable line.
+
+    Path and query of a URL often hold a secret, which a receiver may repeat: they are replaced.
+    """
+    pieces = re.split(r"[/?&=#]", url.partition("://")[2])[1:]  # Without the host.
+    for piece in sorted(pieces, key=len, reverse=True):
+        if len(piece) >= SECRET_CHARACTERS_MIN:
+            text = text.replace(piece, "***")
+    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return line[:SHOWN_MAX]
 
 
 def signature_of(key: bytes, message_id: str, at_s: int, body: bytes) -> str:

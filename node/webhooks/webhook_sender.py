@@ -11,6 +11,7 @@ so that one slow receiver does not delay the others.
 
 import asyncio
 import heapq
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,12 +20,21 @@ from itertools import count
 from urllib.parse import urlsplit
 
 from rota.core.model.hook import HookOutcome, Notification
-from rota.core.model.ids import ShardId
-from rota.core.timing.instants import HOUR, SECOND, Duration
+from rota.core.model.ids import JobId, ShardId
+from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.commands import EndNotification
+from rota.node.feeds.events import HookRetrying
 from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock
-from rota.node.webhooks.webhook_request import PostWebhook, WebhookFailed, request_of
+from rota.node.webhooks.hook_retries import HookRetries, HookRetry, is_report_due
+from rota.node.webhooks.webhook_request import (
+    SHOWN_MAX,
+    PostWebhook,
+    WebhookFailed,
+    request_of,
+)
+
+log = logging.getLogger(__name__)
 
 DELAYS_S = (5, 30, 120, 600, 1_800, 3_600)
 """Seconds after the first failed attempts; the last value after all others."""
@@ -34,8 +44,6 @@ IN_FLIGHT_MAX = 64
 PER_TARGET_MAX = 4
 RESOLUTION_S = 0.001
 """Attempts may begin so much early: no time is slept that a loop could round to nothing."""
-DETAIL_MAX = 200
-"""Characters of the reason of a failure."""
 GONE = 410
 """The status of a receiver that wants no more webhooks."""
 
@@ -49,12 +57,14 @@ class _Delivery:
 
     Attributes:
         attempts: Attempts that have failed.
+        has_retry: Whether a failed attempt is counted in the `HookRetries`.
     """
 
     shard: Shard
     notification: Notification
     target: str
     attempts: int = 0
+    has_retry: bool = False
 
     def next_delay_s(self) -> int:
         """Count a failed attempt, and return the delay before the next one."""
@@ -82,13 +92,22 @@ class WebhookSender:
         submit: Submits the end of a delivery to its shard.
         post: Sends a request.
         clock: The clock of this node.
+        publish: Publishes that a webhook is tried again.
         keys: Keys that sign the requests.
     """
 
     def __init__(
-        self, submit: Submit, post: PostWebhook, clock: Clock, *, keys: Sequence[bytes] = ()
+        self,
+        submit: Submit,
+        post: PostWebhook,
+        clock: Clock,
+        *,
+        publish: Callable[[HookRetrying], None],
+        keys: Sequence[bytes] = (),
     ) -> None:
         self._submit = submit
+        self._publish = publish
+        self._retries = HookRetries()
         self._post = post
         self._clock = clock
         self._keys = keys
@@ -99,6 +118,7 @@ class WebhookSender:
         self._targets: dict[str, _Target] = {}
         self._in_flight = 0
         self._news = asyncio.Event()
+        self._tests = asyncio.Semaphore(PER_TARGET_MAX)
 
     def __len__(self) -> int:
         return sum(map(len, self._deliveries.values()))
@@ -116,8 +136,22 @@ class WebhookSender:
             deliveries[notification.key] = delivery
             self._schedule(delivery, 0)
 
+    async def try_once(self, notification: Notification) -> str:
+        """Send *notification*, which is not stored; return why it was not accepted, or nothing."""
+        async with self._tests:
+            request = request_of(notification, self._keys, now=self._clock.now())
+            try:
+                return (await self._post(request)).refusal
+            except WebhookFailed as error:
+                return str(error)[:SHOWN_MAX]
+
+    def retries_of(self, shard: ShardId, job_id: JobId) -> list[HookRetry]:
+        """Return the hooks of a job with webhooks that have failed and are tried again."""
+        return self._retries.of_job(shard, job_id)
+
     def closed(self, shard: Shard) -> None:
         """Deliver nothing more for *shard*: its next primary reads its notifications."""
+        self._retries.closed(shard.id)
         if self._deliveries.pop(shard.id, None) and len(self._due) > 2 * len(self) + IN_FLIGHT_MAX:
             self._due = [each for each in self._due if self._is_current(each[2])]
             heapq.heapify(self._due)
@@ -164,11 +198,10 @@ class WebhookSender:
         request = request_of(delivery.notification, self._keys, now=self._clock.now())
         failure, is_final = "", False
         try:
-            status = await self._post(request)
-            if not 200 <= status < 300:
-                failure, is_final = f"the receiver answered {status}", status == GONE
+            answer = await self._post(request)
+            failure, is_final = answer.refusal, answer.status == GONE
         except WebhookFailed as error:
-            failure, is_final = str(error)[:DETAIL_MAX], error.is_final
+            failure, is_final = str(error)[:SHOWN_MAX], error.is_final
         self._release(delivery.target, target)
         if not self._is_current(delivery):
             return
@@ -176,11 +209,41 @@ class WebhookSender:
             self._end(delivery, HookOutcome.DELIVERED, "")
             return
         delay_s = delivery.next_delay_s()
-        age = self._clock.now() - delivery.notification.at
-        if is_final or age + delay_s * SECOND > GIVE_UP_AFTER:
+        now = self._clock.now()
+        next_at = Instant(now + delay_s * SECOND)
+        if is_final or next_at - delivery.notification.at > GIVE_UP_AFTER:
             self._end(delivery, HookOutcome.FAILED, failure)
         else:
             self._schedule(delivery, delay_s)
+            self._note_retry(delivery, failure, now, next_at)
+
+    def _note_retry(self, delivery: _Delivery, reason: str, now: Instant, next_at: Instant) -> None:
+        """Record a failed attempt, and report it if no other one of its hook was just reported."""
+        notification, is_first = delivery.notification, not delivery.has_retry
+        delivery.has_retry = True
+        retry = self._retries.failed(delivery.shard.id, notification, reason, is_first=is_first)
+        retry.next_at = next_at
+        if not is_report_due(retry, now):
+            return
+        retry.reported_at = now
+        event = HookRetrying(
+            at=now,
+            job_id=notification.job_id,
+            job=notification.job,
+            execution_id=notification.execution_id,
+            event=notification.event,
+            target=retry.target,
+            detail=f"{reason}; next attempt at {format_instant(next_at)}",
+        )
+        self._publish(event)
+        facts = {
+            "job": event.job,
+            "execution": event.execution_id,
+            "hook": event.event.value,
+            "receiver": event.target,
+            "reason": event.detail,
+        }
+        log.warning("webhook not accepted", extra=facts)
 
     def _release(self, name: str, target: _Target) -> None:
         """End a request to *target*, and let the next delivery to it begin."""
@@ -198,4 +261,6 @@ class WebhookSender:
     def _end(self, delivery: _Delivery, outcome: HookOutcome, detail: str) -> None:
         key = delivery.notification.key
         del self._deliveries[delivery.shard.id][key]
+        if delivery.has_retry:
+            self._retries.ended(delivery.shard.id, delivery.notification)
         self._submit(delivery.shard, EndNotification(key=key, outcome=outcome, detail=detail))

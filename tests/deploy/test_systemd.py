@@ -156,7 +156,11 @@ def output(node: Rotad, execution: dict[str, object]) -> str:
 def test_a_node_notifies_systemd_of_its_readiness_its_turns_and_its_stop(
     systemd: Systemd, node: Rotad
 ) -> None:
+    (listen,) = free_ports(1)
+    node.flags += ("--listen", f"127.0.0.1:{listen}")
     node.spawn()
+    # Not from the log: another thread writes it, perhaps after the notification.
+    node.url = f"http://127.0.0.1:{listen}"
     systemd.wait_for("READY=1")
     is_ready_when_notified = node.is_ready()
     systemd.received.clear()

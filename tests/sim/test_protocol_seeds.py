@@ -16,7 +16,7 @@ from sim.protocol.run import run
 
 HERE = Path(__file__).parent
 SEEDS_A_TEST = 10
-SEEDS = 80
+SEEDS = 60
 """About half a minute of a core."""
 FRESH = 16
 

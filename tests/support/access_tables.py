@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from rota.core.model.shared_document import DocumentKey, SharedDocument
-from rota.node.access.access_table import BINDINGS, KEYS, ROLES_KIND, AccessTable
+from rota.core.model.shared_document import BINDINGS, DocumentKey, SharedDocument
+from rota.node.access.access_table import KEYS, ROLES_KIND, AccessTable
 from rota.wire.tokens import ID_BYTES, SECRET_BYTES, Token, mint
 
 Json = Any  # Any: definitions of documents, which the table decodes.

@@ -209,7 +209,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def wait_until(is_so: Callable[[], bool], otherwise: str, timeout_s: float = 20) -> None:
+def wait_until(is_so: Callable[[], bool], otherwise: str, timeout_s: float = 60) -> None:
     """Wait until *is_so*: etcd sends no notice when it is ready."""
     deadline = time.monotonic() + timeout_s
     while not is_so():

@@ -22,7 +22,6 @@ from rota.executor.process.executor import ProcessExecutor
 from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.executor.warden.proxies import RightOf
 from rota.node.api.app import make_app
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.http.server import serving as serving_api
 from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.coordination.embedded import EmbeddedCoordinator
@@ -40,6 +39,7 @@ from rota.node.system.entropy import SystemEntropy
 from rota.storage.directory import DataDirectory
 from rota.storage.memory import MemoryStore
 from rota.storage.store import StoreError, Ticket
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import JobBody
 
 SHARDS = 4

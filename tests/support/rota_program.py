@@ -27,7 +27,7 @@ PROGRAM = [
     "import sys; from rota.client.cli.main import main; sys.exit(main())",
 ]
 NO_NODE = "http://127.0.0.1:1"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+# What takes longer hangs: a node starts in 2 s, and a machine with other work may pause for 20 s.
+DEADLINE_S = 60.0
+
 Json = Any  # Any: JSON answers of the node; each test reads the fields that it checks.
 
 
@@ -53,13 +56,13 @@ class Rotad:
         self.process: subprocess.Popen[bytes] | None = None
         self.log_path = data_dir.with_suffix(".log")
 
-    def start(self, timeout_s: float = 20) -> "Rotad":
+    def start(self, timeout_s: float = DEADLINE_S) -> "Rotad":
         """Start the node and wait until it is ready."""
         self.spawn()
         self.wait_ready(timeout_s)
         return self
 
-    def wait_ready(self, timeout_s: float = 20) -> None:
+    def wait_ready(self, timeout_s: float = DEADLINE_S) -> None:
         """Wait until the node is ready."""
         self.wait_until(self.is_ready, timeout_s)
 
@@ -72,7 +75,7 @@ class Rotad:
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [
-                    *self.prefix, sys.executable, "-P", "-m", "rota.node",
+                    *self.prefix, sys.executable, "-X", "faulthandler", "-P", "-m", "rota.node",
                     "--data-dir", str(self.data_dir), "--listen", "127.0.0.1:0",
                     *self.flags,
                 ],
@@ -95,13 +98,13 @@ class Rotad:
         os.kill(warden_of(self.data_dir), signal.SIGSTOP)
         self.kill_all()
 
-    def stop(self, timeout_s: float = 20) -> int:
+    def stop(self, timeout_s: float = DEADLINE_S) -> int:
         """Send SIGTERM and return the node's exit status."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout_s)
 
-    def exit_status(self, timeout_s: float = 20) -> int:
+    def exit_status(self, timeout_s: float = DEADLINE_S) -> int:
         """Wait until the node ends by itself, and return its exit status."""
         assert self.process is not None
         return self.process.wait(timeout_s)
@@ -172,7 +175,7 @@ class Rotad:
                 return entries
             cursor = page["nextCursor"]
 
-    def wait_until(self, is_so: Callable[[], bool], timeout_s: float = 20) -> None:
+    def wait_until(self, is_so: Callable[[], bool], timeout_s: float = DEADLINE_S) -> None:
         """Wait until *is_so*, or fail with the node's log."""
 
         def is_so_in_life() -> bool:
@@ -182,12 +185,20 @@ class Rotad:
 
         self.wait_for(is_so_in_life, timeout_s)
 
-    def wait_for(self, is_so: Callable[[], bool], timeout_s: float = 20) -> None:
+    def wait_for(self, is_so: Callable[[], bool], timeout_s: float = DEADLINE_S) -> None:
         """Wait until *is_so*, whether or not the node runs."""
         deadline = time.monotonic() + timeout_s
         while not is_so():
-            assert time.monotonic() < deadline, f"waited {timeout_s} s:\n{self.log_in_short()}"
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {timeout_s} s:\n{self._last_words()}")
             time.sleep(0.01)
+
+    def _last_words(self) -> str:
+        """Return the log, with the stacks of all threads of a node that still runs; it ends."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait()
+        return self.log_in_short()
 
     def wait_logged(self, text: str, times: int = 1) -> None:
         """Wait until *text* is in the log *times* times, whether or not the node is ready."""
@@ -231,7 +242,7 @@ def warden_of(data_dir: Path) -> int:
 
 def end_warden(data_dir: Path) -> None:
     """Kill the warden of a data directory, and wait until its guard has ended all attempts."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + DEADLINE_S
     while guard := guard_of(data_dir):
         if warden := warden_of(data_dir):
             with suppress(ProcessLookupError):

@@ -65,6 +65,7 @@ from rota.node.peers.messages import (
     StandIn,
 )
 from unit.core.vocabulary.test_codec import (
+    CALL_MESSAGES,
     EXECUTION,
     FINISHED_TASK,
     JOB,
@@ -148,6 +149,7 @@ SENT: list[Sent] = [
                 ),
                 sender=ShardId(3),
             ),
+            *(ReceiveMessage(message=each, sender=ShardId(3)) for each in CALL_MESSAGES),
             ReconcileFires(job_id=JOB, version=1, node_id=NODE, entries=(FIRED,)),
             ReconcileExecution(
                 fallback_copy=AllocationId("side-1"),

@@ -1,4 +1,4 @@
-"""docs/ARCHITECTURE.md names functions, classes and files that exist."""
+"""docs/ARCHITECTURE.md names functions, classes and files that exist; facts are in one place."""
 
 import ast
 import re
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from rota.core.model.work_kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "ARCHITECTURE.md"
@@ -64,3 +66,25 @@ def test_a_function_of_the_walks_exists(module: str, name: str) -> None:
 @pytest.mark.parametrize("path", sorted(set(PATH.findall(section(CHANGES)))))
 def test_a_file_of_the_table_of_changes_exists(path: str) -> None:
     assert (ROOT / path).exists() or (ROOT / f"{path}.py").is_file()
+
+
+def compared_with_executors(module: Path) -> Iterator[int]:
+    """Yield the lines of a module that compare the executor of some work with a name."""
+    for compare in ast.walk(ast.parse(module.read_text())):
+        if not isinstance(compare, ast.Compare):
+            continue
+        parts = [*ast.walk(compare)]
+        names = {each.value for each in parts if isinstance(each, ast.Constant)}
+        attributes = {each.attr for each in parts if isinstance(each, ast.Attribute)}
+        if "executor" in attributes and names & {*KINDS}:
+            yield compare.lineno
+
+
+def test_what_a_kind_of_work_may_have_is_in_its_row_alone() -> None:
+    rooms = ("core", "node", "wire", "client")
+    modules = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
+
+    found = [(path.name, line) for path in modules for line in compared_with_executors(path)]
+
+    assert len(modules) > 100
+    assert found == []

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.client import requests
 from rota.client.errors import NodeFailed, RequestFailed
-from rota.client.requests import EventFilter
+from rota.client.requests import EventFilter, call
 from rota.client.streams.events import EventReader
 from rota.client.transport.call import Response, failure_of, result_of
 from rota.core.decoding import UNDECODABLE
@@ -54,6 +53,7 @@ from rota.node.coordination.coordinator_errors import CoordinatorError
 from rota.node.coordination.etcd_keys import Keys, read
 from rota.node.links import frames, handshake_messages
 from rota.node.peers import death_proof
+from rota.wire import operations
 from rota.wire.documents import EventView, VersionView
 from unit.core.vocabulary.test_codec import EXECUTION, JOB, NOON, RECORDS
 from unit.fuzzing import PIECES, Damage, Tree, damaged, damages, grafted, trees
@@ -301,7 +301,7 @@ DECODERS = [
     ),
     Decoder(
         name="answer at the client",
-        decode=lambda body: result_of(requests.version(), Response(status=200, body=body)),
+        decode=lambda body: result_of(call(operations.VERSION), Response(status=200, body=body)),
         refuses=(RequestFailed,),
         form=JSON,
         documents=in_json(

@@ -8,8 +8,8 @@ from msgspec import inspect
 
 from rota.core.errors import Refused
 from rota.core.quoting import QUOTED_MAX, in_quotes, quoted, shortened
-from rota.node.api.requests.json_decoding import decode
 from rota.wire import documents
+from rota.wire.bodies.json_decoding import decode
 from rota.wire.documents import JobBody
 from rota.wire.documents.document import Body
 

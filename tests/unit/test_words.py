@@ -73,11 +73,6 @@ BANNED = (
         r"|(one|two|a|capital|lower-case|upper-case|ASCII|first|Greek|single) letters?"
         r'|dead letters?|"letter"|``letter``',
     ),
-    Banned(
-        "calendars?", "the glossary: calendars are dates", "wall clock",
-        allowed=r"calendars, backfill|calendars are dates|calendar days?"
-        r"|calendar \(those are dates",
-    ),
 )  # fmt: skip
 
 

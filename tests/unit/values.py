@@ -57,6 +57,8 @@ def _values(info: inspect.Type, overrides: Overrides) -> Values:
             return st.tuples(*(_values(each, overrides) for each in info.item_types))
         case inspect.VarTupleType():
             return _lists(info, overrides).map(tuple)
+        case inspect.LiteralType():
+            return st.sampled_from(info.values)
         case inspect.ListType():
             return _lists(info, overrides)
         case inspect.DictType():

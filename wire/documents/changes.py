@@ -8,8 +8,8 @@ class AuthorView(View, frozen=True):
 
     Attributes:
         principal: The name of the principal.
-        key: The id of the key that proved the identity, or of the execution if the caller is one of
-            its tasks; null without one.
+        key: The id of the key that proved the identity, of the execution if the caller is one of
+            its tasks, or the subject of the token of an identity provider; null without one.
         request_id: The id of the request, as in the node's log.
         address: The network address of the client; null for a unix socket, and in executions.
     """
@@ -92,11 +92,6 @@ class ChainView(View, frozen=True):
         fault: The first change that is missing, changed or inserted, in a sentence; empty if the
             changes are intact.
         changed_at: When the newest change was recorded; null if no change is kept.
-        signature: ``valid``; ``unchecked`` if the node has no key ring; ``wrong``; ``none`` if no
-            change was signed.
-        signed: The number of the newest change that was signed; null if none was.
-        signed_at: When it was signed.
-        signer: The id of the key of the key ring that signed it.
     """
 
     shard: int
@@ -106,10 +101,6 @@ class ChainView(View, frozen=True):
     checked: int
     fault: str = ""
     changed_at: InstantText | None = None
-    signature: str = "none"
-    signed: int | None = None
-    signed_at: InstantText | None = None
-    signer: str | None = None
 
 
 class ChainList(View, frozen=True):

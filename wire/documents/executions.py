@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from rota.wire.documents.changes import AuthorView
-from rota.wire.documents.document import Body, InstantText, Json, Timespan, View, Word
+from rota.wire.documents.document import Body, InstantText, Json, LineText, Timespan, View, Word
 
 
 class ErrorView(View, frozen=True):
@@ -73,18 +73,57 @@ class AttemptView(View, frozen=True):
     left_running: str = ""
 
 
+class StepsView(View, frozen=True):
+    """The steps of a loop, which are tasks of their own: ``load[0]``, ``load[1]``; ``poll#1``.
+
+    Attributes:
+        total: The number of items, or the most rounds.
+        begun: The number of steps so far.
+        open: The number of steps that have not ended.
+        failed: The number of steps that failed.
+        skipped: The number of steps that were skipped.
+    """
+
+    total: int
+    begun: int
+    open: int
+    failed: int
+    skipped: int
+
+
+class ParentView(View, frozen=True):
+    """The task of another execution that began one, and waits for its end.
+
+    Attributes:
+        job: The ``namespace/name`` of its job.
+        execution_id: Its execution.
+        task: Its name.
+    """
+
+    job: str
+    execution_id: str
+    task: str
+
+
 class TaskView(View, frozen=True):
     """A task of an execution.
 
     Attributes:
-        status: ``blocked``, ``ready``, ``running``, ``backing_off``, ``success``, ``failed``,
-            ``skipped`` or ``cancelled``.
+        status: ``blocked``, ``ready``, ``running``, ``backing_off``, ``waiting``, ``success``,
+            ``failed``, ``skipped`` or ``cancelled``.
         attempts: Its attempts, oldest first.
         reason: The reason of its status, or what it waits for.
         retry_at: When its next attempt starts, while it is ``backing_off``.
         progress: While it is ``running``, the progress of its attempt in percent; null otherwise.
         kept_from: In a rerun, the execution in which it ran, with its earlier attempts; null if it
             runs in this one.
+        item: The item of a step of a ``foreach``, or the result of the round before in a
+            ``repeat``; null for other tasks.
+        steps: The numbers of steps of a loop; null for other tasks.
+        result: The result of a task without attempts: the form of an approval, the names that a
+            switch chose, or the end of the job that it ran.
+        answered_by: The person who approved or rejected; null without an answer.
+        child_execution_id: The execution of the job that it runs; null for none.
     """
 
     status: str
@@ -93,6 +132,11 @@ class TaskView(View, frozen=True):
     retry_at: InstantText | None = None
     progress: int | None = None
     kept_from: str | None = None
+    item: Json = None
+    steps: StepsView | None = None
+    result: Json = None
+    answered_by: AuthorView | None = None
+    child_execution_id: str | None = None
 
 
 class DuplicateView(View, frozen=True):
@@ -123,13 +167,15 @@ class ExecutionView(View, frozen=True):
         job_version: The version of the definition that it runs.
         status: ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``; in lists
             ``broken`` if its record cannot be decoded: only the ids and *fire_time* are known then.
-        trigger: ``schedule``, ``manual``, ``dependencies`` or ``hook``.
+        trigger: ``schedule``, ``manual``, ``dependencies``, ``hook``, ``task`` or
+            ``backfill``.
         fire_time: When it was due; for a trigger, when it was requested.
         queued_at: When it was created.
         started_at: When its first attempt started.
         finished_at: When its last task ended.
-        lateness_ms: The time from *fire_time* to *started_at*. Until the first attempt has ended,
-            *started_at* is the instant at which it got its slot.
+        lateness_ms: The time from when it was due to *started_at*: from *fire_time* or, unless a
+            schedule began it, from *queued_at*. Until the first attempt has ended, *started_at* is
+            the instant at which it got its slot.
         progress: Its progress in percent. All tasks have the same weight, and a running task counts
             with its reported progress; in lists 0 or 100.
         reason: The reason of its status, or what it waits for.
@@ -147,6 +193,8 @@ class ExecutionView(View, frozen=True):
             caller lacks the verb ``logs`` in its namespace, and in responses to all requests but
             that for a single execution.
         broken: Why the record cannot be shown; empty for a valid record.
+        parent: The task of another execution that began it, and waits for it; null for none.
+        backfill_id: The backfill that it is part of; null for none.
     """
 
     execution_id: str
@@ -171,6 +219,8 @@ class ExecutionView(View, frozen=True):
     triggered_by: AuthorView | None = None
     parameters: Json = None
     broken: str = ""
+    parent: ParentView | None = None
+    backfill_id: str | None = None
 
 
 class ExecutionList(View, frozen=True):
@@ -183,6 +233,20 @@ class ExecutionList(View, frozen=True):
 
     items: list[ExecutionView]
     next_cursor: str | None = None
+
+
+class AnswerBody(Body, frozen=True):
+    """The answer of a person to a task that waits for an approval.
+
+    Attributes:
+        approve: Whether the person approves.
+        reason: The reason, for others.
+        form: What the person filled in, by the schema of the task; it becomes the result.
+    """
+
+    approve: bool
+    reason: LineText = ""
+    form: Json = None
 
 
 class RerunBody(Body, frozen=True):

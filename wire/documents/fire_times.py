@@ -11,10 +11,11 @@ class LedgerEntryView(View, frozen=True):
         until: The last of the fire times.
         count: The number of fire times; usually 1.
         schedule: The number of the schedule.
-        outcome: ``fired``, ``skipped``, ``missed``, ``coalesced`` or ``paused``; ``broken`` if its
-            record cannot be decoded: only *fire_time* and *schedule* are known then.
+        outcome: ``fired``, ``skipped``, ``missed``, ``coalesced``, ``paused`` or ``excluded``;
+            ``broken`` if its record cannot be decoded: only *fire_time* and *schedule* are known
+            then.
         execution_id: The execution that was created, that was still running (``skipped``), or that
-            covers the fire time (``coalesced``); null for ``missed`` and ``paused``.
+            covers the fire time (``coalesced``); null for others.
         reason: The reason, for people; empty for ``fired``, unless a stand-in ran it.
         recorded_at: When the outcome was recorded.
         job_id: The id of the job.
@@ -48,7 +49,7 @@ class LedgerPage(View, frozen=True):
 
 
 class NextFireView(View, frozen=True):
-    """A future fire time.
+    """A future fire time, or the first one of a stretch that calendars exclude.
 
     Attributes:
         at: The instant, in UTC.
@@ -56,12 +57,15 @@ class NextFireView(View, frozen=True):
         schedule: The number of the schedule.
         note: The effect of a clock change in the time zone on this fire time; empty if there is
             none.
+        excluded: Why the job does not run then, and at no further time until the next item; empty
+            if it runs.
     """
 
     at: InstantText
     local: str
     schedule: int
     note: str = ""
+    excluded: str = ""
 
 
 class NextFires(View, frozen=True):

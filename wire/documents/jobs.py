@@ -24,6 +24,7 @@ from rota.wire.documents.document import (
     UrlText,
     View,
     Word,
+    Words,
 )
 from rota.wire.documents.problems import ProblemView
 from rota.wire.documents.tasks import (
@@ -46,11 +47,27 @@ class ScheduleBody(Body, frozen=True):
         timezone: An IANA time zone; null for that of the job.
         day_or: Whether one matching day field of a cron expression suffices; if false, both must
             match.
+        spread: Whether ``@daily`` or another macro fires at a time of its period that follows from
+            the name of the job, and not at the first.
+        start_at: No fire time is earlier; a time as for ``@at``, without an offset a local one;
+            null for no limit.
+        end_at: No fire time is later; null for no limit.
+        every: For a cron expression or a macro, ``2 weeks``: only every second week counts, from
+            that with *start_at*; also days, months and years. Null for every one.
+        gap: A local time that an expression names and the clock skips: ``shift`` fires at the first
+            instant after the gap, ``skip`` does not fire.
+        fold: The occurrences that fire if the clock repeats such a time.
     """
 
     schedule: LineText
     timezone: Word | None = None
     day_or: bool = True
+    spread: bool = False
+    start_at: LineText | None = None
+    end_at: LineText | None = None
+    every: LineText | None = None
+    gap: Literal["shift", "skip"] = "shift"
+    fold: Literal["first", "last", "both"] = "first"
 
 
 class HookBody(Body, frozen=True):
@@ -60,10 +77,13 @@ class HookBody(Body, frozen=True):
         webhook: The URL that gets the event in a POST.
         job: The name of a job in the namespace of this one, which is triggered with the event as
             its parameters.
+        format: The body of the webhook: ``standard``, or a message that the incoming webhooks of
+            ``slack``, ``teams`` or ``discord`` accept.
     """
 
     webhook: UrlText | None = None
     job: LineText | None = None
+    format: Literal["standard", "slack", "teams", "discord"] = "standard"
 
 
 HOOK_FIELDS = ("onFailure", "onSuccess", "onRecovery", "onLate")
@@ -84,13 +104,19 @@ class JobBody(Body, frozen=True):
         schedule: Shorthand for *schedules* with one item.
         schedules: Its schedules, at most 64.
         timezone: An IANA time zone, for schedules without one.
+        only_calendars: Names of calendars; a fire time that is in none of them is excluded. Empty
+            for no condition.
+        except_calendars: Names of calendars; a fire time that is in one of them is excluded.
         command: The command of its only task: a line for ``/bin/sh -c``, or a program and its
             arguments.
         python: The Python function of its only task: ``module:function``, or an object.
         type: A job type, whose template has the other fields unless they are given here; or the
             type of its only task.
         parameters: The parameters of its tasks; at most 120,000 bytes of JSON. A job type checks
-            them.
+            them, or *parameters_schema*.
+        parameters_schema: A JSON Schema (draft 2020-12) of the parameters, without references, that
+            is checked here and at each trigger; null for none. The ``default`` of a property is
+            used for parameters without that property.
         tasks: Its tasks, 1 to 10,000, which may need each other.
         dependencies: Names or ids of jobs; this job runs after each of them has succeeded.
         retries: The number of retries of a failed task, 0 to 1,000, or a retry policy.
@@ -113,6 +139,7 @@ class JobBody(Body, frozen=True):
             days; then it fails. 0 is no limit.
         execution_timeout: The time limit of a whole execution, from the start of its first attempt,
             up to 365 days; then it is stopped and fails. 0 is no limit.
+        fail_fast: Whether an execution is stopped, and fails, as soon as one of its tasks fails.
         on_failure: Hooks for each execution that failed; at most 20 hooks in all.
         on_success: Hooks for each execution that succeeded.
         on_recovery: Hooks for each execution that succeeded after one that failed.
@@ -136,10 +163,13 @@ class JobBody(Body, frozen=True):
     schedule: LineText | None = None
     schedules: Annotated[list[LineText | ScheduleBody], msgspec.Meta(max_length=1_000)] = []
     timezone: Word = "UTC"
+    only_calendars: Words = []
+    except_calendars: Words = []
     command: Command | None = None
     python: Word | PythonBody | None = None
     type: Word | None = None
     parameters: Json = None
+    parameters_schema: Annotated[dict[Word, Json], msgspec.Meta(max_length=1_000)] | None = None
     tasks: list[TaskBody] = []
     dependencies: Annotated[list[LineText], msgspec.Meta(max_length=1_000)] = []
     retries: RetryCount | RetryBody = 0
@@ -151,11 +181,14 @@ class JobBody(Body, frozen=True):
     node_selector: Labels = {}
     misfire: Literal["all", "latest", "skip"] | None = None
     grace: Timespan = "10s"
-    overlap: Literal["allow", "skip", "queue_one"] = "allow"
+    overlap: Literal[
+        "allow", "skip", "queue_one", "queue_latest", "queue_all", "cancel_running"
+    ] = "allow"
     consistency: Literal["strict", "available"] = "strict"
     priority: Priority = 0
     start_deadline: Timespan = 0
     execution_timeout: Timespan = 0
+    fail_fast: bool = False
     on_failure: Hooks = []
     on_success: Hooks = []
     on_recovery: Hooks = []
@@ -198,12 +231,24 @@ class ScheduleView(View, frozen=True):
         timezone: Its IANA time zone.
         day_or: Whether one matching day field of a cron expression suffices.
         next_fire_at: Its next fire time; null if it has none.
+        spread: Whether a macro fires at a time that follows from the name of the job.
+        start_at: No fire time is earlier; as defined, null for no limit.
+        end_at: No fire time is later.
+        every: Which periods count, from that with *start_at*; null for all.
+        gap: Whether a skipped local time fires: ``shift`` or ``skip``.
+        fold: Which occurrences of a repeated local time fire: ``first``, ``last`` or ``both``.
     """
 
     schedule: str
     timezone: str
     day_or: bool = True
     next_fire_at: InstantText | None = None
+    spread: bool = False
+    start_at: str | None = None
+    end_at: str | None = None
+    every: str | None = None
+    gap: str = "shift"
+    fold: str = "first"
 
 
 class LastExecutionView(View, frozen=True):
@@ -259,6 +304,52 @@ class RecentView(View, frozen=True):
     skip_streak: int
 
 
+class HookRetryView(View, frozen=True):
+    """A hook whose webhooks were not accepted, and are sent again.
+
+    Attributes:
+        event: ``failure``, ``success``, ``recovery`` or ``late``.
+        receiver: Scheme and host of the URL.
+        waiting: The number of these webhooks.
+        reason: Why the last attempt failed, with the start of the receiver's answer.
+        next_at: When the webhook of that attempt is sent again.
+    """
+
+    event: str
+    receiver: str
+    waiting: int
+    reason: str
+    next_at: InstantText
+
+
+class HookTestView(View, frozen=True):
+    """The answer to a sample of one webhook.
+
+    Attributes:
+        hook: The number of the hook in its job, from 1.
+        event: ``failure``, ``success``, ``recovery`` or ``late``.
+        receiver: Scheme and host of the URL.
+        is_accepted: Whether the receiver accepted the sample.
+        reason: Why not, with the start of the receiver's answer.
+    """
+
+    hook: int
+    event: str
+    receiver: str
+    is_accepted: bool
+    reason: str = ""
+
+
+class HookTests(View, frozen=True):
+    """The answers to the samples of a job's webhooks.
+
+    Attributes:
+        items: One for each webhook.
+    """
+
+    items: list[HookTestView]
+
+
 class JobView(View, frozen=True):
     """A job.
 
@@ -295,6 +386,9 @@ class JobView(View, frozen=True):
             in the history, and in responses to requests that make changes.
         recent: The outcomes of its newest executions and fire times; null without any, in lists,
             and in responses to requests that make changes.
+        retrying_hooks: Its hooks whose webhooks were not accepted, and are sent again, as far as
+            the primary has tried since it became primary; empty in lists, and in responses to
+            requests that make changes.
         paused_at: When it was paused, or its namespace.
         paused_by: The caller that paused it.
         pause_reason: The reason of the pause.
@@ -336,6 +430,7 @@ class JobView(View, frozen=True):
     progress: int | None = None
     last_execution: LastExecutionView | None = None
     recent: RecentView | None = None
+    retrying_hooks: list[HookRetryView] = []
     paused_at: InstantText | None = None
     paused_by: str = ""
     pause_reason: str = ""

@@ -117,7 +117,7 @@ class NamespaceBody(Body, frozen=True):
         owners: The people or teams to contact; they get no permission by it.
         defaults: Fields of jobs, such as ``retries``, ``timeout`` and ``labels``, for the jobs that
             do not have them when they are saved.
-        policy: What its tasks may do.
+        policy: What its tasks may do; null for the policy of the setting ``default_policy``.
         quota: How much the namespace may have.
         pause: The pause; null if executions may begin. It is set and ended by operations of its
             own: a replacement of the document keeps the pause as it is.

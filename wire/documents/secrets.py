@@ -8,8 +8,6 @@ from rota.wire.documents.document import Body, InstantText, View
 
 SECRET_BYTES_MAX = 64 << 10
 """The largest size of a value, in bytes."""
-SEALED_BYTES_MAX = 16 << 10
-"""The largest size of a sealed text, in bytes: a variable has at most 128 KiB."""
 _Value = Annotated[str, msgspec.Meta(max_length=128 << 10)]
 """A text that is longer than a value may be, so that no error of a decoder ever shows a value:
 errors show only parts of short bodies."""
@@ -29,18 +27,6 @@ class SecretBody(Body, frozen=True):
     def __repr__(self) -> str:
         """Return the body without the value."""
         return "SecretBody(...)"
-
-
-class SealedTextView(View, frozen=True):
-    """A text that is encrypted for a namespace.
-
-    Attributes:
-        namespace: The namespace.
-        sealed: The sealed text, ``rota:sealed:v1:...``, for variables and parameters of its jobs.
-    """
-
-    namespace: str
-    sealed: str
 
 
 class SecretView(View, frozen=True):

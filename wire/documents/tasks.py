@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from rota.core.model.flow import CASES_MAX, ITEMS_MAX, PARALLEL_DEFAULT
 from rota.wire.documents.document import (
     BindText,
     Body,
@@ -17,6 +18,7 @@ from rota.wire.documents.document import (
     NameText,
     PathText,
     Profile,
+    ProseText,
     RetryCount,
     Share,
     SizeText,
@@ -28,6 +30,7 @@ from rota.wire.documents.document import (
 
 Binds = Annotated[list[BindText], msgspec.Meta(max_length=256)]
 SecretsByPlace = Annotated[dict[Word, Word], msgspec.Meta(max_length=64)]
+Items = Annotated[list[Json], msgspec.Meta(max_length=ITEMS_MAX)]
 ExitCodes = Annotated[list[int], msgspec.Meta(max_length=256)]
 
 
@@ -37,31 +40,41 @@ class RetryBody(Body, frozen=True):
     Attributes:
         limit: The number of retries after the first attempt, 0 to 1,000.
         backoff: ``exponential``: from *delay*, multiplied by *factor*, up to *max_delay*;
-            ``fixed``: *delay*; ``explicit``: *delays*, of which the last one repeats.
+            ``linear``: *delay* after the first failure, twice *delay* after the second, and so on,
+            up to *max_delay*; ``fixed``: *delay*; ``explicit``: *delays*, of which the last one
+            repeats.
         delay: The first or only delay.
         factor: The ratio of each delay to the previous one.
         max_delay: The longest delay.
         delays: The delays of ``explicit``, in order.
         jitter: The largest random addition to a delay, as a fraction of the delay, 0 to 1.
-        on_exit_codes: Exit statuses after which the task is retried. If this and *on_exceptions*
-            are empty, it is retried after every failure.
+        max_elapsed: No retry begins later than this after the start of the first attempt; 0 is no
+            limit.
+        on_exit_codes: Exit statuses after which the task is retried. If this, *on_exceptions* and
+            *on_causes* are empty, it is retried after every failure.
         never_on_exit_codes: Exit statuses after which the task is not retried.
         on_exceptions: Exceptions after which the task is retried, with their subclasses; names such
             as ``OutOfStock`` or ``shop.errors.OutOfStock``.
         never_on_exceptions: Exceptions after which the task is not retried, with their subclasses.
+        on_causes: Causes after which the task is retried: ``timeout``, ``out_of_memory``, or a
+            signal that ended the attempt, such as ``SIGKILL``.
+        never_on_causes: Causes after which the task is not retried.
     """
 
     limit: RetryCount
-    backoff: Literal["exponential", "fixed", "explicit"] = "exponential"
+    backoff: Literal["exponential", "linear", "fixed", "explicit"] = "exponential"
     delay: Timespan = "1s"
     factor: float = 2.0
     max_delay: Timespan = "5m"
     delays: Annotated[list[Timespan], msgspec.Meta(max_length=1_000)] = []
     jitter: Share = 0.0
+    max_elapsed: Timespan = 0
     on_exit_codes: ExitCodes = []
     never_on_exit_codes: ExitCodes = []
     on_exceptions: Words = []
     never_on_exceptions: Words = []
+    on_causes: Words = []
+    never_on_causes: Words = []
 
 
 class SandboxBody(Body, frozen=True):
@@ -147,6 +160,93 @@ class SecretsBody(Body, frozen=True):
     files: SecretsByPlace = {}
 
 
+class ForeachBody(Body, frozen=True):
+    """A loop over items: each item is a step of its own, and some run at the same time.
+
+    Attributes:
+        items: The items, or an expression whose value is the list, such as ``results.list.files``.
+        matrix: In place of *items*: a list, or an expression for one, for each name. The items are
+            objects, one for each combination, such as ``{"os": "linux", "version": 3}``.
+        max_parallel: The number of steps that may run at the same time, 1 to 1,000.
+        tolerated_failures: The number of steps that may fail without a failure of the task.
+        on_empty: What happens without items: ``skip``: the task is skipped; ``success``.
+    """
+
+    items: LineText | Items | None = None
+    matrix: Annotated[dict[Word, LineText | Items], msgspec.Meta(max_length=16)] | None = None
+    max_parallel: int = PARALLEL_DEFAULT
+    tolerated_failures: int = 0
+    on_empty: Literal["skip", "success"] = "skip"
+
+
+class RepeatBody(Body, frozen=True):
+    """A loop of rounds, one after the other.
+
+    Attributes:
+        until: An expression, evaluated after each round that succeeded: ``last.state == 'done'``.
+            The loop ends when it is true.
+        limit: The most rounds, 1 to 1,000; without success after these, the task fails.
+        delay: The time between two rounds.
+    """
+
+    until: LineText
+    limit: int
+    delay: Timespan = "0s"
+
+
+class SleepBody(Body, frozen=True):
+    """A wait for an instant.
+
+    Attributes:
+        until: An expression for the instant (RFC 3339), such as ``params.start``.
+    """
+
+    until: LineText
+
+
+class ApprovalBody(Body, frozen=True):
+    """A wait for a person who approves or rejects.
+
+    Attributes:
+        message: What is to be approved; a template.
+        form: The JSON Schema of what the person fills in, which is the result of the task; null for
+            nothing.
+        timeout: The time after which the task fails without an answer; 0 for no limit.
+        on_reject: What a rejection does: ``fail`` or ``skip``.
+    """
+
+    message: ProseText = ""
+    form: Annotated[dict[Word, Json], msgspec.Meta(max_length=1_000)] | None = None
+    timeout: Timespan = "0s"
+    on_reject: Literal["fail", "skip"] = "fail"
+
+
+class CaseBody(Body, frozen=True):
+    """A case of a switch.
+
+    Attributes:
+        when: An expression, such as ``params.size > 1000``; empty for the last case alone, which
+            holds if no other does.
+        to: Names of tasks that need the switch, which then run; empty for none.
+    """
+
+    when: LineText = ""
+    to: Names = []
+
+
+class RunJobBody(Body, frozen=True):
+    """A run of another job.
+
+    Attributes:
+        job: Its name; a job of the same namespace.
+        parameters: Parameters in place of those of the job, whose texts may be templates; null for
+            those of the job.
+    """
+
+    job: Word
+    parameters: Json = None
+
+
 class TaskBody(Body, frozen=True):
     """A task of a job; omitted fields have the values of the job.
 
@@ -173,6 +273,23 @@ class TaskBody(Body, frozen=True):
         sandbox: The sandbox of its command: a profile, or an object; null for that of the job.
         limits: Its resource limits; null for those of the job.
         node_selector: Labels that a node must have to run it; null for those of the job.
+        when: An expression under which it starts, such as ``params.size > 3``; otherwise it is
+            skipped. Empty for none.
+        foreach: Items for each of which it runs: a list, an expression for one, or an object; null
+            for none.
+        repeat: A condition until which it runs again and again; null for none.
+        sleep: A time for which it waits, in place of a command, or an object; null for none.
+        approval: What a person has to approve, in place of a command: a text, or an object; null
+            for none.
+        switch: Cases, of which the first that holds chooses the tasks that run after this one, in
+            place of a command; null for none.
+        run_job: A job that it runs, in place of a command, until that has ended: a name, or an
+            object; null for none.
+        skip_exit_codes: Exit statuses with which its command skips it.
+        handles_failure: Whether its success handles the failures of the tasks that it needs,
+            directly or through others, so that they do not fail the execution.
+        teardown: Whether it starts after all tasks that are no teardowns have ended, also if the
+            execution failed, was cancelled or timed out.
     """
 
     name: NameText
@@ -181,7 +298,20 @@ class TaskBody(Body, frozen=True):
     type: Word | None = None
     parameters: Json = None
     needs: Names = []
-    trigger_rule: Literal["all_success", "all_done", "one_failed"] = "all_success"
+    trigger_rule: Literal[
+        "all_success",
+        "all_failed",
+        "all_done",
+        "all_done_min_one_success",
+        "one_success",
+        "one_failed",
+        "one_done",
+        "none_failed",
+        "none_failed_min_one_success",
+        "none_skipped",
+        "all_skipped",
+        "always",
+    ] = "all_success"
     env: Environment = {}
     secrets: SecretsBody | None = None
     user: Word | None = None
@@ -195,6 +325,18 @@ class TaskBody(Body, frozen=True):
     sandbox: Profile | SandboxBody | None = None
     limits: LimitsBody | None = None
     node_selector: Labels | None = None
+    when: LineText = ""
+    foreach: (
+        LineText | Annotated[list[Json], msgspec.Meta(max_length=ITEMS_MAX)] | ForeachBody | None
+    ) = None
+    repeat: RepeatBody | None = None
+    sleep: Timespan | SleepBody | None = None
+    approval: LineText | ApprovalBody | None = None
+    switch: Annotated[list[CaseBody], msgspec.Meta(max_length=CASES_MAX)] | None = None
+    run_job: Word | RunJobBody | None = None
+    skip_exit_codes: ExitCodes = []
+    handles_failure: bool = False
+    teardown: bool = False
 
 
 class SandboxView(View, frozen=True):
@@ -258,6 +400,15 @@ class TaskSpecView(View, frozen=True):
         secrets: The names of its secrets; null for none.
         user: The user of the machine as which its command runs; null for that of the node.
         identity: Whether it gets a token for this API.
+        when: The expression under which it starts; empty for none.
+        foreach: Its loop over items; null for none.
+        repeat: Its loop of rounds; null for none.
+        sleep: The time for which it waits, or an object; null for none.
+        approval: What a person has to approve; null for nothing.
+        switch: Cases that choose the tasks that run after it; null for none.
+        run_job: The job that it runs until that has ended; null for none.
+        handles_failure: Whether its success handles failures of the tasks that it needs.
+        teardown: Whether it starts after all tasks that are no teardowns have ended.
     """
 
     name: str
@@ -274,3 +425,12 @@ class TaskSpecView(View, frozen=True):
     secrets: SecretsView | None = None
     user: str | None = None
     identity: bool = False
+    when: str = ""
+    foreach: ForeachBody | None = None
+    repeat: RepeatBody | None = None
+    sleep: str | SleepBody | None = None
+    approval: ApprovalBody | None = None
+    switch: list[CaseBody] | None = None
+    run_job: RunJobBody | None = None
+    handles_failure: bool = False
+    teardown: bool = False

@@ -9,9 +9,12 @@ class TriggerBody(Body, frozen=True):
 
     Attributes:
         parameters: Parameters that replace those of the job; at most 120,000 bytes of JSON.
+        fire_time: The time for which the execution works, which its tasks get as
+            ``ROTA_FIRE_TIME``; null for the instant of the request. It starts at once in any case.
     """
 
     parameters: Json = None
+    fire_time: LineText | None = None
 
 
 class TriggeredView(View, frozen=True):
@@ -34,11 +37,13 @@ class TriggerItem(Body, frozen=True):
     Attributes:
         job: The job: its id, its name in the namespace ``default``, or ``namespace/name``.
         parameters: Parameters that replace those of the job.
+        fire_time: As in `TriggerBody`.
         idempotency_key: The idempotency key of this item alone; as the header ``Idempotency-Key``.
     """
 
     job: LineText
     parameters: Json = None
+    fire_time: LineText | None = None
     idempotency_key: LineText | None = None
 
 

@@ -81,16 +81,17 @@ def init(data_dir: Path, *, name: str, is_saved: bool, form: str) -> None:
     """
     import asyncio
 
-    from rota.client import requests
+    from rota.client.requests import call
     from rota.client.transport.unix_socket import ask_at_socket
+    from rota.wire import operations
     from rota.wire.documents import InitBody
 
     # Settings are checked first, since the token is given only once.
     urls, timeout_s = urls_in_use(is_new=True), timeout_in_use(is_new=True)
     if is_saved:
         check_profile_for(urls)
-    call = requests.init_auth(InitBody(name=name))
-    made = asyncio.run(ask_at_socket(data_dir, call, timeout_s))
+    initial = call(operations.INIT_ACCESS, body=InitBody(name=name))
+    made = asyncio.run(ask_at_socket(data_dir, initial, timeout_s))
     if is_saved:
         _save(made, urls, form)
     else:

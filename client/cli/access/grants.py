@@ -7,12 +7,12 @@ and left to their authors, except by `rota ungrant`.
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import click
 
-from rota.client.cli.access.next_steps import say_what_a_subject_needs
 from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.options import connect, dry_run_option, examples, url_option
 from rota.core.errors import RotaError
@@ -160,3 +160,34 @@ def _listed(namespaces: Sequence[str]) -> str:
 
 def _say(text: str, *, is_dry: bool) -> None:
     say(f"dry run: nothing is changed; would have {text}" if is_dry else text)
+
+
+def say_what_a_subject_needs(client: "Client", subject: str) -> None:
+    """Print the next command if *subject* has a role and no credential yet.
+
+    Nothing is printed if the caller may not read keys or issuers.
+    """
+    kind, _, named = subject.partition(":")
+    with suppress(RotaError):  # The grant is made.
+        if kind == "principal":
+            owners = {each.definition.get("principal") for each in client.documents("keys")}
+            if named not in owners:
+                say(f"{named} has no key yet; create one: rota key create {named}")
+        elif kind in ("sub", "group"):
+            issuer = named.partition("/")[0]
+            if issuer not in {each.name for each in client.documents("issuers")}:
+                say(
+                    f"there is no issuer {issuer} yet; define it in a file (kind: issuer, "
+                    f"name: {issuer}): rota apply -f FILE"
+                )
+
+
+def say_what_a_principal_needs(client: "Client", principal: str) -> None:
+    """Print the next command if *principal* has a key and no role yet."""
+    with suppress(RotaError):  # The key is made.
+        subjects = {each.definition.get("subject") for each in client.documents("bindings")}
+        if _full(principal) not in subjects:
+            say(
+                f"{principal} has no role yet, so its requests are refused; give it one: "
+                f"rota grant {principal} viewer default"
+            )

@@ -2,21 +2,11 @@
 
 import click
 
+from rota.client.cli.access.grants import say_what_a_principal_needs
 from rota.client.cli.access.new_tokens import new_token_option, show_new_token
-from rota.client.cli.access.next_steps import say_what_a_principal_needs
-from rota.client.cli.display.printing import say
-from rota.client.cli.display.show import show_many
-from rota.client.cli.documents.document_views import KEY
+from rota.client.cli.documents.kinds import delete_command, list_command
 from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
-from rota.client.cli.inputs.options import (
-    connect,
-    dry_run_option,
-    examples,
-    format_option,
-    url_option,
-)
-
-KIND = "keys"
+from rota.client.cli.inputs.options import connect, examples, url_option
 
 
 @click.group(
@@ -100,17 +90,6 @@ def create_key(
 
 
 @key.command(
-    "list", short_help="List the keys.", epilog=examples("rota key list", "rota key list -o json")
-)
-@format_option
-@url_option
-def list_keys(form: str) -> None:
-    """List the keys with their tokens, which are named by their public parts."""
-    with connect() as client:
-        show_many(list(client.documents(KIND)), KEY, form)
-
-
-@key.command(
     "rotate",
     short_help="Create a new token for a key, and print it.",
     epilog=examples("rota key rotate ci", "rota key rotate ci --grace 24h --expires 90d"),
@@ -143,25 +122,20 @@ def rotate_key(name: str, *, grace: str, expires: str | None, form: str) -> None
     show_new_token(made, form)
 
 
-@key.command(
-    "revoke",
-    short_help="Delete keys; their tokens are refused from now on.",
-    epilog=examples("rota key revoke ci", "rota key revoke ci laptop --dry-run"),
+key.add_command(
+    list_command("keys", "List the keys with their tokens, which are named by their public parts.")
 )
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@dry_run_option
-@url_option
-def revoke_keys(names: tuple[str, ...], *, is_dry: bool) -> None:
-    """Delete keys; all nodes refuse their tokens within milliseconds.
+key.add_command(
+    delete_command(
+        "keys",
+        """Delete keys; all nodes refuse their tokens within milliseconds.
 
-    A node without a connection to etcd refuses them when it is back. Other keys of the principal,
-    and its roles, stay: see `rota ungrant`.
-    """
-    with connect() as client:
-        for name in names:
-            client.delete_document(KIND, name, dry_run=is_dry)
-            say(
-                f"dry run: nothing is changed; key {name} would be revoked"
-                if is_dry
-                else f"revoked key {name}"
-            )
+        A node without a connection to etcd refuses them when it is back. Other keys of the
+        principal, and its roles, stay: see `rota ungrant`.
+        """,
+        "rota key revoke ci",
+        "rota key revoke ci laptop --dry-run",
+        short_help="Delete keys; their tokens are refused from now on.",
+        verb="revoke",
+    )
+)

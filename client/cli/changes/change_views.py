@@ -2,17 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
-from rota.client.cli.changes.seen_changes import SeenChanges
-from rota.client.cli.display.document_words import document_named
 from rota.client.cli.display.printing import say
-from rota.client.cli.display.show import Rows, show_many
-from rota.client.cli.display.table_columns import CHAIN, CHANGE
-from rota.client.cli.human import now
+from rota.client.cli.display.show import Column, Look, Rows, show_many
+from rota.client.cli.documents.kinds import document_named, word_of
+from rota.client.cli.human import absolute, now
 from rota.client.cli.inputs.options import (
     as_time,
     connect,
@@ -21,17 +18,112 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
-from rota.core.timing.instants import MICROSECOND, format_instant, later, parse_instant
-from rota.wire.documents import ChainView, ChangeView
-
-if TYPE_CHECKING:  # For speed, not to avoid a cycle.
-    from rota.client import Client
-    from rota.client.cli.changes.saved_heads import SavedHead
+from rota.core.timing.instants import MINUTE, Instant, format_instant, parse_instant
+from rota.wire.documents import AuthorView, ChainView, ChangeView
 
 EX_DIFFERENT = 8
 LOOK_S = 2.0
 """The number of seconds between two looks for new changes."""
 F = TypeVar("F", bound=Callable[..., object])
+
+CHANGE: Look[ChangeView] = Look(
+    name=lambda change: f"{change.shard}/{change.number}",
+    columns=(
+        Column("TIME (UTC)", lambda change, _: absolute(change.at)),
+        Column("BY", lambda change, _: change.by.principal if change.by else ""),
+        Column("CHANGE", lambda change, _: change.action),
+        Column("OBJECT", lambda change, _: _object(change)),
+        Column("EXECUTION", lambda change, _: change.execution_id or "", is_optional=True),
+        Column("VERSION", lambda change, _: _versions(change)),
+        Column("DETAIL", lambda change, _: _detail(change), is_optional=True),
+        Column("ADDRESS", lambda change, _: _author(change).address or "", is_wide=True),
+        Column("KEY", lambda change, _: _author(change).key or "", is_wide=True),
+        Column("REQUEST", lambda change, _: _author(change).request_id, is_wide=True),
+        Column("NUMBER", lambda change, _: f"{change.shard}/{change.number}", is_wide=True),
+    ),
+)
+
+CHAIN: Look[ChainView] = Look(
+    name=lambda chain: str(chain.shard),
+    columns=(
+        Column("SHARD", lambda chain, _: str(chain.shard)),
+        Column("CHANGES", lambda chain, _: f"{chain.first} to {chain.last}"),
+        Column("INTACT", lambda chain, _: str(chain.checked)),
+        Column("FAULT", lambda chain, _: chain.fault),
+        Column("HASH", lambda chain, _: chain.hash, is_wide=True),
+    ),
+)
+
+
+def _author(change: ChangeView) -> AuthorView:
+    return change.by or AuthorView(principal="")
+
+
+def _object(change: ChangeView) -> str:
+    if change.kind is None:
+        return change.job
+    return f"{word_of(change.kind)}:{change.document}"
+
+
+def _detail(change: ChangeView) -> str:
+    parts = change.detail or change.broken, ", ".join(change.fields)
+    return "; ".join(filter(None, parts))
+
+
+def _versions(change: ChangeView) -> str:
+    before, after = change.before, change.after
+    if before == after:
+        return str(after or "")
+    return f"{before or '-'} -> {after or '-'}"
+
+
+OVERLAP = MINUTE
+DROP_AT = 1_000
+"""The number of changes from which older ones are dropped."""
+
+
+class SeenChanges:
+    """The changes of the last minute that were seen.
+
+    Changes of different shards are not committed in the order of their instants, because clocks
+    differ and a commit takes time. Each look for new changes therefore begins a minute before the
+    newest one.
+
+    Args:
+        since: The time of the first change to be seen.
+    """
+
+    def __init__(self, since: str) -> None:
+        self._since = self._newest = parse_instant(since)
+        self._seen: dict[tuple[int, int], Instant] = {}
+        self._drop_at = DROP_AT
+
+    @property
+    def count(self) -> int:
+        """The number of changes that are remembered."""
+        return len(self._seen)
+
+    @property
+    def look_from(self) -> str:
+        """The instant at which the next look begins."""
+        return format_instant(self._first)
+
+    @property
+    def _first(self) -> Instant:
+        return Instant(max(self._since, self._newest - OVERLAP))
+
+    def add(self, change: ChangeView) -> bool:
+        """Return True if *change* is new."""
+        key, at = (change.shard, change.number), parse_instant(change.at)
+        if key in self._seen:
+            return False
+        self._seen[key] = at
+        self._newest = max(self._newest, at)
+        if len(self._seen) >= self._drop_at:
+            first = self._first
+            self._seen = {each: seen for each, seen in self._seen.items() if seen >= first}
+            self._drop_at = max(DROP_AT, 2 * len(self._seen))
+        return True
 
 
 def _as_object(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -150,40 +242,16 @@ def follow_changes(
             time.sleep(LOOK_S)
 
 
-@click.command(
-    "verify",
-    epilog=examples(
-        "rota changes verify",
-        "rota changes verify --heads heads.json",
-        "rota changes verify -o json",
-    ),
-)
-@click.option(
-    "--heads",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Compare with the newest changes in this file, then write the present ones to it.",
-)
+@click.command("verify", epilog=examples("rota changes verify", "rota changes verify -o json"))
 @format_option
 @url_option
-def verify_changes(*, heads: Path | None, form: str) -> int:
+def verify_changes(*, form: str) -> int:
     """Check that no change was altered, removed or inserted after it was recorded.
 
-    The exit status is 8 if a shard has a fault; the file of --heads then stays as it is. Keep the
-    file where the nodes cannot write.
+    The exit status is 8 if a shard has a fault.
     """
-    from rota.client.cli.changes.saved_heads import HeadsInvalid, read_heads, write_heads
-
-    try:
-        saved = read_heads(heads) if heads else None
-    except HeadsInvalid as error:
-        raise click.ClickException(str(error)) from error
     with connect() as client:
         chains = client.verify_changes()
-        if saved:
-            chains = [_compared(client, each, saved.get(each.shard)) for each in chains]
-    if heads is not None and not any(each.fault for each in chains):
-        write_heads(heads, chains)
     faulty = [each for each in chains if each.fault]
     if form not in ("table", "wide"):
         show_many(chains, CHAIN, form)
@@ -191,26 +259,8 @@ def verify_changes(*, heads: Path | None, form: str) -> int:
         show_many(faulty, CHAIN, form)
     else:
         count = sum(each.checked for each in chains)
-        say(f"{count:,} changes in {len(chains)} shards are intact{_signatures(chains)}")
+        say(f"{count:,} changes in {len(chains)} shards are intact")
     return EX_DIFFERENT if faulty else 0
-
-
-def _compared(client: "Client", chain: ChainView, saved: "SavedHead | None") -> ChainView:
-    from rota.client.cli.changes.saved_heads import compared
-
-    def hash_of(shard: int, head: "SavedHead") -> str:
-        after = format_instant(later(parse_instant(head.at), MICROSECOND))
-        found = client.changes(since=head.at, until=after, newest_first=False)
-        one = (each.hash for each in found if (each.shard, each.number) == (shard, head.number))
-        return next(one, "")
-
-    return compared(chain, saved, hash_of)
-
-
-def _signatures(chains: Iterable[ChainView]) -> str:
-    used = [each for each in chains if each.last]
-    signed = sum(each.signature == "valid" for each in used)
-    return f"; {signed} of {len(used)} shards with changes have a valid signature" if signed else ""
 
 
 def _print_new(

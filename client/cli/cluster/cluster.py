@@ -18,8 +18,7 @@ from rota.client.cli.cluster.cluster_views import (
 from rota.client.cli.cluster.recovery import recover_coordination
 from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
-from rota.client.cli.display.printing import say
-from rota.client.cli.display.show import Look, print_facts, show_many, show_one
+from rota.client.cli.display.show import Look, print_facts, show_one
 from rota.client.cli.human import counted
 from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
 from rota.client.cli.inputs.options import (
@@ -153,15 +152,14 @@ def _show(
     if_none: str = "",
 ) -> None:
     """Show the part of the cluster that *pick* returns, once or repeatedly."""
-
-    def draw(found: Sequence[V]) -> None:
-        if not found and form in ("table", "wide"):
-            say(if_none)
-        else:
-            show_many(found, look, form)
-
     with connect() as client:
-        live_table.show(lambda: pick(client.cluster()), draw, look=look, form=form, watch_s=watch_s)
+        live_table.show(
+            lambda: pick(client.cluster()),
+            look=look,
+            form=form,
+            watch_s=watch_s,
+            if_none=if_none,
+        )
 
 
 def _print_status(status: StatusView) -> None:

@@ -9,7 +9,7 @@ from time import perf_counter, sleep
 import click
 
 from rota.client.cli.cluster.cluster_views import left_to_drain, node_in
-from rota.client.cli.display.printing import say
+from rota.client.cli.display.printing import say, say_done
 from rota.client.cli.human import counted
 from rota.client.cli.inputs.command_groups import SuggestingGroup
 from rota.client.cli.inputs.options import (
@@ -71,6 +71,8 @@ def drain(name: str, *, is_waiting: bool, timeout_s: float | None, is_dry: bool)
     node can take is removed nevertheless, as long as enough copies of its shard remain. Copies that
     are needed stay; while the node is stopped, their shards accept no writes.
     """
+    if timeout_s is not None and not is_waiting:
+        raise click.UsageError("--timeout limits a wait; add --wait, or omit it")
     with connect() as client:
         client.drain_node(name, dry_run=is_dry)
         if is_dry:
@@ -89,9 +91,7 @@ def undrain(name: str, *, is_dry: bool) -> None:
     """Undrain a node: move its share of the shards back to it."""
     with connect() as client:
         client.undrain_node(name, dry_run=is_dry)
-    say(
-        f"dry run: nothing is changed; {name} would be undrained" if is_dry else f"undrained {name}"
-    )
+    say_done("undrained", name, is_dry=is_dry)
 
 
 @node.command(

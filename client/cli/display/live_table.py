@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from rota.client.cli.display.printing import say
-from rota.client.cli.display.show import Look, Rows
+from rota.client.cli.display.show import Look, Rows, show_many, show_one
 from rota.client.cli.inputs.options import F, as_seconds
 from rota.core.timing.instants import parse_duration
 
@@ -53,28 +53,44 @@ def watch_option(command: F) -> F:
 
 def show(
     fetch: Callable[[], Sequence[V]],
-    draw: Callable[[Sequence[V]], None],
     *,
     look: Look[V],
     form: str,
     watch_s: float | None,
     is_newest_first: bool = False,
+    if_none: str = "",
+    details: Callable[[V], None] | None = None,
 ) -> None:
     """Show the result of *fetch*, once or, with *watch_s*, repeatedly.
 
     Args:
         fetch: Requests the views from the node.
-        draw: Prints all views, in *form*.
-        look: The columns of a line, for output without a terminal.
+        look: The columns of a line.
         form: One of `rota.client.cli.inputs.options.FORMATS`.
         watch_s: The number of seconds between two requests; None for a single request.
         is_newest_first: Whether *fetch* returns the newest view first; changes are printed oldest
             first.
+        if_none: The message in place of a table without rows.
+        details: Prints one view, in place of a row; *fetch* then returns a single view.
     """
+
+    def draw() -> None:
+        found, is_table = fetch(), form in ("table", "wide")
+        if is_table and not found:
+            say(if_none)
+        elif details is None:
+            show_many(found, look, form)
+        else:
+            for view in found:
+                if is_table:
+                    details(view)
+                else:
+                    show_one(view, look, form)
+
     if watch_s is None:
-        draw(fetch())
+        draw()
     elif sys.stdout.isatty():
-        _redraw(lambda: draw(fetch()), watch_s)
+        _redraw(draw, watch_s)
     else:
         _print_changes(fetch, look, form, watch_s=watch_s, is_newest_first=is_newest_first)
 

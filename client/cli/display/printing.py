@@ -8,7 +8,7 @@ characters are shown as ``\x1b`` or ``\u202e`` instead, on a terminal and elsewh
 import codecs
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import click
@@ -49,6 +49,11 @@ def out(*pieces: Piece, end: str = "\n") -> None:
 def say(text: str, end: str = "\n") -> None:
     """Print a message on standard error, with control characters as escapes."""
     click.echo(visible(text) + end, nl=False, err=True)
+
+
+def say_done(verb: str, what: str, *, is_dry: bool) -> None:
+    """Print what was done: *verb*, a past participle, and *what* it was done to."""
+    say(f"dry run: nothing is changed; {what} would be {verb}" if is_dry else f"{verb} {what}")
 
 
 def rewrite(text: str) -> None:
@@ -116,47 +121,12 @@ class OutputCopy:
         sys.stdout.flush()
 
 
-def print_rich_table(
-    titles: Sequence[str],
-    rows: Sequence[Sequence[Styled]],
-    *,
-    folded: frozenset[str],
-    width_min: int,
-) -> None:
-    """Print a table that fits the terminal, but is at least *width_min* wide.
-
-    Args:
-        titles: The titles of the columns.
-        rows: The cells of each row.
-        folded: The titles of the columns whose cells are wrapped.
-        width_min: The minimum width in characters.
-    """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in titles:
-        table.add_column(Text(title), no_wrap=title not in folded, overflow="fold")
-    for row in rows:
-        # A str would be parsed as markup; a Text is shown literally.
-        table.add_row(*(Text(one_line(cell.text), style=_rich_style(cell)) for cell in row))
-    console = Console()
-    # Users copy ids, so on a narrow terminal lines are wrapped, and ids are not cut.
-    console.width = max(console.width, width_min)
-    console.print(table)
-
-
 def _safe(piece: Piece) -> str:
     if isinstance(piece, str):
         return visible(piece)
     return click.style(
         visible(piece.text), fg=piece.colour, bold=piece.is_bold or None, dim=piece.is_dim or None
     )
-
-
-def _rich_style(piece: Styled) -> str:
-    return "dim" if piece.is_dim else piece.colour or ""
 
 
 def _as_byte(found: re.Match[str]) -> str:

@@ -5,18 +5,20 @@ On a terminal, a table is coloured; elsewhere, and with ``NO_COLOR``, it is plai
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Generic, Self, TypeVar
+from unicodedata import combining, east_asian_width
 
 import msgspec
 
 from rota.client.cli.display.printing import (
-    Piece,
     Styled,
     one_line,
     out,
-    print_rich_table,
     rewrite,
     say,
     visible_json,
@@ -92,10 +94,8 @@ class Look(Generic[V]):
 def show_many(views: Sequence[V], look: Look[V], form: str) -> None:
     """Print *views* in *form*, one of `rota.client.cli.inputs.options.FORMATS`."""
     match form:
-        case "json":
-            _print_json(views)
-        case "yaml":
-            _print_yaml(views)
+        case "json" | "yaml":
+            print_document(views, form)
         case "jsonl" | "name":
             _print_lines(views, look, form)
         case _:
@@ -104,13 +104,18 @@ def show_many(views: Sequence[V], look: Look[V], form: str) -> None:
 
 def show_one(view: V, look: Look[V], form: str) -> None:
     """Print *view* in *form*; a table has one row."""
-    match form:
-        case "json":
-            _print_json(view)
-        case "yaml":
-            _print_yaml(view)
-        case _:
-            show_many([view], look, form)
+    if form in ("json", "yaml"):
+        print_document(view, form)
+    else:
+        show_many([view], look, form)
+
+
+def print_document(value: object, form: str) -> None:
+    """Print *value* in *form*, ``json`` or ``yaml``."""
+    if form == "yaml":
+        out(as_yaml(value), end="")
+    else:
+        out(visible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
 
 class Rows(Generic[V]):
@@ -134,7 +139,7 @@ class Rows(Generic[V]):
             case "yaml":
                 for view in views:
                     out("---")
-                    _print_yaml(view)
+                    print_document(view, "yaml")
             case "json" | "jsonl" | "name":
                 _print_lines(views, self._look, self._form)
             case _:
@@ -142,22 +147,13 @@ class Rows(Generic[V]):
         sys.stdout.flush()
 
     def _print_rows(self, views: Sequence[V]) -> None:
-        at = now()
+        at, is_first = now(), not self._widths
+        titles = [column.title for column in self._columns]
         rows = [[one_line(each.text(view, at)) for each in self._columns] for view in views]
-        is_first = not self._widths
         if is_first:
             self._widths = [max(column.width, len(column.title)) for column in self._columns]
-        for row in rows:
-            sizes = zip(row, self._widths, strict=True)
-            self._widths = [max(len(cell), width) for cell, width in sizes]
-        if is_first:
-            titles = "  ".join(
-                f"{column.title:{width}}"
-                for column, width in zip(self._columns, self._widths, strict=True)
-            ).rstrip()
-            out(Styled(titles, is_bold=True) if is_coloured() else titles)
-        for row in rows:
-            _print_row([_styled(*sized) for sized in zip(row, self._widths, strict=True)])
+        self._widths = _widths(rows, self._widths)
+        _print_lines_of(titles if is_first else None, rows, self._widths)
 
 
 def is_coloured() -> bool:
@@ -176,10 +172,8 @@ def print_table(
     ]
     shown = [titles[number] for number in kept]
     clean = [[one_line(row[number]) for number in kept] for row in rows]
-    if is_coloured():
-        _print_coloured(shown, clean)
-    else:
-        _print_plain(shown, clean)
+    widths = _widths([shown, *clean], [0] * len(kept))
+    _print_lines_of(shown, clean, _folded(shown, widths) if is_coloured() else widths)
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
@@ -188,9 +182,11 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     has_colours = is_coloured()
     for name, value in facts:
         if value:
-            title = f"{name:{width}}"
-            shown = Styled(title, is_dim=True) if has_colours else title
-            out(shown, "  ", _styled(one_line(value)))
+            title, text = f"{name:{width}}", one_line(value)
+            if has_colours:
+                out(Styled(title, is_dim=True), "  ", _in_style(text, text))
+            else:
+                out(f"{title}  {text}")
 
 
 class Counter:
@@ -236,22 +232,10 @@ def _print_views(views: Sequence[V], look: Look[V], *, is_wide: bool) -> None:
 
 def as_yaml(value: object) -> str:
     """Return *value* as a YAML document."""
-    import yaml
+    from rota.client.definitions import yaml_text
 
     plain = msgspec.to_builtins(value)
-    return visible_yaml(
-        lambda has_letters: yaml.safe_dump(
-            plain, sort_keys=False, allow_unicode=has_letters, width=100
-        )
-    )
-
-
-def _print_json(value: object) -> None:
-    out(visible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
-
-
-def _print_yaml(value: object) -> None:
-    out(as_yaml(value), end="")
+    return visible_yaml(lambda has_letters: yaml_text(plain, allow_unicode=has_letters))
 
 
 def _print_lines(views: Sequence[V], look: Look[V], form: str) -> None:
@@ -262,46 +246,74 @@ def _print_lines(views: Sequence[V], look: Look[V], form: str) -> None:
             out(visible_json(msgspec.json.encode(view).decode()))
 
 
-def _print_plain(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    lines = [titles, *rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(titles))]
-    for line in lines:
-        _print_row([f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)])
+def _widths(rows: Iterable[Sequence[str]], least: Sequence[int]) -> list[int]:
+    """Return the widths of columns that have the cells of *rows*, at least *least*."""
+    widths = list(least)
+    for row in rows:
+        widths = [max(width, _cells(text)) for width, text in zip(widths, row, strict=True)]
+    return widths
 
 
-def _print_row(cells: Sequence[Piece]) -> None:
-    """Print cells, each padded to the width of its column."""
+def _folded(titles: Sequence[str], widths: Sequence[int]) -> list[int]:
+    """Return *widths* that fit the terminal, if columns of `_FOLDED` can be made so narrow.
+
+    Other columns stay as they are: users copy ids, so lines are wrapped, and ids are not cut.
+    """
+    excess = sum(widths) + 2 * (len(widths) - 1) - get_terminal_size().columns
+    found: list[int] = []
+    for title, width in zip(titles, widths, strict=True):
+        least = _FOLDED_WIDTH if title in _FOLDED else width
+        found.append(max(min(width, least), width - max(0, excess)))
+        excess -= width - found[-1]
+    return found
+
+
+def _print_lines_of(
+    titles: Sequence[str] | None, rows: Iterable[Sequence[str]], widths: Sequence[int]
+) -> None:
+    """Print *titles*, if any, and *rows* in columns; longer cells are continued below."""
+    has_colours = is_coloured()
+    if titles is not None:
+        line = _padded(titles, widths)
+        out(Styled("".join(line).rstrip(), is_bold=True) if has_colours else "".join(line).rstrip())
+    for row in rows:
+        for cells in _lines_of(row, widths):
+            line = _padded(cells, widths)
+            if has_colours:
+                out(*(_in_style(text, word) for text, word in zip(line, row, strict=True)))
+            else:
+                out("".join(line))
+
+
+def _lines_of(row: Sequence[str], widths: Sequence[int]) -> Iterable[Sequence[str]]:
+    if all(_cells(cell) <= width for cell, width in zip(row, widths, strict=True)):
+        return [row]
+    folded = (wrap(cell, width) for cell, width in zip(row, widths, strict=True))
+    return zip_longest(*folded, fillvalue="")
+
+
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Return the cells of a line with the gaps after them; the last has none."""
     *others, last = cells
-    gaps = [piece for cell in others for piece in (cell, "  ")]
-    out(*gaps, last.rstrip() if isinstance(last, str) else last)
+    padded = [
+        f"{cell}{' ' * (w - _cells(cell))}  " for cell, w in zip(others, widths, strict=False)
+    ]
+    return [*padded, last.rstrip()]
 
 
-def _styled(cell: str, width: int = 0) -> Piece:
-    padded = f"{cell:{width}}"
-    return _in_style(padded, cell) if is_coloured() else padded
+def _cells(text: str) -> int:
+    """Return the width of *text* on a terminal, where text of East Asia is wide."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text
+    )
 
 
 def _in_style(text: str, word: str) -> Styled:
     """Return *text* in the style of *word*, which is a state or an outcome."""
     style = STYLES.get(word.removeprefix("execution.").removeprefix("task."))
     return Styled(text, is_dim=True) if style == "dim" else Styled(text, colour=style)
-
-
-def _print_coloured(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print_rich_table(
-        titles,
-        [[_in_style(cell, cell) for cell in row] for row in rows],
-        folded=_FOLDED,
-        width_min=_width_min(titles, rows),
-    )
-
-
-def _width_min(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    widths = [max(len(cell) for cell in column) for column in zip(titles, *rows, strict=True)]
-    return sum(
-        2 + (min(width, _FOLDED_WIDTH) if title in _FOLDED else width)
-        for title, width in zip(titles, widths, strict=True)
-    )
 
 
 _FOLDED = frozenset({"REASON", "COMMAND", "SCHEDULE", "NOTE"})

@@ -1,13 +1,10 @@
 """The columns of a table for each kind of document."""
 
-from rota.client.cli.display.document_words import word_of
 from rota.client.cli.display.show import Column, Look
 from rota.client.cli.human import absolute, relative, span, took
 from rota.core.timing.instants import SECOND, Instant, parse_instant
 from rota.wire.documents import (
-    AuthorView,
-    ChainView,
-    ChangeView,
+    BackfillView,
     CreatedItem,
     EventView,
     ExecutionView,
@@ -161,6 +158,12 @@ TRIGGERED: Look[TriggeredView] = Look(
     ),
 )
 
+
+def _note_of(fire: NextFireView) -> str:
+    """Return what is to be said about a fire time, first why the job does not run."""
+    return f"does not run: {fire.excluded}" if fire.excluded else fire.note
+
+
 NEXT_FIRE: Look[NextFireView] = Look(
     name=lambda fire: fire.at,
     columns=(
@@ -168,7 +171,22 @@ NEXT_FIRE: Look[NextFireView] = Look(
         Column("LOCAL", lambda fire, _: fire.local.replace("T", " ", 1)),
         Column("IN", lambda fire, at: relative(fire.at, at).removeprefix("in ")),
         Column("SCHEDULE", lambda fire, _: str(fire.schedule), is_wide=True),
-        Column("NOTE", lambda fire, _: fire.note, is_optional=True),
+        Column("NOTE", lambda fire, _: _note_of(fire), is_optional=True),
+    ),
+)
+
+BACKFILL: Look[BackfillView] = Look(
+    name=lambda found: found.backfill_id,
+    columns=(
+        Column("BACKFILL", lambda found, _: found.backfill_id),
+        Column("STATUS", lambda found, _: found.status),
+        Column("SINCE (UTC)", lambda found, _: absolute(found.since)),
+        Column("UNTIL (UTC)", lambda found, _: absolute(found.until)),
+        Column("TIMES", lambda found, _: str(found.total)),
+        Column("ENDED", lambda found, _: str(found.succeeded + found.failed)),
+        Column("FAILED", lambda found, _: str(found.failed)),
+        Column("RUNS", lambda found, _: f"{found.reprocess}, {found.order} first", is_wide=True),
+        Column("STARTED (UTC)", lambda found, _: absolute(found.created_at), is_wide=True),
     ),
 )
 
@@ -195,58 +213,6 @@ LEDGER_OF_ALL: Look[LedgerEntryView] = Look(
         *LEDGER.columns[1:],
     ),
 )
-
-
-CHANGE: Look[ChangeView] = Look(
-    name=lambda change: f"{change.shard}/{change.number}",
-    columns=(
-        Column("TIME (UTC)", lambda change, _: absolute(change.at)),
-        Column("BY", lambda change, _: change.by.principal if change.by else ""),
-        Column("CHANGE", lambda change, _: change.action),
-        Column("OBJECT", lambda change, _: _object(change)),
-        Column("EXECUTION", lambda change, _: change.execution_id or "", is_optional=True),
-        Column("VERSION", lambda change, _: _versions(change)),
-        Column("DETAIL", lambda change, _: _detail(change), is_optional=True),
-        Column("ADDRESS", lambda change, _: _author(change).address or "", is_wide=True),
-        Column("KEY", lambda change, _: _author(change).key or "", is_wide=True),
-        Column("REQUEST", lambda change, _: _author(change).request_id, is_wide=True),
-        Column("NUMBER", lambda change, _: f"{change.shard}/{change.number}", is_wide=True),
-    ),
-)
-
-CHAIN: Look[ChainView] = Look(
-    name=lambda chain: str(chain.shard),
-    columns=(
-        Column("SHARD", lambda chain, _: str(chain.shard)),
-        Column("CHANGES", lambda chain, _: f"{chain.first} to {chain.last}"),
-        Column("INTACT", lambda chain, _: str(chain.checked)),
-        Column("SIGNATURE", lambda chain, _: chain.signature, is_wide=True),
-        Column("FAULT", lambda chain, _: chain.fault),
-        Column("HASH", lambda chain, _: chain.hash, is_wide=True),
-    ),
-)
-
-
-def _author(change: ChangeView) -> AuthorView:
-    return change.by or AuthorView(principal="")
-
-
-def _object(change: ChangeView) -> str:
-    if change.kind is None:
-        return change.job
-    return f"{word_of(change.kind)}:{change.document}"
-
-
-def _detail(change: ChangeView) -> str:
-    parts = change.detail or change.broken, ", ".join(change.fields)
-    return "; ".join(filter(None, parts))
-
-
-def _versions(change: ChangeView) -> str:
-    before, after = change.before, change.after
-    if before == after:
-        return str(after or "")
-    return f"{before or '-'} -> {after or '-'}"
 
 
 def _attempted(event: EventView) -> str:

@@ -98,6 +98,8 @@ class LazyGroup(SuggestingGroup):
         entries: The commands by name, in the order of the help text.
         aliases: See `SuggestingGroup`.
         advice: See `SuggestingGroup`.
+        sections: The titles of the parts of the help text, each with its lines: commands, which
+            share a line, and a text about them. Without sections, each command has a line.
         more: Keyword arguments of `click.Group`.
     """
 
@@ -107,12 +109,15 @@ class LazyGroup(SuggestingGroup):
         entries: Mapping[str, Entry],
         aliases: Mapping[str, Sequence[str]] = MappingProxyType({}),
         advice: Mapping[str, str] = MappingProxyType({}),
+        sections: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         **more: object,
     ) -> None:
         super().__init__(*args, **more)  # type: ignore[arg-type]  # whatever click.group passes on
         self.entries = entries
         self.aliases = aliases
         self.advice = advice
+        each = {name: entry.about for name, entry in entries.items()}
+        self.sections = sections or {"Commands": each}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -140,11 +145,13 @@ class LazyGroup(SuggestingGroup):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without loading them."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.about) for name, entry in self.entries.items()])
+        for title, lines in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([*lines.items()])
         if self.aliases:
-            with formatter.section("Aliases"):
-                formatter.write_dl([(word, " ".join(to)) for word, to in self.aliases.items()])
+            words = (f"{word} = {' '.join(to)}" for word, to in self.aliases.items())
+            formatter.write_paragraph()
+            formatter.write_text(f"Aliases: {', '.join(words)}.")
 
 
 class ListingGroup(LazyGroup):

@@ -130,70 +130,51 @@ def timeout_in_use(*, is_new: bool = False) -> float:
         raise click.UsageError(f"{error} ({timeout.source})") from error
 
 
+class ConnectionOption(click.Option):
+    """An option of every command with a connection; the help of the program alone shows it."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the line of the help text; None in the help of a command."""
+        return super().get_help_record(ctx) if ctx.parent is None else None
+
+
+CONNECTION = {
+    "--key": ("FILE", "Key of this certificate.  [$ROTA_KEY]"),
+    "--cert": ("FILE", "Certificate of the client.  [$ROTA_CERT]"),
+    "--ca": ("FILE", "Authorities of nodes' certificates.  [$ROTA_CA]"),
+    "--request-timeout": ("TIME", "Limit of a request.  [$ROTA_TIMEOUT or 30s]"),
+    TOKEN_FILE_FLAG: ("FILE", "File with the token.  [$ROTA_TOKEN_FILE]"),
+    "--url": ("URL", "URLs of nodes, with commas.  [$ROTA_URL]"),
+}
+"""The options of a connection, last first, with their values and help texts."""
+
+
 def url_option(command: F) -> F:
     """Add ``--url``, the files of token and TLS, ``--request-timeout`` and ``--profile``."""
-    for option in (
-        click.option(
-            "--key",
-            metavar="FILE",
+    for name, (metavar, text) in CONNECTION.items():
+        command = click.option(
+            name,
+            cls=ConnectionOption,
+            metavar=metavar,
             expose_value=False,
             callback=keep_flag,
-            help="Key of the client's certificate.  [default: $ROTA_KEY]",
-        ),
-        click.option(
-            "--cert",
-            metavar="FILE",
-            expose_value=False,
-            callback=keep_flag,
-            help="Certificate of the client, for nodes with tls_client_ca.  [default: $ROTA_CERT]",
-        ),
-        click.option(
-            "--ca",
-            metavar="FILE",
-            expose_value=False,
-            callback=keep_flag,
-            help="Authorities of the nodes' certificates.  "
-            "[default: $ROTA_CA or those of the system]",
-        ),
-        click.option(
-            "--request-timeout",
-            metavar="DURATION",
-            expose_value=False,
-            callback=keep_flag,
-            help="Time limit of a request.  [default: $ROTA_TIMEOUT or 30s]",
-        ),
-        profile_option,
-        click.option(
-            TOKEN_FILE_FLAG,
-            metavar="FILE",
-            expose_value=False,
-            callback=keep_flag,
-            help="File with the token.  [default: $ROTA_TOKEN_FILE or the token of the profile]",
-        ),
-        click.option(
-            "--url",
-            metavar="URL",
-            expose_value=False,
-            callback=keep_flag,
-            help="URL of a node, or several URLs separated by commas.  "
-            "[default: $ROTA_URL or http://127.0.0.1:7400]",
-        ),
-    ):
-        command = option(command)
-    return command
+            help=text,
+        )(command)
+    return profile_option(command, cls=ConnectionOption)
 
 
-def profile_option(command: F) -> F:
+def profile_option(command: F, cls: type[click.Option] = click.Option) -> F:
     """Add ``--profile``."""
     return click.option(
         "--profile",
+        cls=cls,
         metavar="NAME",
         expose_value=False,
         # Other options get their defaults from the profile.
         is_eager=True,
         callback=keep_flag,
         shell_complete=complete_profile,
-        help="Profile to use; see `rota config`.  [default: $ROTA_PROFILE or the chosen profile]",
+        help="Profile of `rota config` to use.  [$ROTA_PROFILE]",
     )(command)
 
 

@@ -6,8 +6,10 @@ from typing import cast
 import click
 import msgspec
 
-from rota.client.cli.inputs.json_text import as_json_text
+from rota.client.cli.inputs.json_text import as_json_text, json_of
 from rota.client.cli.inputs.options import F
+from rota.core.near_names import did_you_mean
+from rota.core.quoting import in_quotes
 from rota.wire.documents import Json
 
 
@@ -52,11 +54,27 @@ def with_members(parameters: Json, members: dict[str, Json]) -> Json:
     return {**cast("dict[str, Json]", parameters or {}), **members}
 
 
+def check_names(names: Iterable[str], existing: Json) -> None:
+    """Check that no name of ``-p`` is a misspelt name of the parameters *existing*.
+
+    Raises:
+        click.UsageError: *existing* lacks the name and has a similar one.
+    """
+    known = list(cast("dict[str, Json]", existing)) if isinstance(existing, dict) else []
+    for name in names:
+        hint = did_you_mean(name, known) if name not in known else ""
+        if hint:
+            raise click.UsageError(
+                f"-p {name}: the job has no parameter {in_quotes(name)}; {hint} A new one is given "
+                "with --parameters"
+            )
+
+
 def _member(text: str) -> tuple[str, Json]:
     name, found, value = text.partition("=")
     if not found or not name:
         raise click.UsageError(f"{text!r} is not K=V, such as day=2027-01-01")
     try:
-        return name, msgspec.json.decode(value)
+        return name, json_of(value)
     except msgspec.DecodeError:
         return name, value

@@ -41,7 +41,7 @@ class Waiting:
         is_dry: Whether the command starts nothing.
 
     Raises:
-        click.UsageError: A dry run is to be waited for.
+        click.UsageError: A dry run is to be waited for, or a wait is limited that there is not.
     """
 
     is_waited_for: bool
@@ -54,6 +54,8 @@ class Waiting:
             raise click.UsageError(
                 "--dry-run starts no execution to wait for; omit it, or --wait and --follow"
             )
+        if self.timeout_s is not None and not (self.is_waited_for or self.is_followed):
+            raise click.UsageError("--timeout limits a wait; add --wait or --follow, or omit it")
 
 
 def waiting_options(command: F) -> F:

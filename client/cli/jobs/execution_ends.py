@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
     help="All unfinished executions of jobs of the namespace with this label. Repeatable.",
 )
 @click.option("--all", "is_all", is_flag=True, help="All unfinished executions of the namespace.")
+@click.option("--force", "is_forced", is_flag=True, help="Stop teardowns, too.")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
 @dry_run_option
 @namespace_option
@@ -52,6 +53,7 @@ def cancel_executions(
     *,
     labels: tuple[str, ...],
     is_all: bool,
+    is_forced: bool,
     is_sure: bool,
     is_dry: bool,
     namespace: str | None,
@@ -67,7 +69,7 @@ def cancel_executions(
         else:
             ids = _unfinished(client, selection)
             selection.confirm("cancel", "execution", len(ids), is_dry=is_dry)
-        views = [client.cancel(each, dry_run=is_dry) for each in ids]
+        views = [client.cancel(each, force=is_forced, dry_run=is_dry) for each in ids]
     show_many(views, EXECUTION, form)
     if is_dry:
         say("dry run: nothing is changed")

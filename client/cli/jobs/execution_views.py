@@ -1,14 +1,12 @@
 """``rota executions list`` and ``rota executions show``."""
 
-from collections.abc import Sequence
-
 import click
 import msgspec
 
 from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
-from rota.client.cli.display.printing import one_line, out, say
-from rota.client.cli.display.show import print_facts, print_table, show_many, show_one
+from rota.client.cli.display.printing import one_line, out
+from rota.client.cli.display.show import print_facts, print_table
 from rota.client.cli.display.table_columns import EXECUTION, duration, lateness, tasks_in_order
 from rota.client.cli.human import absolute, now, relative, size, span, took
 from rota.client.cli.inputs.options import (
@@ -77,14 +75,7 @@ def list_executions(
 ) -> None:
     """List executions, latest fire time first."""
     within = None if is_everywhere else namespace
-
-    def draw(found: Sequence[ExecutionView]) -> None:
-        if not found and form in ("table", "wide"):
-            is_filtered = bool(job or within or status or since or until)
-            say("no such executions" if is_filtered else "no executions yet")
-            return
-        show_many(found, EXECUTION, form)
-
+    is_filtered = bool(job or within or status or since or until)
     with connect() as client:
         live_table.show(
             lambda: list(
@@ -97,11 +88,11 @@ def list_executions(
                     limit=limit,
                 )
             ),
-            draw,
             look=EXECUTION,
             form=form,
             watch_s=watch_s,
             is_newest_first=True,
+            if_none="no such executions" if is_filtered else "no executions yet",
         )
 
 
@@ -125,21 +116,14 @@ def show_execution(
     """Show an execution: its tasks and their attempts."""
     from rota.client.cli.inputs.execution_names import execution_id_of
 
-    def draw(found: Sequence[ExecutionView]) -> None:
-        for view in found:
-            if form in ("table", "wide"):
-                print_execution(view)
-            else:
-                show_one(view, EXECUTION, form)
-
     with connect() as client:
         execution_id = execution_id_of(client, execution, namespace)
         live_table.show(
             lambda: [client.execution(execution_id)],
-            draw,
             look=EXECUTION,
             form=form,
             watch_s=watch_s,
+            details=print_execution,
         )
 
 
@@ -161,6 +145,7 @@ def print_execution(execution: ExecutionView) -> None:
             ("reason", execution.reason),
             ("stand-in", execution.stand_in or ""),
             ("rerun of", execution.rerun_of or ""),
+            ("runs for", _parent(execution)),
             ("parameters", _shortened(execution.parameters)),
             ("expires", _expiry(execution, at)),
             *(("duplicate", _duplicate(each)) for each in execution.possible_duplicates or ()),
@@ -173,6 +158,11 @@ def print_execution(execution: ExecutionView) -> None:
     for name, task in tasks_in_order(execution):
         for attempt in task.attempts:
             _print_details(f"{name}, attempt {attempt.number}", attempt)
+
+
+def _parent(execution: ExecutionView) -> str:
+    parent = execution.parent
+    return f"{parent.task} of {parent.job}, {parent.execution_id}" if parent else ""
 
 
 def _expiry(execution: ExecutionView, at: Instant) -> str:
@@ -190,7 +180,8 @@ def _duplicate(other: DuplicateView) -> str:
 def _rows(name: str, task: TaskView) -> list[tuple[str, ...]]:
     """Return one row for each attempt; the first has the task's name and status."""
     if not task.attempts:
-        return [(name, task.status, *[""] * (len(TITLES) - 3), task.reason)]
+        child = f"execution {task.child_execution_id}" if task.child_execution_id else ""
+        return [(name, task.status, *[""] * (len(TITLES) - 3), task.reason or child)]
     if task.kept_from:
         row = _attempt_row(task.attempts[-1])
         return [(name, task.status, *row[:-1], f"kept from {task.kept_from}")]

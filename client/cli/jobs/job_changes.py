@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
-from rota.client.cli.display.printing import say
+from rota.client.cli.display.printing import say, say_done
 from rota.client.cli.display.show import show_one
 from rota.client.cli.display.table_columns import APPLIED, AppliedView
 from rota.client.cli.human import counted
@@ -130,7 +130,10 @@ def pause_job(*, reason: str, is_dry: bool, namespace: str | None, **selected: A
 @namespace_option
 @url_option
 def resume_job(*, is_dry: bool, namespace: str | None, **selected: Any) -> None:
-    """Resume paused jobs, from their next fire time on."""
+    """Resume paused jobs, from their next fire time on.
+
+    Schedules that skip fire times because the clock was ahead count from now again.
+    """
 
     def resume(client: "Client", name: str) -> None:
         client.resume_job(name, namespace=namespace, dry_run=is_dry)
@@ -173,10 +176,6 @@ def _change(
         selection.confirm(verb, "job", len(names), is_dry=is_dry)
         for name in names:
             change(client, name)
-            say(_done(name, past, is_dry=is_dry))
+            say_done(past, name, is_dry=is_dry)
     if not selection.names:
         say(f"{counted(len(names), 'job', 'jobs')} of namespace {selection.within}")
-
-
-def _done(job: str, verb: str, *, is_dry: bool) -> str:
-    return f"dry run: nothing is changed; {job} would be {verb}" if is_dry else f"{verb} {job}"

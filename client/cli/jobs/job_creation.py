@@ -29,7 +29,7 @@ from rota.client.cli.jobs.job_files import (
     name_in,
     naming_file,
 )
-from rota.client.cli.jobs.job_flags import Fields, fields_of, work_options
+from rota.client.cli.jobs.job_flags import Fields, fields_of, schedule_options, work_options
 from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
 from rota.wire.documents import ITEMS_MAX, CreatedItem, ProblemView
 
@@ -67,83 +67,7 @@ REFUSALS_MAX = 20
     help="Jobs in YAML or JSON, one a document, or a folder of such files; - is standard input. "
     "Repeatable.",
 )
-@click.option(
-    "--schedule",
-    "schedules",
-    metavar="TEXT",
-    multiple=True,
-    help='Schedule: "*/5 * * * *", "@every 90s", "@daily"; once: "@at 2027-01-01T09:00:00Z", '
-    '"@at 2027-01-01T09:00+01:00", or "@at 2027-01-01T09:00" for that local time in --timezone. '
-    "Repeatable; without it, when triggered.",
-)
-@click.option("--timezone", metavar="ZONE", help="Time zone of the schedules.  [default: UTC]")
-@click.option(
-    "--after",
-    "dependencies",
-    metavar="JOB",
-    multiple=True,
-    help="Run after this job has succeeded; if repeated, after all of these jobs have.",
-)
-@click.option("--timeout", metavar="DURATION", help="Timeout of an attempt, such as 10m.")
-@click.option(
-    "--start-deadline",
-    "startDeadline",
-    metavar="DURATION",
-    help="Longest wait of an execution for its first attempt; then it fails.",
-)
-@click.option(
-    "--execution-timeout",
-    "executionTimeout",
-    metavar="DURATION",
-    help="Timeout of a whole execution, with retries and all tasks.",
-)
-@click.option(
-    "--on-failure",
-    "onFailure",
-    metavar="TARGET",
-    multiple=True,
-    help="Posts a webhook to this URL, or triggers this job, when an execution failed. Repeatable.",
-)
-@click.option(
-    "--on-success",
-    "onSuccess",
-    metavar="TARGET",
-    multiple=True,
-    help="The same when one succeeded.",
-)
-@click.option(
-    "--on-recovery",
-    "onRecovery",
-    metavar="TARGET",
-    multiple=True,
-    help="The same when one succeeded after one that failed.",
-)
-@click.option(
-    "--on-late",
-    "onLate",
-    metavar="TARGET",
-    multiple=True,
-    help="The same when one has not ended --late-after its fire time, or the fire time was missed.",
-)
-@click.option(
-    "--late-after", "lateAfter", metavar="DURATION", help="Time for --on-late, such as 30m."
-)
-@click.option(
-    "--misfire",
-    type=click.Choice(("all", "latest", "skip")),
-    help="Fire times missed in an outage that still run; required for an @at in the past.  "
-    "[default: latest]",
-)
-@click.option(
-    "--overlap",
-    type=click.Choice(("allow", "skip", "queue_one")),
-    help="Behaviour if it fires while an earlier execution runs.  [default: allow]",
-)
-@click.option(
-    "--consistency",
-    type=click.Choice(("strict", "available")),
-    help="available: fires without a primary, too, possibly twice.  [default: strict]",
-)
+@schedule_options
 @work_options
 @dry_run_option
 @namespace_option

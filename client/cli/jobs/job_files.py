@@ -1,16 +1,14 @@
 """Jobs in files: their definitions, in an order in which a node accepts them."""
 
-import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from rota.client.cli.inputs.files import STANDARD_INPUT, expanded
+from rota.client.cli.inputs.files import STANDARD_INPUT, Item, items_in
 from rota.client.cli.jobs.job_flags import Fields
 from rota.wire.documents import JobView
 
@@ -28,44 +26,43 @@ class FileFields(Fields):
     file = ""
 
 
-files_option = click.option(
-    "-f",
-    "--file",
-    "files",
-    metavar="FILE",
-    multiple=True,
-    required=True,
-    help="Jobs in YAML or JSON, one a document, or a folder of such files; - is standard input. "
-    "Repeatable.",
-)
-
-
 def definitions_in(files: Iterable[str], namespace: str | None) -> list[Fields]:
     """Return the jobs that *files* define, in *namespace* unless they name their own.
 
     A job comes after those that it depends on, since a node refuses unknown dependencies.
+
+    Raises:
+        click.UsageError: A file has a document of another kind.
+    """
+    definitions: list[Fields] = []
+    for item in items_in(files):
+        if is_document(item.fields):
+            named = STANDARD_INPUT if item.file == "standard input" else item.file
+            raise click.UsageError(
+                f"{item.file} has a document of the kind {item.fields['kind']!r}, not a job; apply "
+                f"it with rota apply -f {named}"
+            )
+        definitions.append(job_of(item, namespace))
+    return dependencies_first(definitions)
+
+
+def is_document(fields: Fields) -> bool:
+    """Return True if *fields* are those of a shared document, which has a kind, unlike a job."""
+    return "kind" in fields and not is_shown(fields)
+
+
+def job_of(item: Item, namespace: str | None) -> FileFields:
+    """Return the job that *item* defines, in *namespace* unless it names its own.
+
     A relative ``cwd`` begins in the folder of its file, on standard input in the current folder.
     Of a job as `rota jobs show` prints it, the definition is taken.
     """
-    from rota.client.definitions import parse_definitions, read_definitions, with_whole_paths
+    from rota.client.definitions import with_whole_paths
 
-    definitions: list[Fields] = []
-    for file in expanded(files):
-        if file == STANDARD_INPUT:
-            found, folder = parse_definitions(sys.stdin.read(), "standard input"), Path()
-        else:
-            found, folder = read_definitions(Path(file)), Path(file).parent
-        for each in found:
-            if "kind" in each and not is_shown(each):
-                raise click.UsageError(
-                    f"{file} has a document of the kind {each['kind']!r}, not a job; apply it with "
-                    f"rota apply -f {file}"
-                )
-            given = _definition_of(each) if is_shown(each) else each
-            definition = FileFields(in_namespace(namespace, with_whole_paths(given, folder)))
-            definition.file = "standard input" if file == STANDARD_INPUT else file
-            definitions.append(definition)
-    return _dependencies_first(definitions)
+    given = _definition_of(item.fields) if is_shown(item.fields) else item.fields
+    definition = FileFields(in_namespace(namespace, with_whole_paths(given, item.folder)))
+    definition.file = item.file
+    return definition
 
 
 def is_shown(fields: Fields) -> bool:
@@ -100,7 +97,7 @@ def file_of(definition: Fields) -> str:
     return definition.file if isinstance(definition, FileFields) else ""
 
 
-def _dependencies_first(definitions: list[Fields]) -> list[Fields]:
+def dependencies_first(definitions: list[Fields]) -> list[Fields]:
     """Return *definitions* in their order, each after its dependencies unless they form a cycle."""
     numbers = {
         full_name_of(each, each.get("name", "")): number for number, each in enumerate(definitions)
@@ -141,6 +138,12 @@ def elements_of(definition: Fields, field: str) -> list[object]:
     """Return the elements of a list of a definition; empty if the field is missing or no list."""
     found: Any = definition.get(field)  # Any: as in `Fields`
     return cast("list[object]", found) if isinstance(found, list) else []
+
+
+def types_in(definition: Fields) -> set[str]:
+    """Return the types of a job and of its tasks: job types, or types of tasks."""
+    found = [definition, *elements_of(definition, "tasks")]
+    return {str(cast("Fields", each).get("type")) for each in found if isinstance(each, dict)}
 
 
 def full_name_of(definition: Fields, name: object) -> str:

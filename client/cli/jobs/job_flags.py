@@ -1,61 +1,33 @@
 """Jobs in flags: the options of a job, and the definition that they are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
+from rota.client.cli.inputs.json_text import json_of
 from rota.client.cli.inputs.parameters import members_of, with_members
 from rota.wire.documents import HOOK_FIELDS
+from rota.wire.job_fields import JOB_FIELDS, Flag, Form, JobField
 
 Fields = dict[str, Any]
 """A job's document: Any, because the node validates it."""
 F = TypeVar("F", bound=Callable[..., Any])  # Any: options apply to any command
+Option = Callable[[Any], Any]  # Any: as with F
+_NUMBERS = {"retries": click.INT, "priority": click.IntRange(-100, 100)}
+"""The fields whose flags take numbers."""
 
 
 def work_options(command: F) -> F:
     """Add the options of what a job runs, and how."""
-    options = (
-        click.option("--retries", type=int, help="Number of retries after a failed attempt."),
-        click.option(
-            "--priority",
-            type=click.IntRange(-100, 100),
-            help="Its tasks get free slots before those of lower priorities.  [default: 0]",
-        ),
-        click.option(
-            "--env",
-            metavar="K=V",
-            multiple=True,
-            help="Environment variable of its processes; repeatable.",
-        ),
-        click.option(
-            "--cwd",
-            metavar="DIR",
-            help="Working directory; a relative path begins in the current directory.",
-        ),
-        click.option(
-            "--python",
-            metavar="FUNCTION",
-            help="Call module:function instead of a command.",
-        ),
+    extra = (
         click.option(
             "--path",
             "path",
             metavar="DIR",
             multiple=True,
             help="Folder that is searched first for the modules of --python. Repeatable.",
-        ),
-        click.option(
-            "--image",
-            "container",
-            metavar="IMAGE",
-            help="Run its command, or the command of the image, in a container.",
-        ),
-        click.option(
-            "--sandbox",
-            type=click.Choice(("none", "default", "strict")),
-            help="Sandbox of its command.  [default: none]",
         ),
         click.option(
             "--bind",
@@ -74,18 +46,6 @@ def work_options(command: F) -> F:
         click.option("--memory", metavar="SIZE", help="Limit of memory, such as 512MiB."),
         click.option("--pids", type=int, help="Limit of processes and threads."),
         click.option(
-            "--type",
-            "type",
-            metavar="TYPE",
-            help="Job type, which has the command and more; without a name the job runs once, "
-            "immediately.",
-        ),
-        click.option(
-            "--parameters",
-            metavar="JSON",
-            help="Parameters of its executions, such as '{\"width\": 640}'.",
-        ),
-        click.option(
             "-p",
             "--parameter",
             "members",
@@ -93,12 +53,44 @@ def work_options(command: F) -> F:
             multiple=True,
             help="A member of its parameters; V is JSON, or otherwise text. Repeatable.",
         ),
-        click.option("--label", "labels", metavar="K=V", multiple=True, help="Label; repeatable."),
-        click.option("--description", metavar="TEXT", help="Description of the job."),
     )
-    for option in reversed(options):
+    return _with(_options(is_of_work=True) + extra, command)
+
+
+def schedule_options(command: F) -> F:
+    """Add the other options of a job: when it runs, and what follows."""
+    return _with(_options(is_of_work=False), command)
+
+
+def _with(options: Iterable[Option], command: F) -> F:
+    for option in reversed([*options]):
         command = option(command)
     return command
+
+
+def _options(*, is_of_work: bool) -> tuple[Option, ...]:
+    """Return the options of the fields of a job that have flags."""
+    return tuple(
+        _option(field, field.flag)
+        for field in JOB_FIELDS
+        if field.flag is not None and field.flag.is_of_work == is_of_work
+    )
+
+
+def _option(field: JobField, flag: Flag) -> Option:
+    names = flag.names or (f"--{field.name.replace('_', '-')}",)
+    choices = flag.choices or field.choices
+    kind = _NUMBERS.get(field.name) or (click.Choice(choices) if choices else None)
+    default = field.stored_default.value if field.form is Form.CHOICE else field.default
+    shown = f"  [default: {default}]" if default and isinstance(default, str) else ""
+    return click.option(
+        *names,
+        field.key,
+        type=kind,
+        metavar=None if kind else flag.metavar,
+        multiple=flag.is_repeatable,
+        help=flag.help + shown,
+    )
 
 
 def fields_of(name: str | None, command: tuple[str, ...], given: Fields) -> Fields:
@@ -172,7 +164,7 @@ def _bind(text: str) -> str:
 
 def _json(text: str) -> object:
     try:
-        return msgspec.json.decode(text)
+        return json_of(text)
     except msgspec.DecodeError as error:
         raise click.UsageError(f"--parameters {text!r} is not JSON: {error}") from error
 

@@ -78,12 +78,24 @@ class Selection:
         """
         if self.names or self.is_sure or is_dry or not count:
             return
-        question = f"{verb} {counted(count, what, f'{what}s')} of namespace {self.within}"
-        if not sys.stdin.isatty():
-            raise click.UsageError(
-                f"this would {question}; add --yes to do it, or --dry-run to see the effect"
-            )
-        click.confirm(visible(f"{question}?"), abort=True, err=True)
+        confirm(f"{verb} {counted(count, what, f'{what}s')} of namespace {self.within}")
+
+
+def confirm(question: str) -> None:
+    """Ask for confirmation.
+
+    Args:
+        question: What the command would do, beginning with a verb.
+
+    Raises:
+        click.UsageError: Standard input is no terminal, so the user cannot be asked.
+        click.Abort: The answer is no.
+    """
+    if not sys.stdin.isatty():
+        raise click.UsageError(
+            f"this would {question}; add --yes to do it, or --dry-run to see the effect"
+        )
+    click.confirm(visible(f"{question}?"), abort=True, err=True)
 
 
 def selection_options(command: F) -> F:

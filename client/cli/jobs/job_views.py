@@ -1,14 +1,13 @@
 """``rota jobs list`` and ``rota jobs show``."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
-from rota.client.cli.display.printing import out, say
-from rota.client.cli.display.show import print_facts, print_table, show_many, show_one
+from rota.client.cli.display.printing import out
+from rota.client.cli.display.show import print_facts, print_table
 from rota.client.cli.display.table_columns import JOB, full_name, schedule_text
 from rota.client.cli.human import absolute, counted, now, relative
 from rota.client.cli.inputs.options import (
@@ -22,7 +21,14 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.core.timing.instants import Instant
-from rota.wire.documents import HOOK_FIELDS, JobView, LimitsView, SandboxView, TaskSpecView
+from rota.wire.documents import (
+    HOOK_FIELDS,
+    HookRetryView,
+    JobView,
+    LimitsView,
+    SandboxView,
+    TaskSpecView,
+)
 
 STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "broken")
 LAST_STATUSES = ("success", "failed", "cancelled")
@@ -93,12 +99,7 @@ def list_jobs(
         status, last_status = None, status
     wanted = dict(_label(text) for text in labels)
 
-    def draw(found: Sequence[JobView]) -> None:
-        if not found and form in ("table", "wide"):
-            is_filtered = bool(within or query or status or last_status or labels)
-            say("no such jobs" if is_filtered else "no jobs yet; see `rota jobs create --help`")
-            return
-        show_many(found, JOB, form)
+    is_filtered = bool(within or query or status or last_status or labels)
 
     with connect() as client:
         live_table.show(
@@ -112,10 +113,10 @@ def list_jobs(
                     limit=limit,
                 )
             ),
-            draw,
             look=JOB,
             form=form,
             watch_s=watch_s,
+            if_none="no such jobs" if is_filtered else "no jobs yet; see `rota jobs create --help`",
         )
 
 
@@ -141,21 +142,13 @@ def show_job(
     job: str, *, version: int | None, namespace: str | None, watch_s: float | None, form: str
 ) -> None:
     """Show a job: schedules and tasks."""
-
-    def draw(found: Sequence[JobView]) -> None:
-        for view in found:
-            if form in ("table", "wide"):
-                _print_job(view)
-            else:
-                show_one(view, JOB, form)
-
     with connect() as client:
         live_table.show(
             lambda: [client.job(job, namespace=namespace, version=version)],
-            draw,
             look=JOB,
             form=form,
             watch_s=watch_s,
+            details=_print_job,
         )
 
 
@@ -193,6 +186,14 @@ def _recent_text(job: JobView) -> str:
     return "; ".join(parts)
 
 
+def _calendars_text(job: JobView) -> str:
+    """Return the calendars of a job; empty for none."""
+    definition = job.definition or {}
+    only, without = definition.get("onlyCalendars", ()), definition.get("exceptCalendars", ())
+    texts = ["only in", *only] * bool(only) + ["not in", *without] * bool(without)
+    return " ".join(texts)
+
+
 def _print_job(job: JobView) -> None:
     at = now()
     coming = f"{absolute(job.next_fire_at)} UTC, {relative(job.next_fire_at, at)}"
@@ -208,12 +209,14 @@ def _print_job(job: JobView) -> None:
             ("recent", _recent_text(job)),
             ("schedule", schedule_text(job)),
             ("next", coming if job.next_fire_at else ""),
+            ("calendars", _calendars_text(job)),
             ("misfire", f"{job.misfire}, grace {job.grace}"),
             ("overlap", job.overlap),
             ("consistency", job.consistency if job.consistency != "strict" else ""),
             ("priority", str(job.priority) if job.priority else ""),
             ("deadlines", _deadlines_text(job)),
             ("hooks", _hooks_text(job)),
+            *(("retrying", _retry_text(each)) for each in job.retrying_hooks),
             ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
             ("execution" if job.ended_at else "running", job.execution_id or ""),
             ("version", _version_text(job)),
@@ -248,6 +251,12 @@ def _hooks_text(job: JobView) -> str:
             target = f"{url.scheme}://{url.netloc}" if url.netloc else f"job {hook.get('job')}"
             texts.append(f"{field} {target}")
     return ", ".join(texts)
+
+
+def _retry_text(hook: HookRetryView) -> str:
+    waiting = counted(hook.waiting, "webhook", "webhooks")
+    where = f"{waiting} of {hook.event} to {hook.receiver}"
+    return f"{where}: {hook.reason}; next attempt at {absolute(hook.next_at)} UTC"
 
 
 def _paused_text(job: JobView) -> str:

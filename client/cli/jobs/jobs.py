@@ -16,8 +16,10 @@ COMMANDS = {
     "create": Entry(
         "rota.client.cli.jobs.job_creation:create_job", "Create jobs from flags or files."
     ),
-    "apply": Entry("rota.client.cli.jobs.job_sets:apply_jobs", "Create or replace jobs."),
-    "diff": Entry("rota.client.cli.jobs.job_differences:diff_jobs", "Show the changes of `apply`."),
+    "apply": Entry(
+        "rota.client.cli.files.application:apply_files", "Create or replace jobs and documents."
+    ),
+    "diff": Entry("rota.client.cli.files.plan:diff_files", "Show the changes of `apply`."),
     "set": Entry("rota.client.cli.jobs.job_changes:set_fields", "Change fields of a job."),
     "pause": Entry("rota.client.cli.jobs.job_changes:pause_job", "Pause jobs."),
     "resume": Entry("rota.client.cli.jobs.job_changes:resume_job", "Resume paused jobs."),

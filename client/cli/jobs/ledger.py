@@ -1,14 +1,11 @@
 """``rota ledger``: outcomes of fire times."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
-from rota.client.cli.display.printing import say
-from rota.client.cli.display.show import show_many
 from rota.client.cli.display.table_columns import LEDGER, LEDGER_OF_ALL
 from rota.client.cli.inputs.options import (
     as_time,
@@ -24,7 +21,7 @@ from rota.wire.documents import LedgerEntryView
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
-UNFIRED = ("skipped", "missed", "coalesced", "paused")
+UNFIRED = ("skipped", "missed", "coalesced", "paused", "excluded")
 
 
 @click.command(
@@ -82,20 +79,14 @@ def ledger(
 ) -> None:
     """Show the outcome of each fire time of a job, oldest first.
 
-    Every fire time has one outcome: fired, skipped (overlap), missed, paused, or coalesced into a
-    later one. With --all: the fire times of all jobs that started no execution.
+    Every fire time has one outcome: fired, skipped (overlap), missed, paused, excluded (calendar),
+    or coalesced into a later one. With --all: the fire times of all jobs that started no execution.
     """
     if (job is None) != is_of_all:
         raise click.UsageError("name a job, or give --all")
     if outcome is not None and not is_of_all:
         raise click.UsageError("--outcome is for --all; add --all, or omit --outcome")
     look = LEDGER_OF_ALL if job is None else LEDGER
-
-    def draw(newest_first: Sequence[LedgerEntryView]) -> None:
-        if not newest_first and form in ("table", "wide"):
-            say("no such fire times" if since or until else "no fire times yet")
-            return
-        show_many(newest_first if is_reversed else newest_first[::-1], look, form)
 
     def read(client: "Client") -> list[LedgerEntryView]:
         if job is None:
@@ -111,14 +102,15 @@ def ledger(
                 newest_first=True,
                 limit=limit,
             )
-        return list(found)
+        newest_first = list(found)
+        return newest_first if is_reversed else newest_first[::-1]
 
     with connect() as client:
         live_table.show(
             lambda: read(client),
-            draw,
             look=look,
             form=form,
             watch_s=watch_s,
-            is_newest_first=True,
+            is_newest_first=is_reversed,
+            if_none="no such fire times" if since or until else "no fire times yet",
         )

@@ -15,6 +15,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.client.cli.jobs.job_selection import DEFAULT_NAMESPACE
 from rota.core.timing.instants import format_instant, parse_instant
 from rota.wire.documents import NextFireView
 
@@ -24,6 +25,7 @@ from rota.wire.documents import NextFireView
     epilog=examples(
         "rota next report",
         'rota next --schedule "30 2 * * *" --timezone Europe/Berlin --count 5',
+        'rota next report --schedule "H 3 * * *"',
         'rota next --schedule "@every 6h" --after 2027-01-01T00:00:00Z',
     ),
 )
@@ -31,7 +33,7 @@ from rota.wire.documents import NextFireView
 @click.option(
     "--schedule",
     metavar="TEXT",
-    help="A schedule in place of a job; the command then needs no running node.",
+    help="A schedule in place of that of a job; the command then needs no running node.",
 )
 @click.option(
     "--timezone",
@@ -68,18 +70,22 @@ def next_fires(
     namespace: str | None,
     form: str,
 ) -> None:
-    """Show the next fire times of a job, with its local time and with notes on clock changes."""
-    if (job is None) == (schedule is None):
+    """Show the next fire times of a job, with its local time and with notes on clock changes.
+
+    With --schedule, JOB is the name from which the values of H follow; it need not exist.
+    """
+    if job is None and schedule is None:
         raise click.UsageError("give either a job or --schedule")
     if job is not None and (" " in job or job.startswith("@")):
         raise click.UsageError(f"a schedule follows --schedule: rota next --schedule {job!r}")
     if schedule is not None:
-        fires = _preview(schedule, timezone, after, count)
+        of = job if job and "/" in job else f"{namespace or DEFAULT_NAMESPACE}/{job or ''}"
+        fires = _preview(schedule, timezone, of, after, count)
     else:
         with connect() as client:
             fires = client.next_fires(job or "", namespace=namespace, count=count, after=after)
     if not fires and form in ("table", "wide"):
-        say(f"{job} does not fire by itself again" if job else _no_fires_text(schedule or ""))
+        say(_no_fires_text(schedule) if schedule else f"{job} does not fire by itself again")
         return
     show_many(fires, NEXT_FIRE, form)
 
@@ -90,9 +96,11 @@ def _no_fires_text(schedule: str) -> str:
     return "the schedule does not fire again"
 
 
-def _preview(schedule: str, timezone: str, after: str | None, count: int) -> list[NextFireView]:
+def _preview(
+    schedule: str, timezone: str, of: str, after: str | None, count: int
+) -> list[NextFireView]:
     try:
-        from rota.core.timing.schedule import parse_schedule, preview
+        from rota.core.timing.schedule import Schedule, checked, preview
     except ImportError as error:
         raise click.UsageError(
             f"--schedule needs the package {error.name}, which is not installed; run "
@@ -101,5 +109,7 @@ def _preview(schedule: str, timezone: str, after: str | None, count: int) -> lis
     start = now() if after is None else parse_instant(after)
     return [
         NextFireView(at=format_instant(each.instant), local=each.local, schedule=0, note=each.note)
-        for each in preview(parse_schedule(schedule, timezone), start, count)
+        for each in preview(
+            checked(Schedule(text=schedule, timezone=timezone, seed=of)), start, count
+        )
     ]

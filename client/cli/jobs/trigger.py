@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from rota.client.cli.inputs.options import (
+    as_time,
     connect,
     dry_run_option,
     examples,
@@ -14,6 +15,7 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.client.cli.inputs.parameters import (
+    check_names,
     members_of,
     parameters_options,
     with_members,
@@ -27,6 +29,7 @@ from rota.wire.documents import Json
         "rota trigger report",
         "rota trigger report --wait --timeout 10m",
         "rota trigger report --follow",
+        "rota trigger report --fire-time 2027-01-01T02:00:00Z",
         "rota trigger report -p day=2027-01-01 -p dry=true",
         """rota trigger report --parameters '{"day": "2027-01-01"}'""",
         "id=$(rota trigger report -o name)",
@@ -40,6 +43,12 @@ from rota.wire.documents import Json
     metavar="KEY",
     help="A repetition with the same key returns the same execution.",
 )
+@click.option(
+    "--fire-time",
+    metavar="TIME",
+    callback=as_time,
+    help="The time for which the execution works; a duration, such as 1d, is before now.",
+)
 @dry_run_option
 @namespace_option
 @format_option
@@ -50,6 +59,7 @@ def trigger(
     overrides: tuple[str, ...],
     parameters: Json,
     idempotency_key: str | None,
+    fire_time: str | None,
     is_dry: bool,
     namespace: str | None,
     form: str,
@@ -61,10 +71,12 @@ def trigger(
         if members and parameters is None:
             definition = client.job(job, namespace=namespace).definition or {}
             parameters = definition.get("parameters")
+            check_names(members, parameters)
         made = client.trigger(
             job,
             namespace=namespace,
             parameters=with_members(parameters, members),
+            fire_time=fire_time,
             idempotency_key=idempotency_key,
             dry_run=is_dry,
         )

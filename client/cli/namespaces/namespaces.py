@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
-from rota.client.cli.display.printing import say
-from rota.client.cli.display.show import Column, Look, show_many, show_one
-from rota.client.cli.human import absolute
+from rota.client.cli.display.printing import say, say_done
+from rota.client.cli.display.show import Column, Look, show_many
+from rota.client.cli.documents.kinds import (
+    delete_command,
+    get_command,
+    list_command,
+    names_argument,
+)
 from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
 from rota.client.cli.inputs.json_text import as_json_text
 from rota.client.cli.inputs.options import (
@@ -18,7 +23,7 @@ from rota.client.cli.inputs.options import (
     format_option,
     url_option,
 )
-from rota.wire.documents import DocumentView, Json
+from rota.wire.documents import Json
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
@@ -54,31 +59,28 @@ def namespace() -> None:
     """
 
 
-@namespace.command(
-    "list",
-    short_help="List the namespaces with documents.",
-    epilog=examples("rota namespace list", "rota namespace list -o json"),
+namespace.add_command(
+    list_command(
+        "namespaces", "List the namespaces that have a document, and that the caller may read."
+    )
 )
-@format_option
-@url_option
-def list_namespaces(form: str) -> None:
-    """List the namespaces that have a document, and that the caller may read."""
-    with connect() as client:
-        show_many(list(client.documents(KIND)), NAMESPACE, form)
-
-
-@namespace.command(
-    "get",
-    short_help="Show a namespace.",
-    epilog=examples("rota namespace get team-a", "rota namespace get team-a -o json"),
+namespace.add_command(
+    get_command(
+        "namespaces",
+        "Show a namespace; the YAML form can be edited and passed to `rota apply -f`.",
+    )
 )
-@click.argument("name")
-@format_option
-@url_option
-def get_namespace(name: str, *, form: str) -> None:
-    """Show a namespace; the YAML form can be edited and passed to `rota apply -f`."""
-    with connect() as client:
-        show_one(client.document(KIND, name), NAMESPACE, "yaml" if form == "table" else form)
+namespace.add_command(
+    delete_command(
+        "namespaces",
+        """Delete the documents of namespaces: their defaults, pauses, quotas and policies.
+
+        The jobs of the namespaces stay as they are.
+        """,
+        "rota namespace delete team-a --dry-run",
+        short_help="Delete the documents of namespaces; their jobs stay.",
+    )
+)
 
 
 @namespace.command(
@@ -178,7 +180,8 @@ def set_namespace(
             quota = cast("Definition", definition.get("quota") or {})
             definition["quota"] = _with_values(quota, quotas, "--quota", "jobs=100")
         saved = client.put_document(KIND, name, definition, if_version=version, dry_run=is_dry)
-    _say(f"namespace {name} has version {saved.version}", is_dry=is_dry)
+    dry = "dry run: nothing is changed; would be: " if is_dry else ""
+    say(f"{dry}namespace {name} has version {saved.version}")
 
 
 @namespace.command(
@@ -189,7 +192,7 @@ def set_namespace(
         'rota namespace pause team-a --reason "moving house"',
     ),
 )
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@names_argument
 @click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the ledgers.")
 @dry_run_option
 @url_option
@@ -201,7 +204,7 @@ def pause_namespaces(names: tuple[str, ...], *, reason: str, is_dry: bool) -> No
     with connect() as client:
         for name in names:
             client.pause_namespace(name, reason=reason, dry_run=is_dry)
-            _say(f"paused namespace {name}", is_dry=is_dry)
+            say_done("paused", f"namespace {name}", is_dry=is_dry)
 
 
 @namespace.command(
@@ -209,7 +212,7 @@ def pause_namespaces(names: tuple[str, ...], *, reason: str, is_dry: bool) -> No
     short_help="Resume paused namespaces.",
     epilog=examples("rota namespace resume team-a", "rota namespace resume team-a --dry-run"),
 )
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@names_argument
 @dry_run_option
 @url_option
 def resume_namespaces(names: tuple[str, ...], *, is_dry: bool) -> None:
@@ -217,26 +220,7 @@ def resume_namespaces(names: tuple[str, ...], *, is_dry: bool) -> None:
     with connect() as client:
         for name in names:
             client.resume_namespace(name, dry_run=is_dry)
-            _say(f"resumed namespace {name}", is_dry=is_dry)
-
-
-@namespace.command(
-    "delete",
-    short_help="Delete the documents of namespaces; their jobs stay.",
-    epilog=examples("rota namespace delete team-a --dry-run"),
-)
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@dry_run_option
-@url_option
-def delete_namespaces(names: tuple[str, ...], *, is_dry: bool) -> None:
-    """Delete the documents of namespaces: their defaults, pauses, quotas and policies.
-
-    The jobs of the namespaces stay as they are.
-    """
-    with connect() as client:
-        for name in names:
-            client.delete_document(KIND, name, dry_run=is_dry)
-            _say(f"deleted namespace {name}", is_dry=is_dry)
+            say_done("resumed", f"namespace {name}", is_dry=is_dry)
 
 
 def _read(client: "Client", name: str) -> tuple[int, Definition]:
@@ -270,47 +254,11 @@ def _with_values(before: Definition, given: Iterable[str], option: str, example:
     return fields
 
 
-def _say(text: str, *, is_dry: bool) -> None:
-    say(f"dry run: nothing is changed; would be: {text}" if is_dry else text)
-
-
-def _state(found: DocumentView) -> str:
-    return "paused" if found.definition.get("pause") else "active"
-
-
-def _pause(found: DocumentView) -> str:
-    pause = cast("Definition", found.definition.get("pause") or {})
-    return " ".join(str(pause[each]) for each in ("at", "by", "reason") if pause.get(each))
-
-
-def _words(found: DocumentView, field: str) -> str:
-    return " ".join(cast("list[str] | Definition", found.definition.get(field) or ()))
-
-
-def _policy(found: DocumentView) -> str:
-    policy = cast("Definition", found.definition.get("policy") or {})
-    return " ".join(policy)
-
-
 QUOTA: Look[QuotaPart] = Look(
     name=lambda found: found.part,
     columns=(
         Column("QUOTA OF", lambda found, _: found.part),
         Column("USED", lambda found, _: "not counted" if found.used is None else str(found.used)),
         Column("MOST", lambda found, _: "no limit" if found.most is None else str(found.most)),
-    ),
-)
-NAMESPACE: Look[DocumentView] = Look(
-    name=lambda found: found.name,
-    columns=(
-        Column("NAME", lambda found, _: found.name),
-        Column("STATE", lambda found, _: _state(found)),
-        Column("OWNERS", lambda found, _: _words(found, "owners")),
-        Column("DEFAULTS", lambda found, _: _words(found, "defaults")),
-        Column("POLICY", lambda found, _: _policy(found)),
-        Column("PAUSE", lambda found, _: _pause(found), is_wide=True),
-        Column("DESCRIPTION", lambda found, _: str(found.definition.get("description", ""))),
-        Column("CHANGED (UTC)", lambda found, _: absolute(found.changed_at), is_wide=True),
-        Column("BY", lambda found, _: found.changed_by, is_wide=True),
     ),
 )

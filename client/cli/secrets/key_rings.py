@@ -111,16 +111,11 @@ def use(file: Path, key_id: str) -> None:
     "--force",
     "is_forced",
     is_flag=True,
-    help="Ask no node whether secrets and signatures of changes need the key. Such secrets are "
-    "then lost, and such signatures cannot be checked.",
+    help="Ask no node whether secrets need the key. Such secrets are then lost.",
 )
 @url_option
 def remove(file: Path, key_id: str, *, is_forced: bool) -> None:
-    """Remove a KEY from FILE, if no secret of the cluster is encrypted with it.
-
-    The newest changes of each shard must be signed with another key, which takes a minute after all
-    nodes have it in use.
-    """
+    """Remove a KEY from FILE, if no secret of the cluster is encrypted with it."""
     ring = _read(file)
     _check_held(ring, key_id, file)
     if key_id == ring.in_use:
@@ -128,16 +123,9 @@ def remove(file: Path, key_id: str, *, is_forced: bool) -> None:
     if not is_forced:
         with connect() as client:
             count = client.key_ring().secrets_by_key.get(key_id, 0)
-            signed = sum(each.signer == key_id for each in client.verify_changes())
         if count:
             raise KeyRingRefused(
                 f"{count} secrets are encrypted with {key_id}: run `rota keyring rewrap` first"
-            )
-        if signed:
-            raise KeyRingRefused(
-                f"the newest changes of {signed} shards are signed with {key_id}: copy the file "
-                "with another key in use to all nodes, and try again after a minute; if that does "
-                "not help, run `rota changes verify`"
             )
     kept = {name: key for name, key in ring.keys.items() if name != key_id}
     _write(file, KeyRing(ring.in_use, kept))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.client.cli.display.printing import out, say
+from rota.client.cli.display.printing import say, say_done
 from rota.client.cli.display.show import Column, Look, show_many
 from rota.client.cli.human import absolute
 from rota.client.cli.inputs.command_groups import (
@@ -44,7 +44,7 @@ DEFAULT = "default"
 @namespace_before
 @output_before
 def secret() -> None:
-    """Set, seal, list and delete secrets of namespaces.
+    """Set, list and delete secrets of namespaces.
 
     Jobs of the namespace name a secret, and their tasks get its value as a variable or a file.
     No command reads a value back.
@@ -82,33 +82,6 @@ def set_secret(name: str, *, is_new: bool, is_dry: bool, namespace: str | None) 
 
 
 @secret.command(
-    "seal",
-    short_help="Encrypt a text for variables and parameters of jobs.",
-    epilog=examples(
-        "rota secret seal < password.txt",
-        "rota trigger report -p password=$(rota secret seal < password.txt)",
-        "rota jobs create nightly --env DB_URL=postgres://app:$(rota secret seal < pw)@db -- run",
-    ),
-)
-@namespace_option
-@url_option
-def seal_text(*, namespace: str | None) -> None:
-    """Encrypt the standard input, and print the sealed text.
-
-    The sealed text replaces the text in `env` and `parameters` of jobs of the namespace, and in the
-    parameters of a trigger. It may be stored anywhere, such as in a repository: nodes replace it by
-    the plain text when a task starts, and print it masked. A newline at the end is left out.
-    """
-    value = _value()
-    try:
-        text = value.decode().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise click.UsageError("the value is no text; set it as a secret instead") from error
-    with connect() as client:
-        out(client.seal_text(text, namespace=namespace or DEFAULT))
-
-
-@secret.command(
     "list",
     short_help="List secrets, without their values.",
     epilog=examples("rota secret list", "rota secret list -A -o json"),
@@ -143,8 +116,7 @@ def delete_secrets(names: tuple[str, ...], *, is_dry: bool, namespace: str | Non
     with connect() as client:
         for name in names:
             client.delete_secret(name, namespace=within, dry_run=is_dry)
-            done = "would be deleted; nothing is changed" if is_dry else "deleted"
-            say(f"secret {within}/{name} {done}")
+            say_done("deleted", f"secret {within}/{name}", is_dry=is_dry)
 
 
 @secret.command(
@@ -201,15 +173,11 @@ def _uses_in(job: JobView, name: str) -> Sequence[Use]:
         if task.secrets is None:
             continue
         for variable, used in task.secrets.env.items():
-            found += (
-                [Use(f"{job.namespace}/{job.name}", task.name, variable, "")]
-                if used == name
-                else []
-            )
+            if used == name:
+                found.append(Use(f"{job.namespace}/{job.name}", task.name, variable, ""))
         for file, used in task.secrets.files.items():
-            found += (
-                [Use(f"{job.namespace}/{job.name}", task.name, "", file)] if used == name else []
-            )
+            if used == name:
+                found.append(Use(f"{job.namespace}/{job.name}", task.name, "", file))
     return found
 
 

@@ -235,8 +235,5 @@ CHECKS: dict[str, Callable[[str], object]] = {
     "namespace": _check_namespace,
     "output": _check_output,
     "timeout": seconds_of,
-    "token_file": _check_file,
-    "ca": _check_file,
-    "cert": _check_file,
-    "key": _check_file,
+    **dict.fromkeys(("token_file", "ca", "cert", "key"), _check_file),
 }

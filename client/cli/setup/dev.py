@@ -12,7 +12,7 @@ import click
 import rota
 from rota.client.cli.display.printing import out
 from rota.client.cli.inputs.options import examples
-from rota.client.cli.setup.dev_access import access_line, export_line
+from rota.client.cli.setup.dev_access import access_line, export_line, page_line
 from rota.client.dev.local_node import LocalNode, NodeNotStarted
 from rota.client.transport.endpoints import DEFAULT_URL
 
@@ -183,6 +183,7 @@ def _greet(node: LocalNode, *, has_demo: bool) -> None:
     out(
         f"rota {rota.__version__}: a temporary node; Ctrl-C stops it\n"
         f"  API   {node.url}\n"
+        f"{page_line(node.url, is_open=node.token is None)}"
         f"  data  {node.data_dir} (kept; delete it for a fresh start)\n"
         f"{access_line(node.url, is_open=node.token is None)}"
         "\n"

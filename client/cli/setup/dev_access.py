@@ -13,6 +13,13 @@ def access_line(url: str, *, is_open: bool) -> str:
     return f'  curl  curl -H "Authorization: Bearer $(rota auth token)" {url}/api/v1/jobs\n'
 
 
+def page_line(url: str, *, is_open: bool) -> str:
+    """Return the line with the address of the web page of the node at *url*."""
+    return (
+        f"  page  {url}/ui/{'' if is_open else '  (sign in with the key of `rota auth token`)'}\n"
+    )
+
+
 def export_line(urls: str, *, is_usual: bool) -> str:
     """Return the command that directs later commands to the nodes at *urls*.
 

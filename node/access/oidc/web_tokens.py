@@ -5,7 +5,6 @@ token, decides which algorithms are accepted. A verification takes about 170 us,
 token is kept for `KEPT`, and forgotten when any document about access changes.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -13,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from rota.core.decoding import UNDECODABLE
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.node.access.access_table import AccessTable
 from rota.node.access.issuer import Issuer
@@ -39,7 +39,7 @@ class TokenInvalid(Exception):
 
 def is_web_token(text: str) -> bool:
     """Return True if *text* may be a JSON Web Token: three parts, two of which are JSON."""
-    return text.count(".") == 2 and text.startswith("ey")
+    return text.isascii() and text.count(".") == 2 and text.startswith("ey")
 
 
 class WebTokens:
@@ -88,8 +88,10 @@ class WebTokens:
         header, claims = (_json(part) for part in text.split(".")[:2])
         issuer = self._issuer_of(claims)
         algorithm, key_id = header.get("alg"), header.get("kid", "")
-        if algorithm not in issuer.algorithms or not isinstance(key_id, str):
+        if not isinstance(algorithm, str) or algorithm not in issuer.algorithms:
             raise TokenInvalid("algorithm")
+        if not isinstance(key_id, str):
+            raise TokenInvalid("key")
         key = self._keys.key(issuer, key_id)
         if key is None:
             raise TokenInvalid("key")
@@ -99,7 +101,7 @@ class WebTokens:
 
         try:
             verified = jwt.decode(text, key, algorithms=[algorithm]).claims
-        except (JoseError, ValueError, TypeError) as error:
+        except (JoseError, ValueError, TypeError, RecursionError) as error:
             raise TokenInvalid("signature") from error
         expires_at = _end_of(verified, issuer, now)
         return self._principal_of(verified, issuer, expires_at)
@@ -140,7 +142,7 @@ def _json(part: str) -> Claims:
 
     try:
         return msgspec.json.decode(urlsafe_b64decode(part.encode()), type=dict[str, Any])
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, *UNDECODABLE) as error:
         raise TokenInvalid("form") from error
 
 
@@ -161,7 +163,7 @@ def _end_of(claims: Claims, issuer: Issuer, now: Instant) -> Instant:
 def _time_in(claims: Claims, name: str) -> Instant | None:
     """Return the time in a claim; None if the claim is no time between 1970 and the year 5138."""
     value = claims.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return Instant(int(value * SECOND)) if 0 <= value < 10**11 else None
 

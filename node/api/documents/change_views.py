@@ -1,37 +1,11 @@
 """Documents of changes and of their authors."""
 
-from dataclasses import dataclass
-
 from rota.core.model.author import Author
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import format_instant
-from rota.core.vocabulary.change_chain import ChainCheck, ChangeChain, SignedHead
+from rota.core.vocabulary.change_chain import ChainCheck, ChangeChain
 from rota.storage.user_changes import StoredChange, UnreadableChange
 from rota.wire.documents import AuthorView, ChainView, ChangeView
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedSignature:
-    """The signature of a head, and what its check has found.
-
-    Attributes:
-        head: The signed head; None if there is none.
-        is_checked: Whether the node has a key ring.
-        fault: Why the signature does not count; empty if it counts.
-    """
-
-    head: SignedHead | None
-    is_checked: bool
-    fault: str
-
-    @property
-    def word(self) -> str:
-        """The result in a word."""
-        if self.head is None:
-            return "none"
-        if not self.is_checked:
-            return "unchecked"
-        return "wrong" if self.fault else "valid"
 
 
 def author_view(author: Author, *, has_address: bool) -> AuthorView:
@@ -77,21 +51,14 @@ def change_view(stored: StoredChange) -> ChangeView:
     )
 
 
-def chain_view(
-    shard: ShardId, chain: ChangeChain, check: ChainCheck, signature: CheckedSignature
-) -> ChainView:
+def chain_view(shard: ShardId, chain: ChangeChain, check: ChainCheck) -> ChainView:
     """Return the document of the check of a shard's changes."""
-    head = signature.head
     return ChainView(
         shard=shard,
         first=chain.first,
         last=chain.last,
         hash=chain.hash.hex(),
         checked=check.count,
-        fault=signature.fault or check.fault,
+        fault=check.fault,
         changed_at=None if check.newest_at is None else format_instant(check.newest_at),
-        signature=signature.word,
-        signed=head.number if head else None,
-        signed_at=format_instant(head.at) if head else None,
-        signer=head.signer if head else None,
     )

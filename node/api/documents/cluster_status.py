@@ -14,7 +14,7 @@ import msgspec
 from rota.core.model.ids import NodeId
 from rota.core.replication.peer_copy import PeerCopy
 from rota.core.replication.primary import Copies, Primary
-from rota.core.timing.instants import Instant
+from rota.core.timing.instants import Instant, to_datetime
 from rota.node.api.documents.waiting_tasks import long_waits
 from rota.node.context import NodeContext
 from rota.node.coordination.coordinator import ACTIVE, AWAY, DRAINING, Member
@@ -32,6 +32,8 @@ ETCD_SILENT_S = 3.0
 """The age in seconds from which a session counts as not renewed. Renewals are sent once a second;
 the alert is `RotaEtcdSilent`."""
 ETCD_SILENT = "etcd does not renew the session of this node; no shard can change its primary"
+SILENT_NAMED = 5
+"""The number of silent jobs that a node's status names."""
 GONE = "gone"
 PRIMARY, BACKUP, LEARNER = "primary", "backup", "learner"
 COPY, HANDOVER, REMOVAL = "copy", "handover", "removal"
@@ -174,8 +176,32 @@ def _troubles(context: NodeContext) -> list[str]:
     is_silent = context.membership.session_age_s > ETCD_SILENT_S
     silence = ETCD_SILENT if is_silent else None
     fullness = context.etcd.why_short if context.etcd else None
-    found = (unready, context.shards.why_frozen, silence, fullness, *long_waits(context))
+    found = (
+        unready,
+        context.shards.why_frozen,
+        silence,
+        fullness,
+        _silent_jobs(context),
+        *long_waits(context),
+    )
     return [trouble for trouble in found if trouble]
+
+
+def _silent_jobs(context: NodeContext) -> str | None:
+    silent = [each.silent for each in context.shards if each.silent and each.is_open]
+    if not silent:
+        return None
+    count = sum(each.count for each in silent)
+    names = [name for each in silent for name in each.names][:SILENT_NAMED]
+    more = f" and {count - len(names)} more" if count > len(names) else ""
+    jobs, skip, next_fire = (
+        ("1 job", "skips", "its") if count == 1 else (f"{count} jobs", "skip", "their")
+    )
+    return (
+        f"{jobs} {skip} fire times up to {to_datetime(max(each.until for each in silent)):%FT%TZ}: "
+        f"the clock was ahead when they were decided ({', '.join(names)}{more}); "
+        f"`rota jobs resume NAME` counts {next_fire} schedules from now"
+    )
 
 
 def _state(recorded: str) -> str:

@@ -1,19 +1,22 @@
 """Definitions of stored jobs: bodies that clients can edit and send.
 
-`rota.node.api.documents.job_bodies.job_spec` converts the definition back to the same job.
+`rota.wire.bodies.job_bodies.job_spec` converts the definition back to the same job.
 """
+
+from typing import Any, TypeVar
 
 import msgspec
 
 from rota.core.model.hook import HookEvent
-from rota.core.model.job import JobSpec, Misfire, TaskSpec
-from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
-from rota.core.model.work import Sandbox
+from rota.core.model.job import JobSpec, TaskSpec
+from rota.core.model.retry import Explicit, Exponential, Fixed, Linear, RetryPolicy
+from rota.core.model.work import Sandbox, Work
+from rota.core.model.work_kinds import KINDS
 from rota.core.timing.instants import Duration, format_duration
 from rota.core.timing.schedule import Schedule
-from rota.node.api.documents.job_bodies import MAIN_TASK
-from rota.node.api.documents.task_bodies import (
-    OWN_FIELDS,
+from rota.wire.bodies.flow_bodies import flow_fields
+from rota.wire.bodies.job_bodies import MAIN_TASK
+from rota.wire.bodies.task_bodies import (
     container_body,
     limits_body,
     python_body,
@@ -21,9 +24,12 @@ from rota.node.api.documents.task_bodies import (
     secrets_body,
 )
 from rota.wire.documents import HookBody, JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
+from rota.wire.job_fields import STORED, Form, JobField
 
+V = TypeVar("V")
 _PLAIN = JobBody(name="plain")
 """A body with the default of every field."""
+_RETRIES = RetryBody(limit=0)
 
 
 def definition_of(spec: JobSpec) -> JobBody:
@@ -32,36 +38,48 @@ def definition_of(spec: JobSpec) -> JobBody:
     shared = JobBody(
         name=spec.name,
         namespace=_unless_same(_PLAIN.namespace, spec.namespace),
-        description=spec.description,
         schedule=single.text if single else None,
         timezone=_unless_same(_PLAIN.timezone, single.timezone) if single else _PLAIN.timezone,
         schedules=several,
         dependencies=list(spec.dependencies),
-        misfire=None if spec.misfire is Misfire.LATEST else spec.misfire.value,
-        grace=_unless(_PLAIN.grace, spec.grace),
-        overlap=spec.overlap.value,
-        consistency=spec.consistency.value,
-        priority=spec.priority,
-        start_deadline=_unless(_PLAIN.start_deadline, spec.start_deadline),
-        execution_timeout=_unless(_PLAIN.execution_timeout, spec.execution_timeout),
         on_failure=_hooks(spec, HookEvent.FAILURE),
         on_success=_hooks(spec, HookEvent.SUCCESS),
         on_recovery=_hooks(spec, HookEvent.RECOVERY),
         on_late=_hooks(spec, HookEvent.LATE),
-        late_after=_unless(_PLAIN.late_after, spec.late_after),
-        labels=dict(spec.labels),
         parameters=_json(spec.parameters),
         type=spec.job_type or None,
+        **{field.name: _given(field, getattr(spec, field.name)) for field in STORED},
     )
     if _is_plain(spec):
         return _with_command(shared, spec.tasks[0])
     return msgspec.structs.replace(shared, tasks=[_task(task) for task in spec.tasks])
 
 
+def _given(field: JobField, value: Any) -> Any:
+    """Return the value of a field of a body; Any: its type is that of the field."""
+    match field.form:
+        case Form.CHOICE:
+            return None if field.default is None and value is field.stored_default else value.value
+        case Form.DURATION:
+            return _unless(field.default, value)
+        case Form.JSON:
+            return _json(value)
+        case Form.NAMES:
+            return list(value)
+        case Form.PAIRS:
+            return dict(value)
+        case _:
+            return value
+
+
 def _hooks(spec: JobSpec, event: HookEvent) -> list[HookBody]:
     """Return the hooks of *event*; a job of the same namespace is named without it."""
     return [
-        HookBody(webhook=hook.webhook or None, job=hook.job.partition("/")[2] or None)
+        HookBody(
+            webhook=hook.webhook or None,
+            job=hook.job.partition("/")[2] or None,
+            format=hook.format.value,
+        )
         for hook in spec.hooks
         if hook.event is event
     ]
@@ -70,6 +88,8 @@ def _hooks(spec: JobSpec, event: HookEvent) -> list[HookBody]:
 def _is_plain(spec: JobSpec) -> bool:
     """Return True if a body without ``tasks`` can define the job."""
     if len(spec.tasks) != 1 or spec.tasks[0].name != MAIN_TASK:
+        return False
+    if flow_fields(spec.tasks[0]) != flow_fields(TaskSpec(name=MAIN_TASK, work=Work())):
         return False
     # Parameters of a command belong to the job, those of a type to its task.
     work = spec.tasks[0].work
@@ -125,6 +145,7 @@ def _task(task: TaskSpec) -> TaskBody:
         sandbox=None if work.sandbox == Sandbox() else sandbox_body(work),
         limits=limits_body(work),
         node_selector=dict(task.selector) or None,
+        **flow_fields(task),
     )
 
 
@@ -132,10 +153,22 @@ def _schedules(
     schedules: tuple[Schedule, ...],
 ) -> tuple[Schedule | None, list[str | ScheduleBody]]:
     """Return the only schedule, if text and time zone define it, or else all schedules."""
-    if len(schedules) == 1 and schedules[0].day_or:
-        return schedules[0], []
+    if len(schedules) == 1:
+        only = schedules[0]
+        if only == Schedule(text=only.text, timezone=only.timezone, seed=only.seed):
+            return only, []
     return None, [
-        ScheduleBody(schedule=each.text, timezone=each.timezone, day_or=each.day_or)
+        ScheduleBody(
+            schedule=each.text,
+            timezone=each.timezone,
+            day_or=each.day_or,
+            spread=each.spread,
+            start_at=each.start_at or None,
+            end_at=each.end_at or None,
+            every=each.every or None,
+            gap=each.gap,
+            fold=each.fold,
+        )
         for each in schedules
     ]
 
@@ -145,7 +178,7 @@ def _command(task: TaskSpec) -> str | list[str] | None:
 
 
 def _type(task: TaskSpec) -> str | None:
-    return None if task.work.executor in ("process", *OWN_FIELDS) else task.work.executor
+    return None if task.work.executor in KINDS else task.work.executor
 
 
 def _retries(policy: RetryPolicy) -> int | RetryBody:
@@ -153,11 +186,14 @@ def _retries(policy: RetryPolicy) -> int | RetryBody:
         return policy.limit
     body = RetryBody(
         limit=policy.limit,
-        jitter=policy.jitter,
+        jitter=_unless_same(_RETRIES.jitter, policy.jitter),
         on_exit_codes=list(policy.on_exit_codes),
         never_on_exit_codes=list(policy.never_on_exit_codes),
         on_exceptions=list(policy.on_exceptions),
         never_on_exceptions=list(policy.never_on_exceptions),
+        on_causes=list(policy.on_causes),
+        never_on_causes=list(policy.never_on_causes),
+        max_elapsed=_unless(0, policy.elapsed_max),
     )
     match policy.backoff:
         case Fixed(delay=delay):
@@ -165,15 +201,22 @@ def _retries(policy: RetryPolicy) -> int | RetryBody:
         case Explicit(delays=delays):
             texts: list[Timespan] = [_text(delay) for delay in delays]
             return msgspec.structs.replace(body, backoff="explicit", delays=texts)
+        case Linear(step=step, delay_max=delay_max):
+            return msgspec.structs.replace(
+                body, backoff="linear", delay=_text(step), max_delay=_text(delay_max)
+            )
         case Exponential(first=first, factor=factor, delay_max=delay_max):
             return msgspec.structs.replace(
-                body, delay=_text(first), factor=factor, max_delay=_text(delay_max)
+                body,
+                delay=_text(first),
+                factor=_unless_same(_RETRIES.factor, factor),
+                max_delay=_text(delay_max),
             )
 
 
-def _unless_same(default: str, text: str) -> str:
-    """Return *default* itself if *text* equals it: msgspec omits only the identical object."""
-    return default if text == default else text
+def _unless_same(default: V, value: V) -> V:
+    """Return *default* itself if *value* equals it: msgspec omits only the identical object."""
+    return default if value == default else value
 
 
 def _unless(default: Timespan, duration: Duration) -> Timespan:

@@ -9,6 +9,7 @@ from itertools import islice
 from rota.core.model.ids import NodeId
 from rota.core.model.job import JobSpec, TaskSpec
 from rota.core.model.work import Work
+from rota.core.model.work_checks import is_unsandboxed
 from rota.core.quoting import in_quotes
 
 TASKS_MAX = 100
@@ -42,11 +43,7 @@ def may_have_warnings(spec: JobSpec) -> bool:
 
 def _runs_on_files_of(task: TaskSpec, labels: Mapping[str, str]) -> bool:
     work = task.work
-    return (
-        work.executor in ("process", "python")
-        and work.sandbox.profile == "none"
-        and all(labels.get(name) == value for name, value in task.selector)
-    )
+    return is_unsandboxed(work) and all(labels.get(name) == value for name, value in task.selector)
 
 
 def _missing(work: Work, node_id: NodeId) -> Iterator[str]:

@@ -7,7 +7,6 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.job import JobSpec
-from rota.core.model.sealed_texts import PREFIX
 from rota.core.quoting import in_quotes
 
 NAMES_MAX = 3
@@ -30,8 +29,7 @@ def plain_secret_warnings(spec: JobSpec) -> list[str]:
     more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
     warning = (
         f"{shown}{more} may be a secret, and readers of the job see its value: set it with "
-        f"`rota secret set NAME -n {spec.namespace}`, and name it in secrets, or seal it: `rota "
-        f"secret seal -n {spec.namespace}`"
+        f"`rota secret set NAME -n {spec.namespace}`, and name it in secrets"
     )
     return [warning]
 
@@ -55,6 +53,6 @@ def _in_parameters(text: str) -> Iterator[str]:
 
 
 def _is_plain_secret(name: str, value: object) -> bool:
-    """Return True if a text has the name of a secret; paths and sealed texts are none."""
-    is_text = isinstance(value, str) and bool(value) and not value.startswith(("/", PREFIX))
+    """Return True if a text has the name of a secret; paths are none."""
+    is_text = isinstance(value, str) and bool(value) and not value.startswith("/")
     return is_text and _LOOKS_SECRET.search(name) is not None

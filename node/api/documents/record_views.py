@@ -9,8 +9,10 @@ from rota.core.model.attempt import Attempt, Outcome, Raised
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
+    Caller,
     Execution,
     ExecutionStatus,
+    LoopState,
     Task,
     TaskStatus,
 )
@@ -30,6 +32,7 @@ from rota.core.timing.instants import (
 )
 from rota.core.timing.schedule import FirePreview
 from rota.core.vocabulary.changes import StandInExecution
+from rota.core.vocabulary.facts import Facts
 from rota.node.api.documents.broken_records import (
     broken_entry,
     broken_execution,
@@ -41,22 +44,27 @@ from rota.node.api.documents.broken_records import (
 )
 from rota.node.api.documents.change_views import author_view
 from rota.node.api.documents.job_definitions import definition_of
-from rota.node.api.documents.task_bodies import bind_text
+from rota.node.webhooks.hook_retries import HookRetry
 from rota.storage.history import UnreadableEntry, UnreadableExecution
+from rota.wire.bodies.flow_bodies import shown_flow
+from rota.wire.bodies.task_bodies import bind_text
 from rota.wire.documents import (
     AttemptView,
     DuplicateView,
     ErrorView,
     ExecutionView,
+    HookRetryView,
     JobView,
     Json,
     LastExecutionView,
     LedgerEntryView,
     LimitsView,
     NextFireView,
+    ParentView,
     SandboxView,
     ScheduleView,
     SecretsView,
+    StepsView,
     TaskSpecView,
     TaskView,
 )
@@ -79,8 +87,10 @@ def with_pause(job: Job, pauses: Mapping[str, Pause]) -> Job:
     return replace(job, pause=replace(pause, reason=f"namespace {job.spec.namespace}{why}"))
 
 
-def view_of(state: State, job: Job, *, is_complete: bool = False) -> JobView:
+def view_of(state: State, job: Job, facts: Facts, *, is_complete: bool = False) -> JobView:
     """Return the document of a job of *state*, with its definition if *is_complete*.
+
+    By *facts* its namespace may be paused, and calendars exclude fire times.
 
     A job that cannot be shown has the status ``broken``, so that a list is complete and the job can
     be deleted.
@@ -88,11 +98,15 @@ def view_of(state: State, job: Job, *, is_complete: bool = False) -> JobView:
     newest = next(reversed(state.live.get(job.id, {})), None)
     latest = state.executions[newest] if newest is not None else None
     tasks = state.tasks[newest].values() if newest is not None else ()
-    plan = state.plans[job.id]
+    job = with_pause(job, facts.pauses)
+    status = status_of(state, job)
+
+    def view() -> JobView:
+        plan = facts.permitted(job.spec, state.plans[job.id])
+        return job_view(job, plan, latest, tasks, status=status, is_complete=is_complete)
+
     return complete_or_broken(
-        lambda: job_view(
-            job, plan, latest, tasks, status=status_of(state, job), is_complete=is_complete
-        ),
+        view,
         lambda why: broken_job(job, why),
     )
 
@@ -151,6 +165,12 @@ def job_view(
                 timezone=schedule.timezone,
                 day_or=schedule.day_or,
                 next_fire_at=_instant(at),
+                spread=schedule.spread,
+                start_at=schedule.start_at or None,
+                end_at=schedule.end_at or None,
+                every=schedule.every or None,
+                gap=schedule.gap,
+                fold=schedule.fold,
             )
             for schedule, at in zip(spec.schedules, plan.next_fires, strict=True)
         ],
@@ -222,10 +242,16 @@ def _execution_view(
         triggered_by=author_view(execution.triggered_by, has_address=False)
         if execution.triggered_by
         else None,
+        parent=_parent_view(execution.caller) if execution.caller else None,
+        backfill_id=execution.backfill or None,
         possible_duplicates=list(map(_duplicate_view, duplicates))
         if duplicates is not None
         else None,
     )
+
+
+def _parent_view(caller: Caller) -> ParentView:
+    return ParentView(job=caller.job, execution_id=caller.execution_id, task=caller.task)
 
 
 def _duplicate_view(duplicate: StandInExecution) -> DuplicateView:
@@ -255,6 +281,17 @@ def last_execution_view(execution: Execution | UnreadableExecution) -> LastExecu
         started_at=_instant(execution.started_at),
         finished_at=_instant(execution.finished_at),
         reason=execution.reason,
+    )
+
+
+def hook_retry_view(retry: HookRetry) -> HookRetryView:
+    """Return the document of a hook whose webhooks are sent again."""
+    return HookRetryView(
+        event=retry.event.value,
+        receiver=retry.target,
+        waiting=retry.waiting,
+        reason=retry.reason,
+        next_at=format_instant(retry.next_at),
     )
 
 
@@ -291,6 +328,7 @@ def next_fire_view(number: int, preview: FirePreview) -> NextFireView:
         local=preview.local,
         schedule=number,
         note=preview.note,
+        excluded=preview.excluded,
     )
 
 
@@ -311,6 +349,7 @@ def _task_spec_view(task: TaskSpec) -> TaskSpecView:
         secrets=_secrets_view(work.secrets) if work.secrets else None,
         user=work.user or None,
         identity=work.has_identity,
+        **shown_flow(task),
     )
 
 
@@ -342,6 +381,21 @@ def _task_view(task: Task) -> TaskView:
         retry_at=_instant(task.retry_at),
         progress=task.attempts[-1].percent if task.status is TaskStatus.RUNNING else None,
         kept_from=task.kept_from or None,
+        item=msgspec.Raw(task.item.encode()) if task.item else None,
+        steps=_steps_view(task.loop) if task.loop else None,
+        result=msgspec.Raw(task.result) if task.result else None,
+        answered_by=author_view(task.answered_by, has_address=False) if task.answered_by else None,
+        child_execution_id=task.called or None,
+    )
+
+
+def _steps_view(loop: LoopState) -> StepsView:
+    return StepsView(
+        total=loop.most,
+        begun=loop.begun,
+        open=loop.open,
+        failed=loop.failed,
+        skipped=loop.skipped,
     )
 
 
@@ -412,7 +466,7 @@ def _percent(task: Task) -> int:
 def _lateness_ms(execution: Execution) -> float | None:
     if not execution.started_at:
         return None
-    return (execution.started_at - execution.fire_at) / MILLISECOND
+    return (execution.started_at - execution.due_at) / MILLISECOND
 
 
 def _instant(instant: Instant | None) -> str | None:

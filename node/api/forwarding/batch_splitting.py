@@ -20,9 +20,10 @@ from rota.node.api.forwarding.peer_requests import ask_peers, forwarded_headers,
 from rota.node.api.requests.node_headers import OF_ITEMS
 from rota.node.api.requests.parameters import number_in
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.requests.request_reader import check_count, read_body, target_of
+from rota.node.api.requests.request_reader import check_count, read_content, target_of
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
+from rota.wire.bodies.json_decoding import decode
 from rota.wire.documents import ITEMS_MAX
 
 ResultT = TypeVar("ResultT")
@@ -75,7 +76,7 @@ async def read_split(request: RequestContext, shard_of: Callable[[msgspec.Raw], 
         Refused: The body is not a batch; or some shards have no primary that can be reached. No
             item is decided in either case.
     """
-    body = await read_body(request, Items)
+    body = decode(await read_content(request), Items)
     check_count(len(body.items), "/items")
     if request.node.others is None or request.is_forwarded:
         return Split(_numbered(request, body.items), {})

@@ -17,6 +17,7 @@ from rota.node.api.requests.parameters import choice, text
 from rota.node.api.requests.permissions import ANYONE, LOCAL
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document, read_body
+from rota.wire import operations as api
 from rota.wire.documents import HeldRoleView, InitBody, NewTokenView, WhoamiView
 
 operations = Operations("Access")
@@ -27,9 +28,8 @@ NAMESPACE = text(
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/auth:init",
-    Success(201, "The first key, with its token.", NewTokenView),
+    api.INIT_ACCESS,
+    Success(201, "The first key, with its token."),
     permission=LOCAL,
     body=Body(InitBody, is_optional=True),
     problems=("already_initialized", "not_ready", *LIMITS, *CHANGING),
@@ -65,9 +65,8 @@ async def init_access(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/whoami",
-    Success(200, "The caller.", WhoamiView),
+    api.WHOAMI,
+    Success(200, "The caller."),
     permission=ANYONE,
     query=(VERB, NAMESPACE),
 )

@@ -13,12 +13,10 @@ from rota.core.errors import Problem, Refused, invalid, not_found, summary_of
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import JobSaved, Triggered
 from rota.node.access.verbs import Verb
-from rota.node.api.documents.field_reader import Hints
 from rota.node.api.forwarding.batch_splitting import Item, read_split, results_of
 from rota.node.api.handlers.jobs import creation_of, trigger_of
 from rota.node.api.requests.error_codes import DECIDING
 from rota.node.api.requests.job_decoding import decoded_job
-from rota.node.api.requests.json_decoding import decode
 from rota.node.api.requests.operations import IDEMPOTENCY_KEY, Body, Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.permissions import on_each
@@ -30,6 +28,9 @@ from rota.node.api.requests.tracing import TRACEPARENT
 from rota.node.api.requests.writes import Written, write_all
 from rota.node.shards.shard import Answer, Shard
 from rota.node.system.pacing import Pace, paced
+from rota.wire import operations as api
+from rota.wire.bodies.field_reader import Hints
+from rota.wire.bodies.json_decoding import decode
 from rota.wire.documents import (
     CreatedItem,
     CreatedManyView,
@@ -54,9 +55,8 @@ class _TriggerName(msgspec.Struct):
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/jobs:batch",
-    Success(200, "One result for each item, in the order of the items.", CreatedManyView),
+    api.CREATE_JOBS,
+    Success(200, "One result for each item, in the order of the items."),
     permission=on_each(Verb.WRITE),
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY,),
@@ -111,9 +111,8 @@ async def create_many(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/executions:batch",
-    Success(200, "One result for each item, in the order of the items.", TriggeredManyView),
+    api.TRIGGER_JOBS,
+    Success(200, "One result for each item, in the order of the items."),
     permission=on_each(Verb.RUN),
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY, TRACEPARENT),
@@ -136,7 +135,7 @@ async def trigger_many(request: RequestContext) -> web.Response:
     async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
         item = decode(raw, TriggerItem)
         own_key = checked_key(item.idempotency_key or "") or _key_of(key, number)
-        return await trigger_of(request, item.job, item.parameters, own_key)
+        return await trigger_of(request, item.job, item, own_key)
 
     async def trigger(items: list[Item]) -> list[TriggeredItem]:
         answers, _ = await _write_each(request, items, command_of)

@@ -10,9 +10,9 @@ from rota.core.model.ids import ShardId
 from rota.core.model.shared_document import SECRETS
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import Instant, parse_instant
-from rota.core.vocabulary.change_chain import Action, ChainCheck, KnownHead, SignedHead
+from rota.core.vocabulary.change_chain import Action, ChainCheck
 from rota.node.access.verbs import Verb
-from rota.node.api.documents.change_views import CheckedSignature, chain_view, change_view
+from rota.node.api.documents.change_views import chain_view, change_view
 from rota.node.api.forwarding.peer_requests import owners_of, requested_shards
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
 from rota.node.api.kinds.namespaces import NAMESPACES
@@ -30,10 +30,10 @@ from rota.node.api.requests.parameters import TO as ANY_TO
 from rota.node.api.requests.permissions import in_cluster
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
-from rota.node.secrets.change_signatures import fault_of_signature
 from rota.node.shards.shard import Shard
 from rota.node.system.pacing import Pace
 from rota.storage.user_changes import ChangePosition
+from rota.wire import operations as api
 from rota.wire.documents import ChainList, ChainView, ChangePage, ChangeView
 
 operations = Operations("Changes")
@@ -80,9 +80,8 @@ CURSOR: Parameter[ChangePosition | None] = Parameter(
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/changes",
-    Success(200, "A page of changes.", ChangePage),
+    api.CHANGES,
+    Success(200, "A page of changes."),
     permission=in_cluster(Verb.AUDIT),
     query=(NAMESPACE, BY, OBJECT, ACTION, FROM, TO, ORDER, LIMIT, CURSOR),
     problems=READING,
@@ -113,9 +112,8 @@ async def list_changes(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/changes:verify",
-    Success(200, "The check of the changes of each shard.", ChainList),
+    api.VERIFY_CHANGES,
+    Success(200, "The check of the changes of each shard."),
     permission=in_cluster(Verb.AUDIT),
     problems=("busy", *READING),
 )
@@ -208,21 +206,12 @@ async def _checked(request: RequestContext, shard: Shard) -> ChainView:
         Refused: Changes expired during each of several checks.
     """
     for _ in range(CHECKS_MAX):
-        chain, head = request.state(shard).chain, request.state(shard).signed_head
-        known = KnownHead(head.number, head.hash, "signed") if head else None
-        check = await _check(request, shard, ChainCheck(chain, known))
+        chain = request.state(shard).chain
+        check = await _check(request, shard, ChainCheck(chain))
         if request.state(shard).chain.first == chain.first:
-            return chain_view(shard.id, chain, check, _signature(request, shard, head))
+            return chain_view(shard.id, chain, check)
     detail = f"changes of shard {shard.id} expired during the check; try again"
     raise Refused(Kind.UNAVAILABLE, "busy", detail, retry_after_s=1)
-
-
-def _signature(request: RequestContext, shard: Shard, head: SignedHead | None) -> CheckedSignature:
-    ring, cluster = request.node.secrets.key_ring.ring, request.node.config.cluster
-    fault = ""
-    if head is not None and ring is not None:
-        fault = fault_of_signature(head, ring, cluster=cluster, shard=shard.id)
-    return CheckedSignature(head, is_checked=ring is not None, fault=fault)
 
 
 async def _check(request: RequestContext, shard: Shard, check: ChainCheck) -> ChainCheck:

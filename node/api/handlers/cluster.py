@@ -23,7 +23,8 @@ from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.recovery.shard_repair import promise_of, repair
 from rota.node.shards.shard import Shard
-from rota.wire.documents import ClusterView, NodeView, PromiseView, RepairView
+from rota.wire import operations as api
+from rota.wire.documents import ClusterView, PromiseView
 
 T = TypeVar("T")
 
@@ -38,9 +39,8 @@ COORDINATING = ("coordinator_unavailable", "outcome_unknown")
 
 
 @operations.declare(
-    "GET",
-    CLUSTER,
-    Success(200, "The cluster.", ClusterView),
+    api.CLUSTER,
+    Success(200, "The cluster."),
     permission=in_cluster(Verb.READ),
 )
 async def show_cluster(request: RequestContext) -> web.Response:
@@ -58,9 +58,8 @@ async def show_cluster(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/nodes/{node}:drain",
-    Success(200, "The node.", NodeView),
+    api.DRAIN_NODE,
+    Success(200, "The node."),
     permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN,),
     problems=("node_not_found", "last_node", *COORDINATING),
@@ -81,9 +80,8 @@ async def drain_node(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/nodes/{node}:undrain",
-    Success(200, "The node.", NodeView),
+    api.UNDRAIN_NODE,
+    Success(200, "The node."),
     permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN,),
     problems=("node_not_found", *COORDINATING),
@@ -96,9 +94,8 @@ async def undrain_node(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "DELETE",
-    "/api/v1/nodes/{node}",
-    Success(204, "The node is removed.", media_types=()),
+    api.FORGET_NODE,
+    Success(204, "The node is removed."),
     permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN,),
     problems=("node_not_found", "node_alive", "node_in_use", *COORDINATING),
@@ -114,9 +111,8 @@ async def forget_node(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/shards/{shard}/promise",
-    Success(200, "The epochs.", PromiseView),
+    api.SHARD_PROMISE,
+    Success(200, "The epochs."),
     permission=in_cluster(Verb.READ),
     problems=("shard_not_found",),
 )
@@ -127,9 +123,8 @@ async def show_promise(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/shards/{shard}:repair",
-    Success(200, "The repair.", RepairView),
+    api.REPAIR_SHARD,
+    Success(200, "The repair."),
     permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN,),
     problems=(

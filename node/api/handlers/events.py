@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlencode
 
 import msgspec
@@ -28,7 +29,16 @@ from rota.node.api.requests.operations import Header, Operations, Success
 from rota.node.api.requests.parameters import Parameter, Repeatable, text
 from rota.node.api.requests.permissions import on_each
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.feeds.events import TYPES, EncodedEvent, Filter, Happening, Seen, parse_seen
+from rota.node.feeds.events import (
+    TYPES,
+    EncodedEvent,
+    Filter,
+    Happening,
+    HookAttempt,
+    Seen,
+    parse_seen,
+)
+from rota.wire import operations as api
 from rota.wire.documents import EventView
 from rota.wire.statuses import status_word
 
@@ -88,7 +98,7 @@ STATUS: Repeatable[Happenings] = Repeatable(
     _one_of(
         (happening.value, happening)
         for happening in TYPES
-        if not isinstance(happening, JobEvent | TaskEvent | FireOutcome | HookOutcome)
+        if not isinstance(happening, JobEvent | TaskEvent | FireOutcome | HookOutcome | HookAttempt)
     ),
     frozenset(),
     {"type": "string"},
@@ -107,12 +117,10 @@ ACCEPT = Header("Accept", f"`{SSE}` (the default) or `{NDJSON}`.")
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/events",
+    api.EVENTS,
     Success(
         200,
         "Events, until the client or the node ends the stream.",
-        EventView,
         media_types=(SSE, NDJSON),
     ),
     permission=on_each(Verb.READ),
@@ -147,7 +155,7 @@ async def follow_events(request: RequestContext) -> web.StreamResponse:
         return web.Response(content_type=framing.media_type)
     context = request.node
     # An open node gives all requests one principal, which has no key and no limit of its own.
-    principal = "" if context.access.mode is AuthMode.OPEN else request.principal.name
+    principal = "" if context.access.mode is AuthMode.OPEN else request.principal.identity
     with context.events.reader(wanted, after, principal=principal) as reader:
         if context.others is None or request.is_forwarded:
             return await _stream(request, reader.batches(), framing)
@@ -216,6 +224,7 @@ async def _wanted(request: RequestContext) -> Filter:
         job_id=await _job_id(request, named) if named else None,
         execution_id=await _execution_id(request),
         may_see=request.may_see,
+        may_read_output=partial(request.may, Verb.LOGS),
     )
 
 

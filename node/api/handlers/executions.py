@@ -9,8 +9,10 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from rota.core.errors import Kind, Problem, Refused, invalid, not_found
+from rota.core.decide.steps.waits import ANSWER_BYTES_MAX, not_waiting
+from rota.core.errors import Kind, Problem, Refused, invalid, invalid_fields, not_found
 from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus, in_place
+from rota.core.model.flow import Approval
 from rota.core.model.ids import (
     ExecutionId,
     JobId,
@@ -20,13 +22,14 @@ from rota.core.model.ids import (
     job_of,
     namespace_of,
 )
+from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant, parse_duration, seconds
 from rota.core.vocabulary.codec import Undecodable
-from rota.core.vocabulary.commands import Cancel
+from rota.core.vocabulary.commands import AnswerTask, Cancel
 from rota.core.vocabulary.decision import Reply, Triggered
 from rota.node.access.verbs import EVERY, Verb
-from rota.node.api.documents.omitted_output import without_output
+from rota.node.api.documents.omitted_output import execution_without_tasks, without_output
 from rota.node.api.documents.record_views import execution_view
 from rota.node.api.forwarding.peer_requests import (
     ask_peer,
@@ -46,6 +49,7 @@ from rota.node.api.requests.parameters import (
     TO,
     Parameter,
     choice_of_status,
+    flag,
     text,
     timespan,
 )
@@ -64,7 +68,10 @@ from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.node.system.pacing import Pace
 from rota.storage.history import NEWEST, KeptPosition, UnreadableExecution, past_before
+from rota.wire import operations as api
+from rota.wire.bodies.parameter_schema import problems_of_value
 from rota.wire.documents import (
+    AnswerBody,
     ExecutionList,
     ExecutionView,
     Timespan,
@@ -190,18 +197,19 @@ async def _complete_view(
 
 def _permitted(
     request: RequestContext,
-    execution: Execution,
+    execution: Execution | UnreadableExecution,
     view: ExecutionView,
     *,
     has_parameters: bool = False,
 ) -> ExecutionView:
     """Return *view* as the caller may read it.
 
-    Without the verb ``logs`` the view has no output; parameters may be as confidential as output.
+    Without the verb ``logs`` the view has no output, and no text of an exception; parameters may be
+    as confidential as output.
     """
-    if not request.may(Verb.LOGS, namespace_of(execution.job_name)):
+    if not request.may(Verb.LOGS, _namespace_of(execution)):
         return without_output(view)
-    if not has_parameters or not execution.parameters:
+    if not has_parameters or isinstance(execution, UnreadableExecution) or not execution.parameters:
         return view
     # They were checked to be JSON when they were recorded.
     return replace(view, parameters=msgspec.Raw(execution.parameters.encode()))
@@ -224,10 +232,12 @@ def _with_places(
     }
 
 
+FORCE = flag("force", "Stop teardowns, too.")
+
+
 @operations.declare(
-    "GET",
-    "/api/v1/executions/{execution}",
-    Success(200, "The execution and its tasks.", ExecutionView),
+    api.GET_EXECUTION,
+    Success(200, "The execution and its tasks."),
     permission=on_object(Verb.READ),
     target=shard_of_execution,
     problems=("execution_not_found", *READING),
@@ -236,16 +246,16 @@ async def get_execution(request: RequestContext) -> web.Response:
     """Show an execution with its tasks.
 
     Parameters, and output, results and exceptions of attempts, are left out for a caller without
-    the verb ``logs``.
+    the verb ``logs``. A reason, also in lists and events, ends before the message of an exception
+    then: ``ValueError``.
     """
     execution_id = execution_id_of(request)
     return document(await _complete_view(request, execution_id, has_parameters=True))
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/executions/{execution}/wait",
-    Success(200, "The execution at the end of the wait.", ExecutionView),
+    api.WAIT,
+    Success(200, "The execution at the end of the wait."),
     permission=on_object(Verb.READ),
     target=shard_of_execution,
     query=(TIMEOUT,),
@@ -267,44 +277,130 @@ async def wait_for_execution(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/executions/{execution}/cancel",
-    Success(202, "The execution; its cancellation is requested.", ExecutionView),
+    api.CANCEL,
+    Success(202, "The execution; its cancellation is requested."),
     permission=on_object(Verb.RUN),
     target=shard_of_execution,
-    query=(DRY_RUN,),
+    query=(FORCE, DRY_RUN),
     problems=("execution_not_found", *DECIDING),
 )
 async def cancel_execution(request: RequestContext) -> web.Response:
     """Cancel an execution.
 
-    None of its tasks starts any more. Its running attempts get SIGTERM, and SIGKILL after their
-    ``stopGrace``. The execution is ``cancelled`` when its last attempt has ended. An execution that
-    has ended already is returned unchanged.
+    None of its tasks starts any more, except teardowns. Its running attempts get SIGTERM, and
+    SIGKILL after their ``stopGrace``. The execution is ``cancelled`` when its last attempt has
+    ended. An execution that has ended already is returned unchanged. With ``force``, which may
+    follow a cancellation without it, teardowns are stopped, too.
     """
-    execution_id, shard = execution_id_of(request), request.shard
+    execution_id, shard, is_forced = execution_id_of(request), request.shard, FORCE.of(request)
     found = None
     live = request.state(shard).executions.get(execution_id)
     if live is not None:
         _authorize(request, live)
         try:
-            _, written = await write(
-                request, shard, Cancel(execution_id=execution_id, author=author_of(request))
+            cancel = Cancel(
+                execution_id=execution_id,
+                author=author_of(request),
+                is_forced=is_forced,
             )
+            _, written = await write(request, shard, cancel)
             found = written.execution(shard, execution_id)
         except Refused as refusal:
             # The execution may have ended before the command was decided.
             if refusal.kind is not Kind.NOT_FOUND:
                 raise
-    execution, tasks = found or await load_execution(request, execution_id)
+    found = found or await load_execution(request, execution_id)
+    return document(_after_change(request, *found), status=202)
+
+
+def _after_change(
+    request: RequestContext, execution: Execution, tasks: dict[str, Task]
+) -> ExecutionView:
+    """Return the answer to a change of an execution, without what the caller may not read."""
     view = _permitted(request, execution, execution_view(execution, tasks))
-    return document(view, status=202)
+    may_read = request.may(Verb.READ, namespace_of(execution.job_name))
+    return view if may_read else execution_without_tasks(view)
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/executions:wait",
-    Success(200, "The executions in the order of the request, without their tasks.", ExecutionList),
+    api.ANSWER_TASK,
+    Success(200, "The execution, with the answer."),
+    permission=on_object(Verb.RUN),
+    target=shard_of_execution,
+    query=(DRY_RUN,),
+    body=Body(AnswerBody),
+    problems=(
+        "execution_not_found",
+        "task_not_found",
+        "not_waiting",
+        "invalid_answer",
+        *DECIDING,
+    ),
+)
+async def answer_task(request: RequestContext) -> web.Response:
+    """Approve or reject what a task waits for.
+
+    The caller is recorded with the answer. A repetition of an answer by the same caller changes
+    nothing.
+    """
+    body = await read_body(request, AnswerBody)
+    execution_id, shard = execution_id_of(request), request.shard
+    name = request.http.match_info["task"]
+    found = await load_execution(request, execution_id)
+    execution, tasks = found
+    _authorize(request, execution)
+    task = tasks.get(name)
+    if task is None:
+        raise not_found("task", name, did_you_mean(name, tasks))
+    author = author_of(request)
+    is_repetition = (
+        task.answered_by is not None
+        and task.answered_by.principal == author.principal
+        and (task.status is TaskStatus.SUCCESS) == body.approve
+    )
+    if execution.finished_at and not is_repetition:
+        raise not_waiting(task)
+    if not is_repetition:
+        answer = AnswerTask(
+            execution_id=execution_id,
+            task=name,
+            is_approved=body.approve,
+            reason=body.reason,
+            result=_checked_form(request, execution, name, body),
+            author=author,
+        )
+        _, written = await write(request, shard, answer)
+        found = written.execution(shard, execution_id) or await load_execution(
+            request, execution_id
+        )
+    return document(_after_change(request, *found))
+
+
+def _checked_form(
+    request: RequestContext, execution: Execution, task: str, body: AnswerBody
+) -> bytes:
+    """Return what a person filled in, as JSON; empty for nothing.
+
+    Raises:
+        Refused: Code ``invalid_answer``: it does not match the schema of the task, or is too long.
+    """
+    form = b"" if body.form is None else msgspec.json.encode(body.form)
+    if len(form) > ANSWER_BYTES_MAX:
+        detail = f"the form has {len(form):,} bytes; at most {ANSWER_BYTES_MAX:,} are allowed"
+        raise invalid("invalid_answer", detail)
+    state = request.state(request.shard)
+    if execution.id in state.executions and body.approve:
+        wait = state.graph(execution.job_id, execution.job_version).spec_of(task).wait
+        if isinstance(wait, Approval) and wait.form:
+            problems = problems_of_value(msgspec.json.decode(wait.form), body.form, "/form")
+            if problems:
+                raise invalid_fields("invalid_answer", problems)
+    return form
+
+
+@operations.declare(
+    api.WAIT_FOR_MANY,
+    Success(200, "The executions in the order of the request, without their tasks."),
     permission=on_each(Verb.READ),
     body=Body(WaitManyBody),
     problems=(
@@ -373,7 +469,7 @@ async def _ended(
         shown = execution or _past_or_unreadable(request.node, each)
         namespace, missing = _namespace_of(shown), not_found("execution", each)
         request.authorize_execution(each, namespace, missing=missing, of=each)
-        ended[each] = execution_view(shown)
+        ended[each] = _permitted(request, shown, execution_view(shown))
     return ended
 
 
@@ -391,9 +487,8 @@ async def _shard_to_list(request: RequestContext) -> Shard | None:
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/executions",
-    Success(200, "A page of executions, without their tasks.", ExecutionList),
+    api.LIST_EXECUTIONS,
+    Success(200, "A page of executions, without their tasks."),
     permission=on_each(Verb.READ),
     target=_shard_to_list,
     query=(JOB, NAMESPACE, STATUS, FROM, TO, LIMIT, CURSOR),
@@ -454,7 +549,7 @@ async def _page(
         last = execution.id
         examined += 1
         if not isinstance(execution, KeptPosition) and matches(execution):
-            items.append(execution_view(execution))
+            items.append(_permitted(request, execution, execution_view(execution)))
     for shard in shards:
         # The primary may have changed in a pause, so the authority is checked before the response.
         request.note_read(shard)
@@ -508,7 +603,7 @@ def _filter_of(request: RequestContext) -> Callable[[Listed], bool]:
             return status is None and not within and since <= instant_of(execution.id) < until
         return (
             (status is None or execution.status.value == status)
-            and since <= execution.fire_at < until
+            and since <= execution.due_at < until
             and execution.job_name.startswith(within)
         )
 

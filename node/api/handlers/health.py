@@ -15,6 +15,7 @@ from rota.node.api.requests.parameters import choice
 from rota.node.api.requests.permissions import ANYONE, PUBLIC, in_cluster
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
+from rota.wire import operations as api
 from rota.wire.documents import VersionView
 
 operations = Operations("Health")
@@ -24,8 +25,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @operations.declare(
-    "GET",
-    "/livez",
+    api.LIVE,
     Success(200, "The process is alive.", media_types=(TEXT,)),
     permission=PUBLIC,
     query=None,
@@ -40,8 +40,7 @@ async def livez(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET",
-    "/readyz",
+    api.READY,
     Success(200, "The node is ready.", media_types=(TEXT,)),
     permission=PUBLIC,
     query=(EXCLUDE,),
@@ -86,8 +85,7 @@ def _may_know(request: RequestContext) -> bool:
 
 
 @operations.declare(
-    "GET",
-    "/metrics",
+    api.METRICS,
     Success(200, "The metrics.", media_types=(METRICS_TYPE,)),
     permission=in_cluster(Verb.METRICS),
     query=None,
@@ -98,9 +96,7 @@ async def metrics(request: RequestContext) -> web.Response:
     return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
 
-@operations.declare(
-    "GET", "/version", Success(200, "The version.", VersionView), permission=ANYONE, query=None
-)
+@operations.declare(api.VERSION, Success(200, "The version."), permission=ANYONE, query=None)
 async def version(request: RequestContext) -> web.Response:
     """Show the version of the node."""
     context = request.node

@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 from rota.core.errors import Refused
+from rota.core.model.flow import RunJob
 from rota.core.model.hook import HookEvent, pointer_of
 from rota.core.model.job import JobSpec
 from rota.node.api.handlers.lookups import job_by_name
@@ -11,7 +12,7 @@ from rota.node.webhooks.permitted_hosts import PermittedHosts
 
 
 async def hook_warnings(request: RequestContext, spec: JobSpec) -> list[str]:
-    """Return the warnings about the hooks of a saved job."""
+    """Return the warnings about the hooks of a saved job, and about the jobs that its tasks run."""
     hosts = PermittedHosts(request.node.config.webhook_hosts)
     return [*webhook_warnings(spec, hosts), *await _job_warnings(request, spec)]
 
@@ -31,23 +32,26 @@ def webhook_warnings(spec: JobSpec, hosts: PermittedHosts) -> list[str]:
 
 
 async def _job_warnings(request: RequestContext, spec: JobSpec) -> list[str]:
-    """Return a warning for each job that a hook triggers and that does not exist.
+    """Return a warning for each job that a hook or a task runs and that does not exist.
 
     From the first job on whose shard cannot be reached, no job is looked up.
     """
-    hooks = {hook.job: hook.event for hook in spec.hooks if hook.job}
+    named = {
+        hook.job: (_field(hook.event), "its events are dropped") for hook in spec.hooks if hook.job
+    }
+    for task in spec.tasks:
+        if isinstance(task.wait, RunJob):
+            named.setdefault(task.wait.job, (f"task {task.name}", "the task fails"))
     warnings: list[str] = []
-    for full_name, event in hooks.items():
+    for full_name, (place, otherwise) in named.items():
         namespace, _, name = full_name.partition("/")
         try:
             found = await job_by_name(request, namespace, name)
         except Refused:
             break  # Each further lookup might wait as long.
         if found is None:
-            warnings.append(
-                f"{_field(event)}: the job {full_name} does not exist; create it, or its events "
-                "are dropped"
-            )
+            detail = f"the job {full_name} does not exist; create it, or {otherwise}"
+            warnings.append(f"{place}: {detail}")
     return warnings
 
 

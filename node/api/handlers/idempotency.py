@@ -12,11 +12,11 @@ from rota.core.decide.idempotency import answered
 from rota.core.model.job import Job
 from rota.core.vocabulary.commands import Command, Idempotency
 from rota.core.vocabulary.decision import Reply
-from rota.node.api.documents.job_bodies import print_of
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import idempotency_key, read_content
 from rota.node.api.requests.targets import find_job
 from rota.node.api.requests.writes import Written, repeated, write
+from rota.wire.bodies.job_bodies import print_of
 
 CONDITIONS = ("If-Match", "If-None-Match")
 
@@ -43,7 +43,7 @@ def idempotency_under(request: RequestContext, key: str, digest: str) -> Idempot
 
     The key belongs to the caller: equal keys of different callers are different keys.
     """
-    return Idempotency(key=key, caller=request.principal.name, digest=digest)
+    return Idempotency(key=key, caller=request.principal.identity, digest=digest)
 
 
 def earlier_reply(

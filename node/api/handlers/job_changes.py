@@ -4,6 +4,7 @@ A job's version is its entity tag. ``If-Match`` makes a change depend on it (RFC
 people who edit the same job do not overwrite each other's changes unnoticed.
 """
 
+from collections.abc import Mapping
 from typing import cast
 
 import msgspec
@@ -11,12 +12,11 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from rota.core.errors import Kind, Problem, Refused, invalid
-from rota.core.model.job import Job
+from rota.core.model.job import Job, JobSpec
 from rota.core.quoting import in_quotes
 from rota.core.vocabulary.commands import Idempotency, PauseJob, ResumeJob, SaveJob
 from rota.core.vocabulary.decision import Reply
 from rota.node.access.verbs import Verb
-from rota.node.api.documents.job_bodies import reading
 from rota.node.api.documents.job_definitions import definition_of
 from rota.node.api.handlers.idempotency import earlier_reply, idempotency_of, write_once
 from rota.node.api.handlers.job_references import resolve
@@ -41,14 +41,16 @@ from rota.node.api.requests.permissions import on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import (
     expected_version,
-    only_creates,
     read_body,
     read_object,
+    written_version,
 )
-from rota.node.api.requests.targets import find_job, shard_of_job, shard_of_job_name
+from rota.node.api.requests.targets import find_job, shard_of_job, written_name
 from rota.node.api.requests.writes import Written, write
 from rota.node.system.pacing import paced
-from rota.wire.documents import JobBody, JobView, Json, PauseBody
+from rota.wire import operations as api
+from rota.wire.bodies.job_bodies import reading
+from rota.wire.documents import JobBody, Json, PauseBody
 
 operations = Operations("Jobs")
 CHANGING = (
@@ -58,8 +60,8 @@ CHANGING = (
     "unknown_type",
     "unknown_namespace",
     "policy_violation",
+    "unknown_calendar",
     "unknown_secret",
-    "invalid_sealed_text",
     "unknown_dependency",
     "version_mismatch",
     "catching_up",
@@ -72,16 +74,21 @@ PATCHES_MAX = 30
 
 
 @operations.declare(
-    "PUT",
-    "/api/v1/jobs/{namespace}/{name}",
-    Success(200, "The job, replaced or unchanged.", JobView, headers=(ETAG,)),
-    Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
+    api.PUT_JOB,
+    Success(200, "The job, replaced or unchanged.", headers=(ETAG,)),
+    Success(201, "The job, created.", headers=(LOCATION, ETAG)),
     permission=on_object(Verb.WRITE),
-    target=shard_of_job_name,
-    query=(DRY_RUN,),
+    target=shard_of_job,
+    query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH),
     body=Body(JobBody, in_path=("namespace", "name")),
-    problems=(*CHANGING, "invalid_if_none_match", "job_exists", "quota_exceeded", "too_many_jobs"),
+    problems=(
+        *CHANGING,
+        "invalid_if_none_match",
+        "job_not_found",
+        "quota_exceeded",
+        "too_many_jobs",
+    ),
 )
 async def put_job(request: RequestContext) -> web.Response:
     """Create or replace the job with this name.
@@ -90,7 +97,7 @@ async def put_job(request: RequestContext) -> web.Response:
     executions keep the version that they started with. An unchanged schedule keeps its next fire
     time. Fire times that are already due get their outcome under the old definition.
     """
-    namespace, name = request.http.match_info["namespace"], request.http.match_info["name"]
+    namespace, name = written_name(request, request.http.match_info["job"])
     request.authorize(namespace)
     content = await read_object(request)
     for field, value in (("name", name), ("namespace", namespace)):
@@ -105,14 +112,13 @@ async def put_job(request: RequestContext) -> web.Response:
     saved = earlier_reply(request, idempotency)
     if saved is None:
         made = await _definition_in(request, content)
-        saved = await _save(request, made, expected_version(request.http), idempotency)
+        saved = await _save(request, made, written_version(request.http), idempotency)
     return await saved_document(request, *saved)
 
 
 @operations.declare(
-    "PATCH",
-    "/api/v1/jobs/{job}",
-    Success(200, "The job, changed.", JobView, headers=(ETAG,)),
+    api.PATCH_JOB,
+    Success(200, "The job, changed.", headers=(ETAG,)),
     permission=on_object(Verb.WRITE),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
@@ -143,15 +149,12 @@ async def _patched(
 ) -> tuple[Reply, Written]:
     for _ in range(PATCHES_MAX):
         _, job = find_job(request, named)
-        content = merged(msgspec.to_builtins(definition_of(job.spec)), patch)
-        made = await _definition_in(request, cast("dict[str, Json]", content))
-        if made.spec.full_name != job.spec.full_name:
-            detail = (
-                f"the job {in_quotes(job.spec.full_name)} cannot be renamed; create a new job and "
-                "delete this one"
-            )
-            field = "name" if made.spec.name != job.spec.name else "namespace"
-            raise invalid("invalid_job", detail, Problem(f"/{field}", detail))
+        # An object merged with an object is one.
+        content = cast(
+            "dict[str, Json]", merged(msgspec.to_builtins(definition_of(job.spec)), patch)
+        )
+        _check_name(content, job.spec)
+        made = await _definition_in(request, content)
         try:
             return await _save(
                 request, made, job.version if expected is None else expected, idempotency
@@ -164,10 +167,26 @@ async def _patched(
     raise Refused(Kind.UNAVAILABLE, "busy", detail, retry_after_s=1)
 
 
+def _check_name(content: Mapping[str, Json], spec: JobSpec) -> None:
+    """Check that a patched definition still names its job, before anything else is looked at.
+
+    The errors of later checks depend on the document of the namespace in *content*.
+
+    Raises:
+        Refused: The definition has another name or namespace.
+    """
+    for field, value in (("name", spec.name), ("namespace", spec.namespace)):
+        if content.get(field, "default") != value:
+            detail = (
+                f"the job {in_quotes(spec.full_name)} cannot be renamed; create a new job and "
+                "delete this one"
+            )
+            raise invalid("invalid_job", detail, Problem(f"/{field}", detail))
+
+
 @operations.declare(
-    "POST",
-    "/api/v1/jobs/{job}/pause",
-    Success(200, "The job, paused.", JobView, headers=(ETAG,)),
+    api.PAUSE_JOB,
+    Success(200, "The job, paused.", headers=(ETAG,)),
     permission=on_object(Verb.RUN),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
@@ -198,9 +217,8 @@ async def pause_job(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/jobs/{job}/resume",
-    Success(200, "The job, resumed.", JobView, headers=(ETAG,)),
+    api.RESUME_JOB,
+    Success(200, "The job, resumed.", headers=(ETAG,)),
     permission=on_object(Verb.RUN),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
@@ -210,7 +228,8 @@ async def pause_job(request: RequestContext) -> web.Response:
 async def resume_job(request: RequestContext) -> web.Response:
     """Resume a paused job, from its next fire time on.
 
-    If its dependencies succeeded while it was paused, it runs immediately.
+    If its dependencies succeeded while it was paused, it runs immediately. If its schedules skip
+    fire times because the clock was ahead, they count from now again, also if it is not paused.
     """
 
     def resumption(job: Job, idempotency: Idempotency | None) -> ResumeJob:
@@ -236,9 +255,7 @@ async def _save(
     request: RequestContext, made: SaveJob, expected: int | None, idempotency: Idempotency | None
 ) -> tuple[Reply, Written]:
     shard = request.node.shards.of_name(made.spec.namespace, made.spec.name)
-    may_replace = not only_creates(request.http)
-    if_version = expected if may_replace else None
-    command = replace(made, may_replace=may_replace, if_version=if_version, idempotency=idempotency)
+    command = replace(made, may_replace=True, if_version=expected, idempotency=idempotency)
     return await write(request, shard, command)
 
 

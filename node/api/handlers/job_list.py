@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 from aiohttp import web
-from msgspec.structs import replace
 
 from rota.core.model.ids import is_full_name, namespace_of
 from rota.core.model.job import Job
@@ -21,7 +20,7 @@ from rota.node.access.verbs import Verb
 from rota.node.api.documents.record_views import JOB_STATUSES, status_of, view_of, with_pause
 from rota.node.api.forwarding.peer_requests import owners_of, requested_shards
 from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
-from rota.node.api.handlers.last_executions import last_execution
+from rota.node.api.handlers.last_executions import last_execution, with_last_execution
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import (
@@ -37,6 +36,7 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
 from rota.node.shards.shard import Shard
 from rota.node.system.pacing import Pace
+from rota.wire import operations as api
 from rota.wire.documents import JobList, JobView
 
 operations = Operations("Jobs")
@@ -50,7 +50,11 @@ _AFTER_NAMES = chr(ord("/") + 1)
 """After a namespace, this sorts after all of its full names, and before those of the next one."""
 WITHIN = text("namespace", "Only jobs in this namespace.")
 WORD = text("q", "Only jobs whose `namespace/name` contains this text.")
-STATUS = choice("status", "Only jobs with this status.", JOB_STATUSES)
+STATUS = choice(
+    "status",
+    "Only jobs with this status; one-off jobs that have ended are `finished`.",
+    JOB_STATUSES,
+)
 LAST_STATUS = choice_of_status(
     "lastStatus",
     "Only jobs whose `lastExecution` has this status.",
@@ -91,9 +95,8 @@ CURSOR = Parameter(
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/jobs",
-    Success(200, "A page of jobs, by `namespace/name`.", JobList),
+    api.LIST_JOBS,
+    Success(200, "A page of jobs, by `namespace/name`."),
     permission=on_each(Verb.READ),
     query=(WITHIN, STATUS, LAST_STATUS, LABEL, WORD, LIMIT, CURSOR),
     problems=READING,
@@ -142,12 +145,14 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
             if len(items) >= limit or examined >= EXAMINED_MAX:
                 return JobList(items=items, next_cursor=visible)
             position, visible, examined = name, name, examined + 1
-            job = with_pause(state.jobs[state.names[name]], request.node.namespaces.pauses)
+            facts = request.node.facts.present()
+            job = with_pause(state.jobs[state.names[name]], facts.pauses)
             if not wanted.matches(state, job):
                 continue
             last = last_execution(request, job.id)
             if last_status is None or (last is not None and last.status == last_status):
-                items.append(replace(view_of(state, job), last_execution=last))
+                view = view_of(state, job, facts)
+                items.append(with_last_execution(request, view, job, last))
         if is_end:
             return JobList(items=items, next_cursor=None)
         await pace.rest()

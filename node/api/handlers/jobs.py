@@ -6,23 +6,22 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from rota.core.errors import not_found
+from rota.core.errors import Problem, invalid_fields, not_found
 from rota.core.model.ids import JobId
 from rota.core.model.job import Job
 from rota.core.state.shard_state import State
-from rota.core.timing.instants import MICROSECOND, format_instant, later
+from rota.core.timing.instants import MICROSECOND, Instant, format_instant, later, parse_instant
 from rota.core.timing.schedule import coming
 from rota.core.vocabulary.commands import DeleteJob, Idempotency, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved, Reply
 from rota.node.access.verbs import Verb
-from rota.node.api.documents.field_reader import Hints
-from rota.node.api.documents.job_bodies import parameters_json, print_of, reading
 from rota.node.api.documents.job_warnings import warnings_of
+from rota.node.api.documents.omitted_output import job_without_definition
 from rota.node.api.documents.record_views import (
+    hook_retry_view,
     ledger_entry_view,
     next_fire_view,
     view_of,
-    with_pause,
 )
 from rota.node.api.handlers.executions import created_execution
 from rota.node.api.handlers.hook_warnings import hook_warnings
@@ -30,12 +29,11 @@ from rota.node.api.handlers.idempotency import idempotency_under, write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.job_versions import replaced_version
 from rota.node.api.handlers.last_executions import (
-    ended_one_off,
     last_execution,
     recent_outcomes,
+    with_last_execution,
 )
 from rota.node.api.handlers.namespace_defaults import with_namespace
-from rota.node.api.handlers.sealed_text_checks import check_sealed_parameters
 from rota.node.api.kinds.job_types import checked_parameters, with_template
 from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, KEYED, READING
@@ -78,16 +76,18 @@ from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
 from rota.node.api.requests.writes import Written, write
 from rota.node.shards.shard import Shard
 from rota.node.system.pacing import Pace, paced
+from rota.wire import operations as api
+from rota.wire.bodies.field_reader import Hints
+from rota.wire.bodies.job_bodies import parameters_json, print_of, reading
 from rota.wire.documents import (
     JobBody,
     JobView,
-    Json,
     LedgerEntryView,
     LedgerPage,
     NextFires,
     NextFireView,
     TriggerBody,
-    TriggeredView,
+    TriggerItem,
 )
 
 operations = Operations("Jobs")
@@ -105,10 +105,9 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/jobs",
-    Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
-    Success(200, "The existing job, which has the same definition.", JobView, headers=(ETAG,)),
+    api.CREATE_JOB,
+    Success(201, "The job, created.", headers=(LOCATION, ETAG)),
+    Success(200, "The existing job, which has the same definition.", headers=(ETAG,)),
     permission=on_object(Verb.WRITE),
     target=shard_of_job_body,
     query=(DRY_RUN,),
@@ -122,8 +121,8 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the previous page.")
         "policy_violation",
         "namespace_paused",
         "quota_exceeded",
+        "unknown_calendar",
         "unknown_secret",
-        "invalid_sealed_text",
         "unknown_dependency",
         *KEYED,
         "job_exists",
@@ -145,9 +144,8 @@ async def create_job(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/jobs/{job}",
-    Success(200, "The job.", JobView, headers=(ETAG,)),
+    api.GET_JOB,
+    Success(200, "The job.", headers=(ETAG,)),
     permission=on_object(Verb.READ),
     target=shard_of_job,
     query=(NAMESPACE, VERSION),
@@ -162,17 +160,18 @@ async def get_job(request: RequestContext) -> web.Response:
         return document(shown, headers={"ETag": f'"{version}"'})
     view = _job_view(request, job.id, request.state(shard))
     last = last_execution(request, job.id)
-    shown = replace(view, last_execution=last)
-    if job.spec.is_one_off and last is not None and not view.execution_id:
-        shown = ended_one_off(request, shown, last)
-    shown = replace(shown, recent=await recent_outcomes(request, job.id))
+    shown = with_last_execution(request, view, job, last)
+    shown = replace(
+        shown,
+        recent=await recent_outcomes(request, job.id),
+        retrying_hooks=list(map(hook_retry_view, request.node.hook_retries(shard.id, job.id))),
+    )
     return document(shown, headers={"ETag": f'"{view.version}"'})
 
 
 @operations.declare(
-    "DELETE",
-    "/api/v1/jobs/{job}",
-    Success(204, "The job is deleted.", media_types=()),
+    api.DELETE_JOB,
+    Success(204, "The job is deleted."),
     permission=on_object(Verb.WRITE),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
@@ -199,9 +198,8 @@ async def delete_job(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/jobs/{job}/trigger",
-    Success(201, "The execution, created.", TriggeredView, headers=(LOCATION,)),
+    api.TRIGGER_JOB,
+    Success(201, "The execution, created.", headers=(LOCATION,)),
     permission=on_object(Verb.RUN),
     target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
@@ -213,7 +211,6 @@ async def delete_job(request: RequestContext) -> web.Response:
         "quota_exceeded",
         "overlap",
         "invalid_parameters",
-        "invalid_sealed_text",
         *KEYED,
         "too_many_executions",
         *DECIDING,
@@ -227,15 +224,14 @@ async def trigger_job(request: RequestContext) -> web.Response:
     """
     body = await read_body(request, TriggerBody, if_empty=TriggerBody())
     named, key = request.http.match_info["job"], idempotency_key(request.http)
-    shard, command = await trigger_of(request, named, body.parameters, key)
+    shard, command = await trigger_of(request, named, body, key)
     made, _ = await write(request, shard, command)
     return created_execution(made)
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/jobs/{job}/next",
-    Success(200, "The next fire times, earliest first.", NextFires),
+    api.NEXT_FIRES,
+    Success(200, "The next fire times, earliest first."),
     permission=on_object(Verb.READ),
     target=shard_of_job,
     query=(NAMESPACE, COUNT, AFTER),
@@ -243,21 +239,31 @@ async def trigger_job(request: RequestContext) -> web.Response:
 )
 async def next_fires(request: RequestContext) -> web.Response:
     """Preview the next fire times of all schedules of a job."""
-    _, job = find_job(request, request.http.match_info["job"])
+    shard, job = find_job(request, request.http.match_info["job"])
     count = COUNT.of(request)
-    given = AFTER.of(request)
-    after = request.node.clock.now() if given is None else given
+    given, now = AFTER.of(request), request.node.clock.now()
+    after = now if given is None else given
     pace, items = Pace(), list[NextFireView]()
-    for number, preview in islice(coming(job.spec.schedules, after), count):
+    # Fire times after now may have been decided, while a clock was ahead.
+    plan = request.state(shard).plans[job.id]
+    since = [
+        max(after, Instant(at - MICROSECOND)) if at is not None and at > now <= after else after
+        for at in plan.next_fires
+    ]
+    facts = request.node.facts.present()
+    exclusions = [facts.exclusion_of(job.spec, schedule) for schedule in job.spec.schedules]
+    for number, preview in islice(coming(job.spec.schedules, since, exclusions), 2 * count):
+        count -= not preview.excluded
         items.append(next_fire_view(number, preview))
+        if not count:
+            break
         await pace.rest()
     return document(NextFires(items=items))
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/jobs/{job}/ledger",
-    Success(200, "A page of the ledger.", LedgerPage),
+    api.LEDGER,
+    Success(200, "A page of the ledger."),
     permission=on_object(Verb.READ),
     target=shard_of_job,
     query=(NAMESPACE, FROM, TO, ORDER, LIMIT, LEDGER_CURSOR),
@@ -300,7 +306,8 @@ async def saved_document(request: RequestContext, saved: Reply, written: Written
 
     Status and version are those of the first response; the rest is the current job. If the job has
     changed since the first response, the old version makes a later ``If-Match`` fail, so that the
-    client does not overwrite that change unnoticed.
+    client does not overwrite that change unnoticed. A caller without the verb ``read`` gets no
+    definition.
 
     Raises:
         Refused: The job has been deleted since the first response, or the caller has lost the
@@ -314,11 +321,15 @@ async def saved_document(request: RequestContext, saved: Reply, written: Written
     headers = {"ETag": f'"{version}"'}
     if saved.is_new:
         headers["Location"] = f"/api/v1/jobs/{saved.job_id}"
+    status = 201 if saved.is_new else 200
+    if not request.may(Verb.READ, view.namespace):
+        shown = replace(job_without_definition(view), version=version)
+        return document(shown, status=status, headers=headers)
     job = state.jobs[saved.job_id]
     warnings = await warnings_of(job.spec, request.node)
     warnings += await hook_warnings(request, job.spec)
     shown = replace(view, version=version, warnings=warnings)
-    return document(shown, status=201 if saved.is_new else 200, headers=headers)
+    return document(shown, status=status, headers=headers)
 
 
 def _job_view(request: RequestContext, job_id: JobId, state: State) -> JobView:
@@ -330,7 +341,7 @@ def _job_view(request: RequestContext, job_id: JobId, state: State) -> JobView:
     job = state.jobs.get(job_id)
     if job is None:
         raise not_found("job", job_id)
-    return view_of(state, with_pause(job, request.node.namespaces.pauses), is_complete=True)
+    return view_of(state, job, request.node.facts.present(), is_complete=True)
 
 
 async def creation_of(
@@ -384,33 +395,43 @@ def _runs_on_request(body: JobBody) -> bool:
 
 
 async def trigger_of(
-    request: RequestContext, named: str, parameters: Json, key: str
+    request: RequestContext, named: str, body: TriggerBody | TriggerItem, key: str
 ) -> tuple[Shard, Trigger]:
     """Return the command that triggers the job *named*, and the shard that decides it.
 
     Args:
         request: The request; the execution belongs to its trace.
         named: The job's id or name.
-        parameters: The parameters that replace those of the job; None keeps those of the job.
+        body: The parameters that replace those of the job, and the fire time.
         key: The idempotency key; empty for none.
 
     Raises:
-        Refused: The job does not exist, the caller lacks permission, or the parameters are too
-            long or do not match the schema of the job type.
+        Refused: The job does not exist, the caller lacks permission, the parameters are too long or
+            do not match their schema, or the fire time is not an instant.
     """
     shard, job = find_job(request, named)
-    text = parameters_json(
-        checked_parameters(request.node.documents, job.spec.job_type, parameters)
-    )
-    await check_sealed_parameters(request, job.spec, text)
-    idempotency = (
-        idempotency_under(request, key, print_of(job.id.encode(), text.encode())) if key else None
-    )
+    text = parameters_json(checked_parameters(request.node.documents, job.spec, body.parameters))
+    fire_at = _fire_at(body.fire_time)
+    parts = (job.id.encode(), text.encode(), *((b"%d" % fire_at,) if fire_at else ()))
+    idempotency = idempotency_under(request, key, print_of(*parts)) if key else None
     traceparent = traceparent_of(request.http)
     return shard, Trigger(
         job_id=job.id,
         parameters=text,
+        fire_at=fire_at,
         traceparent=traceparent,
         idempotency=idempotency,
         author=author_of(request),
     )
+
+
+def _fire_at(text: str | None) -> Instant:
+    """Return the instant in *text*; 0 for None.
+
+    Raises:
+        Refused: Code ``invalid_parameters``.
+    """
+    try:
+        return Instant(0) if text is None else parse_instant(text)
+    except ValueError as error:
+        raise invalid_fields("invalid_parameters", [Problem("/fireTime", str(error))]) from error

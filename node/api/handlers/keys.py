@@ -18,7 +18,6 @@ from rota.core.timing.instants import (
     parse_instant,
 )
 from rota.node.access.verbs import Verb
-from rota.node.api.documents.field_reader import Reader
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.handlers.shared_documents import CHANGING, READ_AGAIN
 from rota.node.api.kinds.bindings import BINDINGS
@@ -29,6 +28,8 @@ from rota.node.api.requests.permissions import in_cluster
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document, read_body
 from rota.node.links.identity_proof import draw_bytes
+from rota.wire import operations as api
+from rota.wire.bodies.field_reader import Reader
 from rota.wire.documents import (
     BindingBody,
     CreateKeyBody,
@@ -46,9 +47,8 @@ LIMITS = ("invalid_key", "document_too_large", "too_many_documents")
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/keys",
-    Success(201, "The key, with its token.", NewTokenView, headers=(LOCATION,)),
+    api.CREATE_KEY,
+    Success(201, "The key, with its token.", headers=(LOCATION,)),
     permission=in_cluster(Verb.ADMIN),
     body=Body(CreateKeyBody),
     problems=("key_exists", "invalid_binding", *LIMITS, *CHANGING),
@@ -88,9 +88,8 @@ async def create_key(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/keys/{document}/rotate",
-    Success(200, "The key, with its new token.", NewTokenView),
+    api.ROTATE_KEY,
+    Success(200, "The key, with its new token."),
     permission=in_cluster(Verb.ADMIN),
     body=Body(RotateKeyBody, is_optional=True),
     problems=("key_not_found", *LIMITS, *CHANGING),
@@ -104,7 +103,7 @@ async def rotate_key(request: RequestContext) -> web.Response:
     name, documents, reader = request.http.match_info["document"], request.node.documents, Reader()
     found = documents.get(KEYS.key(name))
     if found is None:
-        raise KEYS.missing(name, (each.name for each in documents.of_kind(KEYS.plural)))
+        raise KEYS.missing(name)
     key = msgspec.convert(found.definition, KeyBody)
     now, token = request.node.clock.now(), new_token(request)
     grace_ends_at = _after(now, reader.timespan(body.grace, "/grace"))

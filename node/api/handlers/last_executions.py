@@ -5,13 +5,16 @@ from itertools import islice
 from msgspec.structs import replace
 
 from rota.core.model.execution import ExecutionStatus
-from rota.core.model.ids import ExecutionId, JobId
+from rota.core.model.ids import ExecutionId, JobId, namespace_of
+from rota.core.model.job import Job
+from rota.core.model.reason import without_message
 from rota.core.timing.instants import LATEST_INSTANT, Instant
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.recent_outcomes import RECENT, End, Entry, recent_view
 from rota.node.api.documents.record_views import last_execution_view, result_of
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.system.pacing import Pace
+from rota.storage.history import UnreadableExecution
 from rota.wire.documents import JobView, LastExecutionView, RecentView
 
 
@@ -24,7 +27,14 @@ def last_execution(request: RequestContext, job_id: JobId) -> LastExecutionView 
     shard = request.node.shards.of_id(job_id)
     past = request.node.history.executions_of(shard.id, job_id, None)
     latest = next(past, None)
-    return None if latest is None else last_execution_view(latest)
+    if latest is None:
+        return None
+    view = last_execution_view(latest)
+    if isinstance(latest, UnreadableExecution) or request.may(
+        Verb.LOGS, namespace_of(latest.job_name)
+    ):
+        return view
+    return replace(view, reason=without_message(view.reason))
 
 
 async def recent_outcomes(request: RequestContext, job_id: JobId) -> RecentView | None:
@@ -48,8 +58,16 @@ async def recent_outcomes(request: RequestContext, job_id: JobId) -> RecentView 
     return recent_view(ends, entries) if ends or entries else None
 
 
-def ended_one_off(request: RequestContext, view: JobView, last: LastExecutionView) -> JobView:
-    """Return the document *view* of a one-off job with the end of its execution, *last*."""
+def with_last_execution(
+    request: RequestContext, view: JobView, job: Job, last: LastExecutionView | None
+) -> JobView:
+    """Return the document *view* of *job* with its execution *last*.
+
+    If the execution of a one-off job has ended, its end is that of the job.
+    """
+    view = replace(view, last_execution=last)
+    if last is None or view.execution_id or not job.spec.is_one_off:
+        return view
     shown = replace(
         view,
         status=last.status,

@@ -23,6 +23,7 @@ from rota.node.api.requests.request_reader import document
 from rota.node.shards.shard import Shard
 from rota.node.system.pacing import Pace
 from rota.storage.history import NEWEST, UnfiredTimes
+from rota.wire import operations as api
 from rota.wire.documents import LedgerEntryView, LedgerPage
 
 operations = Operations("Jobs")
@@ -70,9 +71,8 @@ CURSOR: Parameter[Position | None] = Parameter(
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/ledger",
-    Success(200, "A page of the ledger, latest fire time first.", LedgerPage),
+    api.UNFIRED,
+    Success(200, "A page of the ledger, latest fire time first."),
     permission=on_each(Verb.READ),
     query=(NAMESPACE, OUTCOME, FROM, TO, LIMIT, CURSOR),
     problems=READING,

@@ -1,5 +1,6 @@
 """Lookups of jobs and executions in all shards, on this node or on another."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -9,7 +10,7 @@ from rota.core.model.job import Job
 from rota.node.api.forwarding.peer_requests import ask_peer, owner_of, peer_headers
 from rota.node.api.handlers.executions import load_execution
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.requests.targets import missing_job, unknown_job
+from rota.node.api.requests.targets import missing_job
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ExecutionView, JobView
@@ -20,6 +21,8 @@ class Found(NamedTuple):
 
     id: JobId
     full_name: str
+    dependencies: Sequence[str]
+    called_jobs: Sequence[str]
 
 
 async def job_by_id(request: RequestContext, job_id: JobId) -> Found | None:
@@ -66,7 +69,7 @@ async def job_named(request: RequestContext, named: str) -> Found:
         namespace = namespace or request.http.query.get("namespace", "default")
         found = await job_by_name(request, namespace, name)
     if found is None:
-        raise unknown_job(request, named)
+        raise missing_job(request, named)
     missing = missing_job(request, named)
     request.authorize(namespace_of(found.full_name), missing=missing, of=found.full_name)
     return found
@@ -91,7 +94,9 @@ async def check_execution(request: RequestContext, execution_id: ExecutionId) ->
 
 
 def _found(job: Job | None) -> Found | None:
-    return Found(job.id, job.spec.full_name) if job else None
+    if job is None:
+        return None
+    return Found(job.id, job.spec.full_name, job.spec.dependencies, job.spec.called_jobs)
 
 
 async def _ask(request: RequestContext, shard: Shard, named: str) -> Found | None:
@@ -107,4 +112,5 @@ async def _ask(request: RequestContext, shard: Shard, named: str) -> Found | Non
         if refusal.kind is Kind.NOT_FOUND:
             return None
         raise
-    return Found(JobId(view.job_id), f"{view.namespace}/{view.name}")
+    calls = [f"{view.namespace}/{task.run_job.job}" for task in view.tasks if task.run_job]
+    return Found(JobId(view.job_id), f"{view.namespace}/{view.name}", view.dependencies, calls)

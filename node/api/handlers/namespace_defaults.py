@@ -8,8 +8,8 @@ from typing import cast
 
 import msgspec
 
-from rota.node.api.kinds.job_types import Fields, body_of
 from rota.node.namespaces.namespaces import Namespaces
+from rota.wire.bodies.job_templates import Fields, body_of
 from rota.wire.documents import HOOK_FIELDS, JobBody, Json
 
 

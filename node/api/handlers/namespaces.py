@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.job import Pause
@@ -12,14 +13,16 @@ from rota.node.access.verbs import Verb
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.handlers.shared_documents import READ_AGAIN, view_of
 from rota.node.api.kinds.namespaces import NAMESPACES, RULES
+from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.operations import ETAG, Body, Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.permissions import on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document, read_body
+from rota.node.facts.pauses import PAUSE, pause_fields, with_pause
 from rota.node.namespaces.namespaces import DEFAULT
-from rota.node.namespaces.pauses import pause_fields, with_pause
-from rota.wire.documents import DocumentView, PauseBody, QuotaView, UseView
+from rota.wire import operations as api
+from rota.wire.documents import PauseBody, QuotaView, UseView
 
 operations = Operations(NAMESPACES.title)
 TRIES_MAX = 10
@@ -37,9 +40,8 @@ PROBLEMS = (
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/namespaces/{document}:pause",
-    Success(200, "The namespace, paused.", DocumentView, headers=(ETAG,)),
+    api.PAUSE_NAMESPACE,
+    Success(200, "The namespace, paused.", headers=(ETAG,)),
     permission=on_object(Verb.RUN),
     query=(DRY_RUN,),
     body=Body(PauseBody, is_optional=True),
@@ -62,9 +64,8 @@ async def pause_namespace(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/namespaces/{document}:resume",
-    Success(200, "The namespace, resumed.", DocumentView, headers=(ETAG,)),
+    api.RESUME_NAMESPACE,
+    Success(200, "The namespace, resumed.", headers=(ETAG,)),
     permission=on_object(Verb.RUN),
     query=(DRY_RUN,),
     problems=PROBLEMS,
@@ -78,9 +79,8 @@ async def resume_namespace(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/namespaces/{document}/quota",
-    Success(200, "The quota of the namespace and its use.", QuotaView),
+    api.NAMESPACE_QUOTA,
+    Success(200, "The quota of the namespace and its use."),
     permission=on_object(Verb.READ),
     problems=("namespace_not_found",),
 )
@@ -94,7 +94,7 @@ async def get_quota(request: RequestContext) -> web.Response:
     RULES.authorize_read(request, name, found.definition if found else None, missing)
     if found is None:
         raise missing
-    quota = node.namespaces.quotas.get(name, NO_QUOTA)
+    quota = node.facts.present().quotas.get(name, NO_QUOTA)
     used = node.shards.use_of(name) if quota != NO_QUOTA else None
     secrets = len(node.secrets.names_in(name))
     return document(
@@ -125,7 +125,7 @@ async def _changed(
         if before is None:
             NAMESPACES.checked(name, NAMESPACES.body())
         try:
-            return _answer(await _save(request, name, definition, before))
+            return _answer(request, await _save(request, name, definition, before))
         except Refused as refusal:
             if refusal.kind is not Kind.PRECONDITION:
                 raise
@@ -145,11 +145,16 @@ async def _save(
         return await request.node.documents.change(
             NAMESPACES.key(name),
             definition,
-            by=request.principal.name,
+            by=author_of(request),
             if_version=before.version if before else 0,
             is_dry=request.is_dry_run,
         )
 
 
-def _answer(found: SharedDocument) -> web.Response:
-    return document(view_of(NAMESPACES, found), headers={"ETag": f'"{found.version}"'})
+def _answer(request: RequestContext, found: SharedDocument) -> web.Response:
+    """Return the response with the document; without the verb ``read``, only whether it pauses."""
+    view = view_of(NAMESPACES, found)
+    if not request.may(Verb.READ, found.name):
+        pause = pause_fields(view.definition)
+        view = replace(view, definition={PAUSE: {"at": pause["at"]}} if pause else {})
+    return document(view, headers={"ETag": f'"{found.version}"'})

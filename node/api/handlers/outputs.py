@@ -8,7 +8,7 @@ from aiohttp import web
 from rota.core.errors import Kind, Refused, invalid, not_found
 from rota.core.model.attempt import Attempt, AttemptKey
 from rota.core.model.execution import Task
-from rota.core.model.ids import NAME_RULE, ExecutionId, is_execution_id, is_name
+from rota.core.model.ids import NAME_RULE, ExecutionId, is_execution_id, is_step_name
 from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.executor.executor import Output
@@ -25,6 +25,7 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.stopping import STOPPING, NodeStopping
 from rota.node.api.requests.targets import execution_id_of, shard_of_execution
 from rota.node.shards.shard import Shard
+from rota.wire import operations as api
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +53,7 @@ def _is_from_primary(request: RequestContext) -> bool:
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/executions/{execution}/tasks/{task}/output",
+    api.OUTPUT,
     Success(200, "The output of the attempt.", media_types=(TEXT,)),
     permission=on_object(Verb.LOGS),
     target=_shard_to_read,
@@ -107,7 +107,7 @@ async def _stored_output(request: RequestContext, execution_id: ExecutionId) -> 
             and the primary returns the end of the output from the attempt's record.
     """
     name = request.http.match_info["task"]
-    if not is_name(name):
+    if not is_step_name(name):
         raise _no_task(name, {})
     try:
         number = number_in(request.http.headers[KEPT], least=1, most=NUMBER_MAX)

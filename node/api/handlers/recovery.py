@@ -36,7 +36,8 @@ from rota.node.recovery.procedure import (
     recover_shard,
 )
 from rota.storage.directory import identity_in
-from rota.wire.documents import HashesView, InventoryView, RecoveryView, ShardLossView
+from rota.wire import operations as api
+from rota.wire.documents import HashesView, InventoryView
 
 operations = Operations("Recovery")
 INVENTORY = "/api/v1/cluster/inventory"
@@ -89,9 +90,8 @@ WRITING = ("recovery_overtaken", *COORDINATING)
 
 
 @operations.declare(
-    "GET",
-    INVENTORY,
-    Success(200, "The inventory.", InventoryView),
+    api.INVENTORY,
+    Success(200, "The inventory."),
     permission=in_cluster(Verb.READ),
 )
 async def show_inventory(request: RequestContext) -> web.Response:
@@ -104,9 +104,8 @@ async def show_inventory(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET",
-    HASHES,
-    Success(200, "The hashes.", HashesView),
+    api.INVENTORY_HASHES,
+    Success(200, "The hashes."),
     permission=in_cluster(Verb.READ),
     query=(ENTRIES,),
 )
@@ -123,9 +122,8 @@ async def show_hashes(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/cluster/recovery",
-    Success(200, "The recovery.", RecoveryView),
+    api.RECOVER_COORDINATION,
+    Success(200, "The recovery."),
     permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN, WITHOUT, ACCEPT_LOSS),
     problems=("coordination_sound", "nodes_unaware", *PLANNING, *WRITING),
@@ -152,9 +150,8 @@ async def recover_coordination(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/shards/{shard}:recover",
-    Success(200, "The recovery.", ShardLossView),
+    api.RECOVER_SHARD,
+    Success(200, "The recovery."),
     permission=in_cluster(Verb.OPERATE),
     query=(DRY_RUN, FROM_NODE, WITHOUT, ACCEPT_LOSS),
     problems=(

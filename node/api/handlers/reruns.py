@@ -5,18 +5,17 @@ from contextlib import suppress
 import msgspec
 from aiohttp import web
 
-from rota.core.errors import Kind, Problem, Refused, invalid
+from rota.core.errors import Kind, Problem, Refused, invalid, invalid_fields
 from rota.core.model.execution import Execution, ExecutionStatus
 from rota.core.model.job import Job, JobSpec
+from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.core.state.shard_state import version_key
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Rerun, RerunScope
 from rota.node.access.verbs import Verb
-from rota.node.api.documents.job_bodies import parameters_json, print_of
 from rota.node.api.handlers.executions import created_execution, load_execution
 from rota.node.api.handlers.idempotency import idempotency_under
-from rota.node.api.handlers.sealed_text_checks import check_sealed_parameters
 from rota.node.api.kinds.job_types import checked_parameters
 from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, KEYED
@@ -28,15 +27,17 @@ from rota.node.api.requests.request_reader import idempotency_key, read_body
 from rota.node.api.requests.targets import execution_id_of, find_job, shard_of_execution
 from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
 from rota.node.api.requests.writes import write
-from rota.wire.documents import Json, RerunBody, TriggeredView
+from rota.wire import operations as api
+from rota.wire.bodies.decoding_errors import escaped
+from rota.wire.bodies.job_bodies import parameters_json, print_of
+from rota.wire.documents import Json, RerunBody
 
 operations = Operations("Executions")
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/executions/{execution}/rerun",
-    Success(201, "The new execution, created.", TriggeredView, headers=(LOCATION,)),
+    api.RERUN,
+    Success(201, "The new execution, created.", headers=(LOCATION,)),
     permission=on_object(Verb.RUN),
     target=shard_of_execution,
     query=(DRY_RUN,),
@@ -54,7 +55,6 @@ operations = Operations("Executions")
         "overlap",
         "invalid_rerun",
         "invalid_parameters",
-        "invalid_sealed_text",
         *KEYED,
         "too_many_executions",
         *DECIDING,
@@ -78,10 +78,9 @@ async def rerun_execution(request: RequestContext) -> web.Response:
         )
     _, job = find_job(request, past.job_id)
     parameters = _parameters(body, past)
-    text = parameters_json(
-        checked_parameters(request.node.documents, job.spec.job_type, parameters)
-    )
-    await check_sealed_parameters(request, job.spec, "" if parameters is None else text)
+    if parameters is not None:
+        parameters = checked_parameters(request.node.documents, job.spec, parameters)
+    text = parameters_json(parameters)
     key = idempotency_key(request.http)
     digest = print_of(execution_id.encode(), msgspec.json.encode(body))
     command = Rerun(
@@ -103,7 +102,8 @@ def _parameters(body: RerunBody, past: Execution) -> Json:
     """Return the parameters of the new execution; None for those of the earlier execution.
 
     Raises:
-        Refused: There are overrides, and the parameters are no object.
+        Refused: There are overrides, and the parameters are no object, or lack a name that is
+            similar to one of theirs.
     """
     if not body.overrides:
         return body.parameters
@@ -116,6 +116,13 @@ def _parameters(body: RerunBody, past: Execution) -> Json:
         detail = "the parameters are not a JSON object; send an object in parameters as well"
         problem = Problem("/overrides", detail)
         raise invalid("invalid_rerun", str(problem), problem) from error
+    problems = [
+        Problem(f"/overrides/{escaped(name)}", f"there is no parameter {in_quotes(name)}; {hint}")
+        for name in body.overrides
+        if name not in members and (hint := did_you_mean(name, members))
+    ]
+    if problems:
+        raise invalid_fields("invalid_rerun", problems)
     return {**members, **body.overrides}
 
 

@@ -14,7 +14,6 @@ from aiohttp import web
 from rota.core.errors import Kind, Problem, Refused, invalid_fields
 from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.quoting import in_quotes
-from rota.executor.secret_values import SecretUnavailable
 from rota.node.access.verbs import Verb
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.handlers.shared_documents import CHANGING, READ_AGAIN
@@ -36,13 +35,12 @@ from rota.node.api.requests.request_reader import (
     read_body,
     written_version,
 )
-from rota.node.secrets.secret_store import SEALING_KEY, Secret, missing
+from rota.node.secrets.secret_store import Secret, missing
+from rota.wire import operations as api
 from rota.wire.documents import (
-    SEALED_BYTES_MAX,
     SECRET_BYTES_MAX,
     KeyRingView,
     RewrapView,
-    SealedTextView,
     SecretBody,
     SecretPage,
     SecretView,
@@ -57,9 +55,8 @@ FAILED_MAX = 100
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/secrets",
-    Success(200, "A page of secrets.", SecretPage),
+    api.LIST_SECRETS,
+    Success(200, "A page of secrets."),
     permission=on_each(Verb.SECRET_USE),
     query=(WITHIN, LIMIT, CURSOR),
 )
@@ -69,9 +66,7 @@ async def list_secrets(request: RequestContext) -> web.Response:
     found = [
         each
         for each in request.node.secrets.all()
-        if each.name != SEALING_KEY
-        and (not within or each.namespace == within)
-        and request.may_see(each.namespace)
+        if (not within or each.namespace == within) and request.may_see(each.namespace)
     ]
     first = bisect_right(found, _position(after), key=_place) if after else 0
     page = found[first : first + limit]
@@ -85,9 +80,8 @@ async def list_secrets(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET",
-    ONE,
-    Success(200, "The secret, without its value.", SecretView, headers=(ETAG,)),
+    api.GET_SECRET,
+    Success(200, "The secret, without its value.", headers=(ETAG,)),
     permission=on_object(Verb.SECRET_USE),
     problems=("secret_not_found",),
 )
@@ -97,17 +91,14 @@ async def get_secret(request: RequestContext) -> web.Response:
     request.authorize(namespace, missing=missing(namespace, name))
     found = request.node.secrets.get(namespace, name)
     if found is None:
-        is_searched = request.take_suggestion()
-        existing = request.node.secrets.names_in(namespace) if is_searched else ()
-        raise missing(namespace, name, existing)
+        raise missing(namespace, name)
     return _answer(found)
 
 
 @operations.declare(
-    "PUT",
-    ONE,
-    Success(200, "The secret, with the new value.", SecretView, headers=(ETAG,)),
-    Success(201, "The secret, created.", SecretView, headers=(ETAG,)),
+    api.PUT_SECRET,
+    Success(200, "The secret, with the new value.", headers=(ETAG,)),
+    Success(201, "The secret, created.", headers=(ETAG,)),
     permission=on_object(Verb.SECRET_WRITE),
     query=(DRY_RUN,),
     headers=(IF_MATCH, IF_NONE_MATCH),
@@ -136,7 +127,7 @@ async def put_secret(request: RequestContext) -> web.Response:
     secrets = request.node.secrets
     is_new = secrets.get(namespace, name) is None
     if is_new:
-        _check_quota(request, namespace)
+        _check_quota(request, namespace, name)
     with coordinator_refusals(READ_AGAIN):
         saved = await secrets.set(
             namespace,
@@ -150,44 +141,8 @@ async def put_secret(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/secrets/{namespace}:seal",
-    Success(200, "The sealed text.", SealedTextView),
-    permission=on_object(Verb.SECRET_USE),
-    body=Body(SecretBody),
-    problems=(
-        "invalid_secret",
-        "no_key_ring",
-        "document_too_large",
-        "too_many_documents",
-        *CHANGING,
-    ),
-)
-async def seal_text(request: RequestContext) -> web.Response:
-    """Encrypt a text for the variables and parameters of jobs of a namespace.
-
-    The sealed text replaces the text in `env` and in `parameters`, as a whole value or as a part of
-    one. It can be published, for example in a repository: only nodes of this cluster can decrypt
-    it, and only for attempts of jobs of the namespace.
-    """
-    namespace = request.http.match_info["namespace"]
-    request.authorize(namespace)
-    body = await read_body(request, SecretBody)
-    text = _text_in(namespace, body)
-    try:
-        with coordinator_refusals(READ_AGAIN):
-            sealed = await request.node.sealed_texts.seal(namespace, text, by=author_of(request))
-    except SecretUnavailable as error:
-        raise Refused(
-            Kind.CONFLICT, "no_key_ring", f"the text cannot be sealed: {error}"
-        ) from error
-    return document(SealedTextView(namespace=namespace, sealed=sealed))
-
-
-@operations.declare(
-    "DELETE",
-    ONE,
-    Success(204, "The secret is deleted.", media_types=()),
+    api.DELETE_SECRET,
+    Success(204, "The secret is deleted."),
     permission=on_object(Verb.SECRET_WRITE),
     query=(DRY_RUN,),
     headers=(IF_MATCH,),
@@ -213,9 +168,8 @@ async def delete_secret(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "GET",
-    "/api/v1/keyring",
-    Success(200, "The key ring of this node, without its keys.", KeyRingView),
+    api.KEY_RING,
+    Success(200, "The key ring of this node, without its keys."),
     permission=in_cluster(Verb.ADMIN),
 )
 async def get_key_ring(request: RequestContext) -> web.Response:
@@ -233,9 +187,8 @@ async def get_key_ring(request: RequestContext) -> web.Response:
 
 
 @operations.declare(
-    "POST",
-    "/api/v1/keyring:rewrap",
-    Success(200, "The result.", RewrapView),
+    api.REWRAP_SECRETS,
+    Success(200, "The result."),
     permission=in_cluster(Verb.ADMIN),
     problems=("no_key_ring",),
 )
@@ -256,50 +209,19 @@ async def rewrap_secrets(request: RequestContext) -> web.Response:
 
 
 def _named(request: RequestContext) -> tuple[str, str]:
-    """Return namespace and name in the path.
-
-    Raises:
-        Refused: No secret of users has such a name.
-    """
+    """Return namespace and name in the path."""
     path = request.http.match_info
-    namespace, name = path["namespace"], path["secret"]
-    if name == SEALING_KEY:
-        request.authorize(namespace)
-        raise missing(namespace, name)
-    return namespace, name
+    return path["namespace"], path["secret"]
 
 
-def _text_in(namespace: str, body: SecretBody) -> str:
-    """Return the text in *body*.
-
-    Raises:
-        Refused: Code ``invalid_secret``. The error never has the text.
-    """
-    value = _checked(namespace, "text", body)
-    problems: list[Problem] = []
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        detail = "the value is no text, or has a NUL character, so it cannot be a variable"
-        problems.append(Problem("", f"{detail}; use a secret, as a file"))
-    elif len(value) > SEALED_BYTES_MAX:
-        detail = f"the text has {len(value)} bytes; at most {SEALED_BYTES_MAX} can be sealed"
-        problems.append(Problem("", f"{detail}; use a secret, as a file"))
-    if problems:
-        raise invalid_fields("invalid_secret", problems)
-    return text
-
-
-def _check_quota(request: RequestContext, namespace: str) -> None:
-    """Check that the namespace may have one more secret.
+def _check_quota(request: RequestContext, namespace: str, name: str) -> None:
+    """Check that the namespace may have the new secret *name*.
 
     Raises:
         Refused: Code ``quota_exceeded``.
     """
     most = request.node.namespaces.secrets_max_of(namespace)
-    used = len(request.node.secrets.names_in(namespace))
+    used = request.node.secrets.others_in(namespace, name)
     if most is not None and used >= most:
         raise Refused(
             Kind.CONFLICT,

@@ -4,11 +4,11 @@ from bisect import bisect_right
 
 from aiohttp import web
 
-from rota.core.errors import Refused
 from rota.core.model.shared_document import Definition, SharedDocument
 from rota.core.timing.instants import format_instant
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.kinds.bindings import BINDINGS
+from rota.node.api.kinds.calendars import CALENDARS
 from rota.node.api.kinds.document_kind import B, DocumentKind
 from rota.node.api.kinds.issuers import ISSUERS
 from rota.node.api.kinds.job_types import JOB_TYPES
@@ -32,6 +32,7 @@ from rota.node.api.requests.request_reader import (
     read_body,
     written_version,
 )
+from rota.wire import operations as api
 from rota.wire.documents import (
     DocumentChangesView,
     DocumentChangeView,
@@ -60,8 +61,6 @@ def operations_of(kind: DocumentKind[B]) -> Operations:
 
 
 def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
-    path, one = f"/api/v1/{kind.plural}", f"/api/v1/{kind.plural}/{{document}}"
-
     async def list_documents(request: RequestContext) -> web.Response:
         found = _visible(request, kind)
         after, limit = CURSOR.of(request), LIMIT.of(request)
@@ -80,7 +79,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         found = request.node.documents.get(kind.key(name))
         _authorize_read(request, kind, name, found)
         if found is None:
-            raise _unknown(request, kind, name)
+            raise kind.missing(name)
         return _answer(kind, found)
 
     async def list_changes(request: RequestContext) -> web.Response:
@@ -88,7 +87,7 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
         record = request.node.documents.record(kind.key(name))
         _authorize_read(request, kind, name, record)
         if record is None:
-            raise _unknown(request, kind, name)
+            raise kind.missing(name)
         changes = [
             DocumentChangeView(
                 version=each.version,
@@ -107,18 +106,16 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
     milliseconds. The documents remain available while etcd does not respond.
     """
     operations.declare(
-        "GET",
-        path,
-        Success(200, f"A page of {kind.about}s.", DocumentPage),
+        api.LIST_DOCUMENTS.of(kind.plural),
+        Success(200, f"A page of {kind.about}s."),
         permission=kind.listing or kind.reading,
         query=(LIMIT, CURSOR),
     )(list_documents)
     get_document.__name__ = f"get_{kind.singular}"
     get_document.__doc__ = f"Show {kind.one}."
     operations.declare(
-        "GET",
-        one,
-        Success(200, f"The {kind.about}.", DocumentView, headers=(ETAG,)),
+        api.GET_DOCUMENT.of(kind.plural),
+        Success(200, f"The {kind.about}.", headers=(ETAG,)),
         permission=kind.reading,
         problems=(kind.not_found_code,),
     )(get_document)
@@ -128,17 +125,14 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
     The changes are kept for 30 days after a deletion.
     """
     operations.declare(
-        "GET",
-        f"{one}/changes",
-        Success(200, "The changes, the newest first.", DocumentChangesView),
+        api.DOCUMENT_CHANGES.of(kind.plural),
+        Success(200, "The changes, the newest first."),
         permission=kind.reading,
         problems=(kind.not_found_code,),
     )(list_changes)
 
 
 def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
-    one = f"/api/v1/{kind.plural}/{{document}}"
-
     async def put_document(request: RequestContext) -> web.Response:
         name = request.http.match_info["document"]
         body = await read_body(request, kind.body)
@@ -163,7 +157,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
         name = request.http.match_info["document"]
         before = request.node.documents.get(kind.key(name))
         if before is None:
-            raise _unknown(request, kind, name)
+            raise kind.missing(name)
         if kind.rules is not None:
             kind.rules.authorize_change(request, _definition(before), None, kind.missing(name))
         with coordinator_refusals(READ_AGAIN):
@@ -182,10 +176,9 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
     A replacement is the next version; sending the same definition changes nothing.
     """
     operations.declare(
-        "PUT",
-        one,
-        Success(200, f"The {kind.about}, replaced or unchanged.", DocumentView, headers=(ETAG,)),
-        Success(201, f"The {kind.about}, created.", DocumentView, headers=(ETAG,)),
+        api.PUT_DOCUMENT.of(kind.plural),
+        Success(200, f"The {kind.about}, replaced or unchanged.", headers=(ETAG,)),
+        Success(201, f"The {kind.about}, created.", headers=(ETAG,)),
         permission=kind.writing,
         query=(DRY_RUN,),
         headers=(IF_MATCH, IF_NONE_MATCH),
@@ -201,9 +194,8 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
     delete_document.__name__ = f"delete_{kind.singular}"
     delete_document.__doc__ = f"Delete {kind.one}."
     operations.declare(
-        "DELETE",
-        one,
-        Success(204, f"The {kind.about} is deleted.", media_types=()),
+        api.DELETE_DOCUMENT.of(kind.plural),
+        Success(204, f"The {kind.about} is deleted."),
         permission=kind.writing,
         query=(DRY_RUN,),
         headers=(IF_MATCH,),
@@ -217,15 +209,6 @@ def _visible(request: RequestContext, kind: DocumentKind[B]) -> list[SharedDocum
     if rules is None:
         return found
     return [each for each in found if rules.may_see(request, each.name, _definition(each))]
-
-
-def _unknown(request: RequestContext, kind: DocumentKind[B], name: str) -> Refused:
-    """Return the refusal of a request about a document that does not exist, with similar names.
-
-    Only documents that a list for the caller has are suggested.
-    """
-    found = _visible(request, kind) if request.take_suggestion() else ()
-    return kind.missing(name, (each.name for each in found))
 
 
 def _authorize_read(
@@ -269,6 +252,7 @@ def _answer(kind: DocumentKind[B], found: SharedDocument, *, status: int = 200) 
 
 OF_ALL_KINDS = (
     operations_of(JOB_TYPES),
+    operations_of(CALENDARS),
     operations_of(KEYS),
     operations_of(ROLES),
     operations_of(ISSUERS),

@@ -89,7 +89,9 @@ async def identify_sender(request: RequestContext) -> None:
         raise NotANode(PEER)
     connection.admit(http)
     # The proof covers the SHA-256 of the body, so that a body is not read for just anyone.
-    if sha256(await read_content(request)).hexdigest() != proven.digest:
+    # The share of the caller was counted at the node that forwards.
+    content = await read_content(request, has_share=False)
+    if sha256(content).hexdigest() != proven.digest:
         connection.refuse(http)
         raise NotANode(PEER)
     request.sender = proven.sender

@@ -12,9 +12,9 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Problem, Refused
 from rota.core.model.ids import NAME_FORM, NAME_RULE, is_full_name, is_name
+from rota.core.model.shared_document import BINDINGS as KIND
 from rota.core.model.shared_document import Definition
 from rota.core.quoting import in_quotes
-from rota.node.access.access_table import BINDINGS as KIND
 from rota.node.access.delegation import name_taken, why_not_delegable
 from rota.node.access.unknown_words import unknown_role
 from rota.node.access.verbs import EVERY, Verb

@@ -1,6 +1,6 @@
 """Kind of shared documents: its names, the form of its definitions, and the check of them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -9,7 +9,6 @@ import msgspec
 from rota.core.errors import Problem, Refused, invalid_fields, not_found
 from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.model.shared_document import Definition, DocumentKey
-from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.node.api.requests.permissions import Permission
 from rota.node.api.requests.request_context import RequestContext
@@ -115,15 +114,9 @@ class DocumentKind(Generic[B]):
         """Return the key of the document *name*."""
         return DocumentKey(self.plural, name)
 
-    def missing(self, name: str, existing: Iterable[str] = ()) -> Refused:
-        """Return the refusal of a request about a document that does not exist.
-
-        Args:
-            name: The name of the document.
-            existing: The names that the caller may see, of which similar ones are suggested.
-        """
-        hint = did_you_mean(name, existing)
-        hint = hint or f"check the name: `rota get {self.plural}` lists the names"
+    def missing(self, name: str) -> Refused:
+        """Return the refusal of a request about a document that does not exist."""
+        hint = f"check the name: `rota get {self.plural}` lists the names"
         return not_found(self.singular, name, hint, about=self.about)
 
     def checked(self, name: str, body: B) -> Definition:

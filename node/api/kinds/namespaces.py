@@ -8,25 +8,23 @@ from msgspec.structs import replace
 from rota.core.errors import Problem, Refused
 from rota.core.model.ids import is_name
 from rota.core.model.permitted_binds import WRITABLE
+from rota.core.model.shared_document import NAMESPACES as KIND
 from rota.core.model.shared_document import Definition
+from rota.core.model.work_checks import PROFILES
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import parse_instant
 from rota.node.access.verbs import EVERY, Verb
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.kinds.document_kind import DocumentKind, ObjectRules
-from rota.node.api.kinds.job_types import Fields, body_of
 from rota.node.api.requests.permissions import in_cluster, on_each, on_object
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.namespaces.namespaces import NAMESPACES as KIND
-from rota.node.namespaces.pauses import pause_fields
-from rota.node.namespaces.policy import NETWORKS, PROFILES
+from rota.node.facts.pauses import pause_fields
+from rota.node.namespaces.policy import NETWORKS
+from rota.wire.bodies.job_bodies import job_spec
+from rota.wire.bodies.job_templates import Fields, body_of
 from rota.wire.documents import JobBody, NamespaceBody, NamespacePauseBody, PolicyBody
+from rota.wire.job_fields import JOB_FIELDS, keys_of
 
-DEFAULTS = (
-    "retries", "timeout", "stopGrace", "sandbox", "limits", "nodeSelector", "misfire", "grace",
-    "overlap", "priority", "startDeadline", "executionTimeout", "onFailure", "onSuccess",
-    "onRecovery", "onLate", "lateAfter", "env", "labels",
-)  # fmt: skip
+DEFAULTS = keys_of(field for field in JOB_FIELDS if field.has_default)
 """The fields of jobs that may have defaults."""
 _PLACEHOLDER: Fields = {"name": "name", "command": "true"}
 """The job with which defaults are checked."""

@@ -33,6 +33,7 @@ from rota.node.api.requests.operations import (
     Success,
 )
 from rota.node.api.requests.parameters import DRY_RUN, Parameter
+from rota.node.api.requests.permissions import Scope
 from rota.node.api.requests.problems import CONTENT_TYPE
 from rota.wire.documents import (
     CreateManyBody,
@@ -92,6 +93,7 @@ ACCEPT = {
     method: Header(name, "The accepted media types of a body.")
     for method, (name, _) in ACCEPTED.items()
 }
+_BEARER = "bearer"
 _HEADERS = (LOCATION, ETAG, DRY_RUN_DONE, *EVERY, RETRY_AFTER, *ACCEPT.values())
 
 
@@ -99,8 +101,9 @@ def describe(operations: Sequence[Operation]) -> Schema:
     """Return the OpenAPI document of *operations*."""
     schemas = schemas_of(_documents(operations))
     paths: dict[str, Schema] = {}
+    failures = _Failures()
     for operation in operations:
-        described = _operation(operation, schemas)
+        described = _operation(operation, schemas, failures)
         paths.setdefault(operation.path, {})[operation.method.lower()] = described
     return {
         "openapi": "3.1.0",
@@ -111,12 +114,22 @@ def describe(operations: Sequence[Operation]) -> Schema:
             "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "The node that serves this document."}],
-        "security": [],
+        "security": [{_BEARER: []}],
         "tags": [{"name": tag} for tag in dict.fromkeys(each.tag for each in operations)],
         "paths": paths,
         "components": {
             "schemas": dict(sorted(schemas.items())),
+            "responses": failures.components,
             "headers": {header.name: _header(header) for header in _HEADERS},
+            "securitySchemes": {
+                _BEARER: {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The token of a key, of an identity provider or of an attempt. "
+                    "A node whose setting `auth` is `open` needs none; a client certificate may "
+                    "replace it.",
+                }
+            },
         },
     }
 
@@ -124,7 +137,7 @@ def describe(operations: Sequence[Operation]) -> Schema:
 # -- operations ------------------------------------------------------------------------------------
 
 
-def _operation(operation: Operation, schemas: Schemas) -> Schema:
+def _operation(operation: Operation, schemas: Schemas, failures: "_Failures") -> Schema:
     described: Schema = {
         "operationId": operation.name,
         "tags": [operation.tag],
@@ -136,8 +149,10 @@ def _operation(operation: Operation, schemas: Schemas) -> Schema:
             # OpenAPI excludes Accept here, since the responses list their media types.
             *(_request_header(each) for each in operation.headers if each.name != "Accept"),
         ],
-        "responses": _successes(operation) | _failures(operation),
+        "responses": _successes(operation) | failures.of(operation),
     }
+    if operation.permission.scope in (Scope.PUBLIC, Scope.LOCAL):
+        described["security"] = [{}]
     if operation.body:
         described["requestBody"] = _body(operation, operation.body, schemas)
     return {name: value for name, value in described.items() if value not in ("", [])}
@@ -224,14 +239,36 @@ def _content(success: Success, media_type: str) -> Schema:
     }
 
 
-def _failures(operation: Operation) -> Schema:
-    by_status: dict[int, list[str]] = {}
-    for code in operation.codes:
-        by_status.setdefault(CODES[code].status, []).append(code)
-    return {
-        str(status): _failure(operation.method, status, codes)
-        for status, codes in sorted(by_status.items())
-    }
+class _Failures:
+    """The errors of operations, each described once and then referred to.
+
+    Attributes:
+        components: The descriptions, by name.
+    """
+
+    def __init__(self) -> None:
+        self.components: dict[str, Schema] = {}
+        self._names: dict[tuple[int, str, tuple[str, ...]], str] = {}
+
+    def of(self, operation: Operation) -> Schema:
+        """Return the errors of an operation, by status."""
+        by_status: dict[int, list[str]] = {}
+        for code in operation.codes:
+            by_status.setdefault(CODES[code].status, []).append(code)
+        return {
+            str(status): {"$ref": f"#/components/responses/{self._name(operation, status, codes)}"}
+            for status, codes in sorted(by_status.items())
+        }
+
+    def _name(self, operation: Operation, status: int, codes: list[str]) -> str:
+        """Return the name of an error: its status and a number."""
+        method = operation.method if status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE else ""
+        key = status, method, tuple(codes)
+        if key not in self._names:
+            number = 1 + sum(other == status for other, _, _ in self._names)
+            self._names[key] = name = f"Error{status}.{number}"
+            self.components[name] = _failure(method, status, codes)
+        return self._names[key]
 
 
 def _failure(method: str, status: int, codes: list[str]) -> Schema:

@@ -1,5 +1,7 @@
 """The author of the changes of a request."""
 
+from hashlib import blake2b
+
 from rota.core.model.author import (
     ADDRESS_LENGTH_MAX,
     KEY_LENGTH_MAX,
@@ -15,15 +17,24 @@ def author_of(request: RequestContext) -> Author:
     """Return the caller of *request*, as changes record it."""
     return Author(
         principal=request.principal.name[:PRINCIPAL_LENGTH_MAX],
-        key=_key_of(request.principal)[:KEY_LENGTH_MAX],
+        key=_key_of(request.principal),
         request=request.id,
         address=client_address(request),
     )
 
 
 def _key_of(principal: Principal) -> str:
-    """Return the id of the caller's token; for a task, the id of its execution."""
-    return principal.attempt.execution_id if principal.attempt else principal.key_id
+    """Return the id of the caller's token, execution of a task, or subject of an issuer's token.
+
+    A long subject ends with its hash, so that two subjects never look alike.
+    """
+    if principal.attempt:
+        return principal.attempt.execution_id
+    key = principal.identity if principal.issuer else principal.key_id
+    if len(key) <= KEY_LENGTH_MAX:
+        return key
+    digest = blake2b(key.encode(), digest_size=8).hexdigest()
+    return f"{key[: KEY_LENGTH_MAX - len(digest) - 1]}~{digest}"
 
 
 def client_address(request: RequestContext) -> str:

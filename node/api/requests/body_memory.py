@@ -1,6 +1,10 @@
-"""Limits on the memory of request bodies: in total, and for each client address."""
+"""Limits on the memory of request bodies: in total, of each client address, and of each caller.
+
+What has arrived counts, not what a request announces: a client that sends nothing holds nothing.
+"""
 
 from collections import Counter
+from typing import NamedTuple
 
 from rota.core.errors import Kind, Refused
 
@@ -8,6 +12,20 @@ BODIES_MAX = 256 << 20
 """The limit of all bodies in bytes; requests beyond it are refused with 503 and Retry-After."""
 BODIES_PER_ADDRESS_MAX = BODIES_MAX // 2
 """The limit of one client address in bytes, so that one client cannot shut out all others."""
+BODIES_PER_CALLER_MAX = BODIES_MAX // 4
+"""The limit of one caller in bytes: it leaves half of an address, such as a load balancer's, to the
+others."""
+
+
+class _Share(NamedTuple):
+    """A part of the memory; *limit* is its size in bytes."""
+
+    of: str
+    who: str
+    limit: int
+
+
+_ALL = _Share("", "", BODIES_MAX)
 
 
 class BodyMemory:
@@ -20,58 +38,64 @@ class BodyMemory:
 
     def __init__(self, largest: int) -> None:
         self._largest = largest
-        self._bytes = 0
-        self._addresses: Counter[str] = Counter()
+        self._held: Counter[_Share] = Counter()
 
-    def reserve(self, address: str, length: int | None) -> "Reserved":
-        """Reserve memory for a body that is about to be read.
+    def reservation(self, address: str, caller: str | None) -> "Reserved":
+        """Return a reservation of no memory yet.
 
         Args:
             address: The client's address.
-            length: The announced length in bytes; None if it is not announced.
+            caller: The identity of the caller, empty for all that are not authenticated; None for a
+                caller without a share of its own.
+        """
+        shares = [_ALL, _Share(" from this address", address, BODIES_PER_ADDRESS_MAX)]
+        if caller is not None:
+            shares.append(_Share(" of this caller", caller, BODIES_PER_CALLER_MAX))
+        return Reserved(self, tuple(shares))
+
+    def add(self, shares: tuple[_Share, ...], byte_count: int) -> None:
+        """Add *byte_count*, which may be negative, to *shares*.
+
+        Raises:
+            Refused: Code ``busy``: too little memory is left; nothing was added.
+        """
+        for share in shares:
+            if byte_count > 0 and self._held[share] + byte_count > max(share.limit, self._largest):
+                raise _busy(share)
+        for share in shares:
+            self._held[share] += byte_count
+            if not self._held[share]:
+                del self._held[share]
+
+
+class Reserved:
+    """Memory reserved for one body; made by `BodyMemory.reservation`."""
+
+    def __init__(self, memory: BodyMemory, shares: tuple[_Share, ...]) -> None:
+        self._memory = memory
+        self._shares = shares
+        self.size = 0
+
+    def grow(self, byte_count: int) -> None:
+        """Reserve memory for *byte_count* bytes that have arrived.
 
         Raises:
             Refused: Code ``busy``: too little memory is left.
         """
-        size = self._largest if length is None else min(length, self._largest)
-        if self._bytes + size > max(BODIES_MAX, self._largest):
-            raise _busy("request bodies in flight exceed", BODIES_MAX, length)
-        if self._addresses[address] + size > max(BODIES_PER_ADDRESS_MAX, self._largest):
-            what = "request bodies in flight from this address exceed"
-            raise _busy(what, BODIES_PER_ADDRESS_MAX, length)
-        self._add(address, size)
-        return Reserved(self, address, size)
+        self._memory.add(self._shares, byte_count)
+        self.size += byte_count
 
-    def release(self, reserved: "Reserved", byte_count: int) -> None:
-        """Free *byte_count* bytes of a reservation."""
-        reserved.size -= byte_count
-        self._add(reserved.address, -byte_count)
-
-    def _add(self, address: str, byte_count: int) -> None:
-        self._bytes += byte_count
-        self._addresses[address] += byte_count
-        if not self._addresses[address]:
-            del self._addresses[address]
+    def free(self) -> None:
+        """Free the memory."""
+        self._memory.add(self._shares, -self.size)
+        self.size = 0
 
 
-class Reserved:
-    """Memory reserved for one body; made by `BodyMemory.reserve`."""
-
-    def __init__(self, memory: BodyMemory, address: str, size: int) -> None:
-        self._memory = memory
-        self.address = address
-        self.size = size
-
-    def shrink(self, size: int) -> None:
-        """Keep at most *size* bytes and free the rest."""
-        if size < self.size:
-            self._memory.release(self, self.size - size)
-
-
-def _busy(what: str, limit: int, length: int | None) -> Refused:
-    remedy = "send smaller requests"
-    if length is None:
-        # Without a length, the memory for the largest accepted body is reserved.
-        remedy = "send the header Content-Length, without which a body counts as the largest one"
-    detail = f"{what} the limit of {limit >> 20} MiB; try again, or {remedy}"
-    return Refused(Kind.UNAVAILABLE, "busy", detail, retry_after_s=1)
+def _busy(share: _Share) -> Refused:
+    return Refused(
+        Kind.UNAVAILABLE,
+        "busy",
+        f"request bodies in flight{share.of} exceed the limit of {share.limit >> 20} MiB; try "
+        "again, or send smaller requests",
+        retry_after_s=1,
+    )

@@ -35,8 +35,10 @@ CODES = {
     "job_not_found": Code(404, "the job does not exist"),
     "version_not_found": Code(404, "the job has no such version, or it is no longer stored"),
     "type_not_found": Code(404, "the job type does not exist"),
+    "calendar_not_found": Code(404, "the calendar does not exist"),
     "key_not_found": Code(404, "the key does not exist"),
     "role_not_found": Code(404, "the role does not exist"),
+    "backfill_not_found": Code(404, "the backfill does not exist"),
     "namespace_not_found": Code(404, "the namespace has no document"),
     "issuer_not_found": Code(404, "the issuer does not exist"),
     "binding_not_found": Code(404, "the binding does not exist"),
@@ -56,6 +58,9 @@ CODES = {
     "no_key_ring": Code(409, "the node has no key ring, so it cannot encrypt secrets"),
     "already_initialized": Code(409, "the cluster has, or had, a key"),
     "not_finished": Code(409, "the execution has not finished"),
+    "backfill_active": Code(409, "a backfill of the job has not ended"),
+    "backfill_ended": Code(409, "the backfill has ended"),
+    "not_waiting": Code(409, "the task does not wait for an approval"),
     "nothing_to_rerun": Code(409, "none of the execution's tasks would run again"),
     "version_not_kept": Code(409, "the definition that the execution ran is no longer stored"),
     "namespace_paused": Code(409, "the namespace is paused, so no execution begins in it"),
@@ -75,7 +80,7 @@ CODES = {
     "copy_missing": Code(409, "the node has no complete copy of the shard"),
     "loss_not_accepted": Code(409, "the request may lose data and does not accept the loss"),
     "epochs_exhausted": Code(409, "no epoch above the promised one is left for the shard"),
-    "contention": Code(409, "other requests repeatedly changed the document at the same time"),
+    "contention": Code(409, "other requests changed the same at the same time"),
     "version_mismatch": Code(
         412, "the job or document does not have the version in `If-Match`, or exists already"
     ),
@@ -84,7 +89,10 @@ CODES = {
     "unsupported_encoding": Code(415, "the body has a `Content-Encoding`"),
     "invalid_body": Code(422, "a field is unknown or missing, or has the wrong type"),
     "invalid_job": Code(422, "the definition of the job is invalid"),
+    "invalid_answer": Code(422, "the answer does not match the form of the task"),
     "invalid_type": Code(422, "the definition of the job type is invalid"),
+    "invalid_backfill": Code(422, "the backfill is invalid"),
+    "invalid_calendar": Code(422, "the calendar is invalid"),
     "invalid_key": Code(422, "the definition of the key is invalid"),
     "invalid_secret": Code(422, "the name or the value of the secret is invalid"),
     "invalid_role": Code(422, "the definition of the role is invalid"),
@@ -98,15 +106,13 @@ CODES = {
     "document_too_large": Code(422, "the definition of a document has more than 64 KiB of JSON"),
     "past_schedule": Code(422, "an `@at` has passed, and the job has no `misfire` policy"),
     "unknown_type": Code(422, "a task has a type that the node does not have"),
+    "unknown_calendar": Code(422, "a calendar does not exist"),
     "unknown_secret": Code(422, "a secret that the job names does not exist in its namespace"),
-    "invalid_sealed_text": Code(
-        422, "a sealed text is of another namespace or cluster, or is where it is not replaced"
-    ),
     "unknown_dependency": Code(422, "a job in `dependencies` does not exist"),
     "invalid_if_match": Code(422, "`If-Match` is not an `ETag`"),
     "invalid_if_none_match": Code(422, "`If-None-Match` is not `*`"),
     "invalid_parameters": Code(
-        422, "the parameters are too long, or do not match the schema of the job type"
+        422, "the parameters are too long, or do not match the schema of the job, or of its type"
     ),
     "invalid_rerun": Code(
         422, "the body has `fromTask` and `tasks`, or `overrides` for parameters that are no object"

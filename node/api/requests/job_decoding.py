@@ -14,7 +14,8 @@ import msgspec
 
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.model.job import TASKS_MAX
-from rota.node.api.requests.json_decoding import PROBLEMS_MAX, decode, invalid_body
+from rota.wire.bodies.decoding_errors import escaped
+from rota.wire.bodies.json_decoding import PROBLEMS_MAX, decode, decode_distinct, invalid_body
 from rota.wire.documents import JobBody, Json, TaskBody
 
 T = TypeVar("T")
@@ -31,18 +32,18 @@ def decoded_job(content: bytes | msgspec.Raw) -> Generator[None, None, JobBody]:
     """Return the job in JSON *content*; the generator yields after each task of a long job.
 
     Raises:
-        Refused: As for `rota.node.api.requests.json_decoding.decode`; or code ``invalid_job``: the
+        Refused: As for `rota.wire.bodies.json_decoding.decode`; or code ``invalid_job``: the
             job has more than `TASKS_MAX` tasks.
     """
     if len(bytes(content)) <= AT_ONCE_BYTES:
-        return decode(content, JobBody)
-    fields = decode(content, dict[str, msgspec.Raw])
+        return decode_distinct(content, JobBody)
+    fields = _fields(content)
     tasks = fields.get(_TASKS)
     if tasks is None or not _is_list(tasks):
         return decode(content, JobBody)
     items = yield from _items(tasks)
     del fields[_TASKS]
-    body = decode(msgspec.json.encode(fields), JobBody)
+    body = decode_distinct(msgspec.json.encode(fields), JobBody)
     return msgspec.structs.replace(body, tasks=(yield from _each(items, TaskBody)))
 
 
@@ -53,16 +54,28 @@ def decoded_object(content: bytes) -> Generator[None, None, dict[str, Json]]:
         Refused: *content* is not a JSON object, or has more than `TASKS_MAX` tasks.
     """
     if len(content) <= AT_ONCE_BYTES:
-        return decode(content, dict[str, Json])
+        return decode_distinct(content, dict[str, Json])
     found: dict[str, Json] = {}
-    for name, raw in decode(content, dict[str, msgspec.Raw]).items():
+    for name, raw in _fields(content).items():
         if name == _TASKS and _is_list(raw):
             items = yield from _items(raw)
             found[name] = yield from _each(items, object)
         else:
-            found[name] = decode(raw, object)
+            found[name] = decode_distinct(raw, object, f"/{escaped(name)}")
             yield
     return found
+
+
+def _fields(content: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """Return the fields of a long job, each of which it has once.
+
+    Raises:
+        Refused: As for `decode_distinct`.
+    """
+    fields = decode(content, dict[str, msgspec.Raw])
+    without_tasks = bytes(content).replace(bytes(fields.get(_TASKS, b"")) or b"[]", b"[]", 1)
+    decode_distinct(without_tasks, dict[str, msgspec.Raw])
+    return fields
 
 
 def _is_list(raw: msgspec.Raw) -> bool:
@@ -79,7 +92,7 @@ def _each(items: list[bytes], kind: type[T]) -> Generator[None, None, list[T]]:
     problems: list[Problem] = []
     for number, item in enumerate(items):
         try:
-            found.append(decode(item, kind, f"/{_TASKS}/{number}"))
+            found.append(decode_distinct(item, kind, f"/{_TASKS}/{number}"))
         except Refused as refusal:
             if not refusal.problems:
                 raise

@@ -7,7 +7,7 @@ operation are the handler's docstring.
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 from aiohttp import web
@@ -18,6 +18,7 @@ from rota.node.api.requests.permissions import Permission, Scope
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.shards.shard import Shard
 from rota.wire.documents import Json
+from rota.wire.operations import Operation as Row
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -90,10 +91,10 @@ class Success:
     """A response that is not an error.
 
     Attributes:
-        status: The HTTP status of the response, 200 to 299.
+        status: The HTTP status of the response, 200 to 299; 204 has no content.
         meaning: The description of the response in the reference.
-        content: The document in the response; None for a response without content, or with text.
-        media_types: The media types of the content; empty if the response has none.
+        content: The document in the response; None for that of the operation.
+        media_types: The media types of the content.
         headers: The headers that the response always has.
     """
 
@@ -106,11 +107,10 @@ class Success:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One operation of the API.
+    """One operation of the API with its handler.
 
     Attributes:
-        method: The HTTP method.
-        path: The path, with the names of variable parts in braces; `PATH_PARTS` describes them.
+        row: Method, path and documents.
         tag: The heading of the operation in the reference.
         permission: The verb that callers need, and the source of the namespace.
         handler: Makes the response; runs on the primary of the shard that *target* returns.
@@ -122,8 +122,7 @@ class Operation:
         problems: The codes of the errors of this operation alone; *codes* has all.
     """
 
-    method: str
-    path: str
+    row: Row[object]
     tag: str
     permission: Permission
     handler: Handler
@@ -152,6 +151,16 @@ class Operation:
                 f"{self.method} {self.path}: the table of error codes lacks {', '.join(unknown)}; "
                 "add them to CODES"
             )
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.row.method
+
+    @property
+    def path(self) -> str:
+        """The path, with the names of variable parts in braces; `PATH_PARTS` describes them."""
+        return self.row.path
 
     @property
     def name(self) -> str:
@@ -217,9 +226,9 @@ _BODY_PROBLEMS = (
 )
 
 PATH_PARTS = {
-    "job": "The id of a job, its name in `namespace`, or `namespace/name` with the slash as `%2F`.",
+    "backfill": "The id of a backfill of the job.",
+    "job": "The id of a job, its name in `namespace`, or `namespace/name`; the slash may be `%2F`.",
     "namespace": "The namespace.",
-    "name": "The job's name.",
     "execution": "The id of an execution.",
     "document": "The name of the document.",
     "secret": "The name of the secret.",
@@ -242,8 +251,7 @@ class Operations:
 
     def declare(
         self,
-        method: str,
-        path: str,
+        row: Row[object],
         *answers: Success,
         permission: Permission,
         target: Target | None = None,
@@ -256,13 +264,12 @@ class Operations:
 
         def declared(handler: Handler) -> Handler:
             operation = Operation(
-                method=method,
-                path=path,
+                row=row,
                 tag=self.tag,
                 permission=permission,
                 handler=handler,
                 target=target,
-                answers=answers,
+                answers=tuple(_completed(each, row) for each in answers),
                 query=query,
                 headers=headers,
                 body=body,
@@ -272,3 +279,13 @@ class Operations:
             return handler
 
         return declared
+
+
+def _completed(answer: Success, row: Row[object]) -> Success:
+    """Return *answer* with the document of the operation, or without content if it has none."""
+    if answer.status == 204:
+        return replace(answer, media_types=())
+    view: type[object] = row.view
+    if answer.content is None and issubclass(view, msgspec.Struct):
+        return replace(answer, content=view)
+    return answer

@@ -18,9 +18,6 @@ from rota.node.context import NodeContext
 from rota.node.shards.shard import NotCommitted, OutcomeUnknown, Shard
 from rota.storage.history import History
 
-SUGGESTIONS_MAX = 3
-"""The most errors of a request, such as a batch, that suggest similar names."""
-
 
 class RequestContext:
     """One request, as its handler receives it.
@@ -43,6 +40,7 @@ class RequestContext:
         permission: The permission that the request's operation requires.
         minted_name: The name that this node generated for a job whose body has none; empty
             otherwise.
+        content: The bytes of the body; None before it was read.
         reserved_body: The memory reserved for the body, from the first read until the response.
         refusals: What was refused for reasons of access, for the audit log; a batch may have
             several.
@@ -54,9 +52,9 @@ class RequestContext:
         "_is_authorized",
         "_observed",
         "_shard",
-        "_suggestions_left",
         "_unsettled",
         "began_at",
+        "content",
         "has_written",
         "http",
         "id",
@@ -88,12 +86,12 @@ class RequestContext:
         self.minted_name = ""
         self.has_written = False
         self.refusals: list[Refusal] = []
+        self.content: bytes | None = None
         self.reserved_body: Reserved | None = None
         self.sender: NodeId | None = None
         self._is_authorized = False
         self._observed: ObservedRefusals | None = None
         self._shard: Shard | None = None
-        self._suggestions_left = SUGGESTIONS_MAX
         self._unsettled: set[Shard] = set()
 
     @property
@@ -122,15 +120,6 @@ class RequestContext:
         if shard is not None:
             shard.check_open()
         self._shard = shard
-
-    def take_suggestion(self) -> bool:
-        """Use up a suggestion of similar names, and return True if one was left.
-
-        Both this request and the node have a limit.
-        """
-        self._suggestions_left -= 1
-        is_left = self._suggestions_left >= 0
-        return is_left and self.node.suggestions.take(self.node.clock.elapsed())
 
     # -- permissions ----------------------------------------------------------------------------
 

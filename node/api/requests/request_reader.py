@@ -10,11 +10,12 @@ from aiohttp import web
 
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.quoting import in_quotes
-from rota.node.api.requests.body_memory import BodyMemory
+from rota.node.access.principal import OPERATOR
+from rota.node.api.requests.body_memory import BodyMemory, Reserved
 from rota.node.api.requests.job_decoding import decoded_job, decoded_object
-from rota.node.api.requests.json_decoding import decode
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.system.pacing import paced
+from rota.wire.bodies.json_decoding import decode_distinct
 from rota.wire.documents import ITEMS_MAX, JobBody, Json
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -49,7 +50,7 @@ async def read_body(request: RequestContext, kind: type[T], *, if_empty: T | Non
     content = await read_content(request)
     if not content.strip() and if_empty is not None:
         return if_empty
-    return decode(content, kind)
+    return decode_distinct(content, kind)
 
 
 async def read_job(request: RequestContext) -> JobBody:
@@ -70,8 +71,12 @@ async def read_object(request: RequestContext) -> dict[str, Json]:
     return await paced(decoded_object(await read_content(request)))
 
 
-async def read_content(request: RequestContext) -> bytes:
+async def read_content(request: RequestContext, *, has_share: bool = True) -> bytes:
     """Return the bytes of the request's body; later calls return the same bytes.
+
+    Args:
+        request: The request.
+        has_share: Whether the caller's share of the memory limits the body.
 
     Raises:
         Refused: The body is too long, arrives too slowly, or is incomplete; or too little memory is
@@ -80,33 +85,45 @@ async def read_content(request: RequestContext) -> bytes:
     http = request.http
     if not http.body_exists:
         return b""
-    if request.reserved_body is None:
-        memory = http.app[BODY_MEMORY]
-        request.reserved_body = memory.reserve(http.remote or "", http.content_length)
+    if request.content is not None:
+        return request.content
+    # A node without authentication has one caller.
+    has_share = has_share and request.principal is not OPERATOR
+    caller = request.principal.identity if has_share else None
+    reserved = http.app[BODY_MEMORY].reservation(http.remote or "", caller)
+    request.reserved_body = reserved
     try:
-        content = await _complete(http)
+        request.content = await _complete(request, reserved)
     except TimeoutError as error:
         raise BodyTooSlow from error
-    except web.HTTPRequestEntityTooLarge as error:
-        raise BodyTooLarge(request.node.config.body_max_mb) from error
     except web.RequestPayloadError as error:
         detail = f"the request body is incomplete or malformed: {error}; send it again"
         raise invalid("invalid_body", detail) from error
-    request.reserved_body.shrink(len(content))
-    return content
+    return request.content
 
 
-async def _complete(http: web.Request) -> bytes:
-    if http.content.is_eof():
-        return await http.read()  # Most bodies arrive with the head: no timeout is needed.
+async def _complete(request: RequestContext, reserved: Reserved) -> bytes:
+    if request.http.content.is_eof():
+        return await _arrived(request, reserved)  # Most bodies arrive with the head.
     async with asyncio.timeout(BODY_TIMEOUT_S):
-        return await http.read()
+        return await _arrived(request, reserved)
+
+
+async def _arrived(request: RequestContext, reserved: Reserved) -> bytes:
+    """Return the whole body, whose memory is reserved as it arrives."""
+    body = bytearray()
+    while part := await request.http.content.readany():
+        reserved.grow(len(part))
+        body += part
+        if len(body) > request.http.client_max_size:
+            raise BodyTooLarge(request.node.config.body_max_mb)
+    return bytes(body)
 
 
 def release_body(request: RequestContext) -> None:
     """Free the memory that is reserved for the request's body."""
     if request.reserved_body is not None:
-        request.reserved_body.shrink(0)
+        request.reserved_body.free()
 
 
 class BodyTooLarge(Refused):
@@ -126,7 +143,7 @@ class BodyTooLarge(Refused):
 
 
 class BodyTooSlow(Refused):
-    """The body did not arrive within `BODY_TIMEOUT_S`, during which memory is reserved for it."""
+    """The body did not arrive within `BODY_TIMEOUT_S`, while it takes memory."""
 
     def __init__(self) -> None:
         super().__init__(

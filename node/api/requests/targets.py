@@ -13,8 +13,8 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.model.job import Job
+from rota.core.vocabulary.commands import Idempotency
 from rota.node.access.verbs import EVERY
-from rota.node.api.requests.near_jobs import near_jobs
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import idempotency_key, read_content
 from rota.node.shards.shard import Shard
@@ -42,12 +42,6 @@ class JobName(msgspec.Struct):
 async def shard_of_job(request: RequestContext) -> Shard:
     """Return the shard of the job that the path names, by id or name."""
     return shard_named(request, request.http.match_info["job"])
-
-
-async def shard_of_job_name(request: RequestContext) -> Shard:
-    """Return the shard of the job whose namespace and name are in the path."""
-    parts = request.http.match_info
-    return request.node.shards.of_name(parts["namespace"], parts["name"])
 
 
 async def shard_of_execution(request: RequestContext) -> Shard:
@@ -84,8 +78,8 @@ def _minted_name(request: RequestContext, namespace: str, start: str) -> str:
     """
     stem, shards = start[:MINTED_STEM_MAX], request.node.shards
     if key := idempotency_key(request.http):
-        chosen = f"{request.principal.name}/{key}".encode()
-        return f"{stem}-{blake2b(chosen, digest_size=6).hexdigest()}"
+        chosen = Idempotency(key=key, digest="", caller=request.principal.identity).scoped_key
+        return f"{stem}-{blake2b(chosen.encode(), digest_size=6).hexdigest()}"
     name = ""
     for _ in range(MINTS_MAX):
         name = f"{stem}-{request.node.entropy.draw() >> 16:012x}"
@@ -124,20 +118,21 @@ def find_job(request: RequestContext, named: str) -> tuple[Shard, Job]:
     return shard, job
 
 
+def written_name(request: RequestContext, named: str) -> tuple[str, str]:
+    """Return namespace and name of the job *named*, which need not exist unless it is an id.
+
+    Raises:
+        Refused: *named* is an id, and as for `find_job`.
+    """
+    if not is_job_id(named):
+        return _full_name(request, named)
+    _, job = find_job(request, named)
+    return job.spec.namespace, job.spec.name
+
+
 def missing_job(request: RequestContext, named: str) -> Refused:
     """Return the refusal of a request about a job that does not exist, with its full name."""
     return not_found("job", named if is_job_id(named) else "/".join(_full_name(request, named)))
-
-
-def unknown_job(request: RequestContext, named: str) -> Refused:
-    """Return the same refusal as `missing_job`, with similar names that the caller may read.
-
-    It is only for jobs that do not exist, as the search for names takes some time.
-    """
-    if is_job_id(named):
-        return missing_job(request, named)
-    namespace, name = _full_name(request, named)
-    return not_found("job", f"{namespace}/{name}", near_jobs(request, namespace, name))
 
 
 def _job(request: RequestContext, named: str) -> tuple[Shard, Job]:
@@ -155,7 +150,7 @@ def _job(request: RequestContext, named: str) -> tuple[Shard, Job]:
     state = request.state(shard)
     job_id = state.names.get(f"{namespace}/{name}")
     if job_id is None:
-        raise unknown_job(request, named)
+        raise missing_job(request, named)
     return shard, state.jobs[job_id]
 
 

@@ -593,7 +593,8 @@ async def test_a_watch_yields_each_step_once_and_in_order(coordinator: Coordinat
     assert found[3].configurations == {1: configuration(2, session)}
     assert found[4].lives == {A: None}
     assert sorted({step.revision for step in found}) == [step.revision for step in found]
-    assert found[-1].revision == (await coordinator.view()).revision
+    # Others write to the same etcd: the lease of an earlier test may have just expired.
+    assert found[-1].revision <= (await coordinator.view()).revision
 
 
 async def test_swaps_of_one_call_are_one_step(coordinator: Coordinator) -> None:

@@ -47,13 +47,26 @@ class Host:
         self._count = 0
 
     def launch(
-        self, work: Work, *, key: AttemptKey | None = None, secrets: SecretValues = NO_SECRETS
+        self,
+        work: Work,
+        *,
+        key: AttemptKey | None = None,
+        secrets: SecretValues = NO_SECRETS,
+        results: bytes = b"",
+        permitted: tuple[str, ...] | None = None,
     ) -> AttemptKey:
         """Launch an attempt of a new task, ``task-1``, ``task-2``, or the one named by *key*."""
         self._count += 1
         key = key or AttemptKey(EXECUTION_ID, f"task-{self._count}", 1)
         with self._calling():
-            order = Order(key=key, token=TOKEN, work=work, fire_at=FIRE_AT)
+            order = Order(
+                key=key,
+                token=TOKEN,
+                work=work,
+                fire_at=FIRE_AT,
+                results=results,
+                permitted_binds=permitted,
+            )
             self.executor.launch(order, secrets)
         return key
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from contract.executor.executor_host import LIMIT_S, LOOPS, wait_until
-from rota.executor.process.batching_thread import PART, BatchingThread
+from rota.executor.process.batching_thread import HANGING_MAX, LOOK_S, PART, BatchingThread
 
 
 class Results:
@@ -84,6 +84,49 @@ def test_work_that_hangs_delays_no_earlier_result(loop_name: str) -> None:
     run(loop_name, scenario())
 
 
+def test_work_that_hangs_delays_later_work_for_a_limited_time(loop_name: str) -> None:
+    async def scenario() -> None:
+        batching, results = BatchingThread("test", hangs_s=0.05), Results()
+        may_continue = threading.Event()
+
+        batching.ask(may_continue.wait, results.take)
+        batching.ask(partial(int, 2), results.take)
+        batching.ask(partial(int, 3), results.take)
+        try:
+            await results.wait_for(2, 3)
+        finally:
+            may_continue.set()
+
+        await results.wait_for(2, 3, True)
+        batching.ask(partial(int, 4), results.take)
+        await results.wait_for(2, 3, True, 4)
+        batching.close()
+
+    run(loop_name, scenario())
+
+
+def test_no_more_threads_hang_than_a_few(loop_name: str) -> None:
+    async def scenario() -> None:
+        batching, results = BatchingThread("test", hangs_s=0.0), Results()
+        may_continue = threading.Event()
+        for _ in range(HANGING_MAX + 3):
+            batching.ask(may_continue.wait, results.take)
+        await wait_until(lambda: len(threads_of_test()) == HANGING_MAX + 1)
+
+        await asyncio.sleep(5 * LOOK_S)  # A look in which no other thread may be started.
+
+        assert len(threads_of_test()) == HANGING_MAX + 1
+        may_continue.set()
+        await results.wait_for(*[True] * (HANGING_MAX + 3))
+        batching.close()
+
+    run(loop_name, scenario())
+
+
+def threads_of_test() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if "rota-test" in each.name]
+
+
 def test_an_exception_is_raised_on_the_loop_and_other_work_is_done(loop_name: str) -> None:
     async def scenario() -> None:
         batching, results, errors = BatchingThread("test"), Results(), list[object]()
@@ -119,9 +162,7 @@ def test_nothing_is_begun_after_close(loop_name: str) -> None:
         batching.close()
         may_continue.set()
         await results.wait_for(True)
-        await wait_until(
-            lambda: not any("rota-test" in each.name for each in threading.enumerate())
-        )
+        await wait_until(lambda: not threads_of_test())
 
         assert results.values == [True]
         assert errors == []

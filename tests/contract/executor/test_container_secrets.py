@@ -11,7 +11,7 @@ from contract.executor.container_host import BUSYBOX, live_and_die, make_contain
 from contract.executor.executor_host import EXECUTION_ID, Host, Scenario, run_scenario, store_id_of
 from rota.core.model.attempt import AttemptKey, Ending, Outcome
 from rota.core.model.work import SecretNames, Work
-from rota.executor.launch.secret_files import folder_of, remove_all
+from rota.executor.launch.secret_files import folders_of, remove_all
 from rota.executor.secret_values import SecretValues
 from support.docker import Dockerd, needs_docker
 
@@ -58,7 +58,7 @@ def test_any_user_of_a_container_reads_the_files_and_its_output_is_masked(
     assert lines[:2] == ["up", "***touch: /run/rota-secrets/x: Read-only file system"]
     assert "read-only" in lines
     assert "ROTA_SECRETS=/run/rota-secrets" in lines
-    assert list(folder_of(store_id_of(folder)).iterdir()) == []
+    assert folders_of(store_id_of(folder)) == []
 
 
 def test_the_engine_keeps_neither_values_nor_output(dockerd: Dockerd, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Enforcement of resource limits, and the report of limits that cannot be enforced."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,6 +221,19 @@ def test_groups_of_an_earlier_life_are_ended_and_removed(tmp_path: Path) -> None
     later.close()
 
     assert groups_named(name) == []
+
+
+def test_no_program_but_that_of_the_task_gets_its_variables(
+    directory: Path, tmp_path: Path
+) -> None:
+    """A library of LD_PRELOAD in another one would run before the limits are in force."""
+    variables = (("LD_DEBUG", "files"), ("LD_DEBUG_OUTPUT", f"{tmp_path}/loaded"))
+    work = Work(argv=("/bin/true",), env=variables, limits=ResourceLimits(pids=9))
+
+    assert ending_of(directory, work).outcome is Outcome.SUCCEEDED
+
+    loaded = "".join(path.read_text() for path in tmp_path.glob("loaded.*"))
+    assert re.findall("transferring control: (.*)", loaded) == ["/bin/true"]
 
 
 # Reports.

@@ -58,8 +58,22 @@ sys.stdin.readline()
 It prints "said" after the warden's answer, when the warden has read all messages.
 """
 
-LAST_WORDS = SPEAKER.replace("end.recv(1)\n", "")
-"""A process that does not wait for the answer."""
+LAST_WORDS = """
+import sys
+from pathlib import Path
+from contract.executor.test_on_death_requests import connected
+from contract.executor.test_warden import frames
+from rota.executor.warden.messages import VERSION, Hello
+end = connected(Path(sys.argv[1]))
+end.sendall(b"".join(frames([Hello(VERSION)])))
+end.recv(1)
+print("said", flush=True)
+sys.stdin.readline()
+end.sendall(bytes.fromhex(sys.argv[2]))
+print("hung up", flush=True)
+sys.stdin.readline()
+"""
+"""A process that the warden has met, and that does not wait for the answer to its messages."""
 
 NODE = """
 import asyncio
@@ -294,10 +308,11 @@ async def test_a_launch_sent_right_before_the_end_is_listed_as_held(
         work=Work(shell="true"),
         fire_at=FIRE_AT,
     )
-    said: list[ToWarden] = [Hello(VERSION), requests, Launch("group", launched)]
+    said: list[ToWarden] = [requests, Launch("group", launched)]
 
-    os.kill(warden, signal.SIGSTOP)
     with Speaker(directory, b"".join(frames(said)).hex(), LAST_WORDS) as speaker:
+        os.kill(warden, signal.SIGSTOP)
+        speaker.hang_up()
         speaker.kill()
         os.kill(warden, signal.SIGCONT)
         await mailbox.wait(1)

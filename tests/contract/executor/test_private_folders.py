@@ -3,12 +3,14 @@
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rota.executor.launch.private_folders import KEPT_MAX, Folders
+from rota.executor.launch.private_folders import KEPT_MAX, Folders, remove
 
 
 def _replace_by_link(folder: Path) -> None:
@@ -90,3 +92,14 @@ def test_only_so_many_folders_are_kept(folders: Folders, tmp_path: Path) -> None
         assert folders.give_back(folder)
 
     assert len(list((tmp_path / "work").iterdir())) == KEPT_MAX
+
+
+def test_a_folder_with_thousands_of_folders_in_each_other_is_removed(tmp_path: Path) -> None:
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    nest = "import os\nfor _ in range(3_000):\n    os.mkdir('d')\n    os.chdir('d')"
+    subprocess.run((sys.executable, "-c", nest), cwd=deep, check=True)
+
+    remove(deep)
+
+    assert not deep.exists()

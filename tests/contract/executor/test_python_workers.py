@@ -162,6 +162,50 @@ def test_a_daemon_ends_with_a_worker_that_crashes(bench: Bench, tmp_path: Path) 
     assert not bench.run(scenario)
 
 
+@pytest.mark.parametrize(
+    "what", ["", "alarm", "streams", "umask", "recursion", "handler", "ignored", "mask"]
+)
+def test_state_of_the_process_is_restored_after_a_call(bench: Bench, what: str) -> None:
+    assert_next_call_is_as_the_first(bench, what, is_same_worker=True)
+
+
+def test_what_a_module_sets_at_its_import_stays(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "deep.py").write_text(
+        "import signal, sys\nsys.setrecursionlimit(4321)\n"
+        "signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
+        "def state():\n    return [sys.getrecursionlimit(), signal.getsignal(signal.SIGUSR1)]\n"
+    )
+    state = Work(executor="python", call=Call(function="deep:state", path=(str(tmp_path),)))
+
+    first, second = bench.endings_of(state, state, bounds=ONE)
+
+    assert json.loads(first.result) == json.loads(second.result) == [4321, 1]
+
+
+@pytest.mark.parametrize("what", ["nice", "limit", "processors", "descriptors"])
+def test_a_worker_whose_state_cannot_be_restored_is_replaced(bench: Bench, what: str) -> None:
+    assert_next_call_is_as_the_first(bench, what, is_same_worker=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
+def test_a_worker_with_another_user_is_replaced(bench: Bench) -> None:
+    assert_next_call_is_as_the_first(bench, "user", is_same_worker=False)
+
+
+def assert_next_call_is_as_the_first(bench: Bench, what: str, *, is_same_worker: bool) -> None:
+    before, changed, after, pid = bench.endings_of(
+        call("functions:process_state"),
+        call("functions:change_process", what) if what else call("functions:pid"),
+        call("functions:process_state"),
+        call("functions:pid"),
+        bounds=ONE,
+    )
+
+    assert (after.outcome, after.output) == (Outcome.SUCCEEDED, b"written\n"), after
+    assert json.loads(after.result) == json.loads(before.result)
+    assert (changed.result == pid.result) == is_same_worker
+
+
 def test_thread_left_behind_ends_its_worker_unless_it_is_a_daemon(bench: Bench) -> None:
     workers = bench.results_of(
         call("functions:leave_thread", is_daemon=True),

@@ -260,6 +260,7 @@ def test_what_is_never_bound_is_refused(
 ) -> None:
     engine, link = tmp_path / "engine" / "any-name", tmp_path / "link"
     engine.parent.mkdir()
+    engine.touch()
     link.symlink_to(bench.directory / "output")
     sources = {
         "data": bench.directory,
@@ -281,26 +282,166 @@ def test_what_is_never_bound_is_refused(
     assert ending.reason.startswith(f"{bind.source!r} is never bound: ")
 
 
+def wrapped(folder: Path, lines: str) -> dict[str, str]:
+    """Return an environment whose bwrap is a script; its *lines* call ``$bwrap``, the real one."""
+    program = folder / "programs" / "bwrap"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nbwrap={shutil.which('bwrap')}\n{lines}\n")
+    program.chmod(0o755)
+    return {"PATH": f"{program.parent}:/usr/bin:/bin"}
+
+
 @pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
-def test_a_bind_is_made_of_the_path_that_was_checked_and_not_of_a_link_to_it(
+def test_a_task_cannot_exchange_the_source_of_a_bind_after_its_check(
     bench: Bench, tmp_path: Path, sandbox: Sandbox
 ) -> None:
-    """Otherwise the owner of the link could change its target after the check."""
-    options, real = tmp_path / "options", shutil.which("bwrap")
-    bwrap, link, bound = tmp_path / "bwrap", tmp_path / "link", tmp_path / "bound"
-    bwrap.write_text(
-        f'#!/bin/sh\n[ "$1" = --args ] && cat /proc/self/fd/$2 > {options}\nexec {real} "$@"\n'
+    srv, private = tmp_path / "srv", tmp_path / "private"
+    for folder in (srv / "x", private):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text(folder.name)
+    exchange = f"mv {srv}/x {srv}/y; ln -s {private} {srv}/x"
+    environ = wrapped(tmp_path, f'[ "$1" = --args ] && {{ {exchange}; }}\nexec $bwrap "$@"')
+
+    bind = Bind(str(srv / "x"), "/tmp/bound", is_writable=True)
+    work = Work(shell="cat bound/file", sandbox=replace(sandbox, binds=(bind,)))
+    ending = bench.ending_of(work, environ=environ)
+
+    assert (srv / "x").is_symlink()
+    assert (ending.outcome, ending.output) == (Outcome.FAILED, b"")
+    assert "were exchanged" in ending.reason
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+@pytest.mark.parametrize("point", ["/tmp/bound", "/tmp/bound/below"])
+def test_a_sandbox_with_other_mounts_than_those_that_were_checked_is_not_used(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox, point: str
+) -> None:
+    srv, private = tmp_path / "srv", tmp_path / "private"
+    (srv / "below").mkdir(parents=True)
+    private.mkdir()
+    more = f'a=$1 b=$2; shift 2; set -- "$a" "$b" --bind {private} {point} "$@"'
+    environ = wrapped(tmp_path, f'[ "$1" != --args ] || {{ {more}; }}\nexec $bwrap "$@"')
+
+    bind = Bind(str(srv), "/tmp/bound", is_writable=True)
+    work = Work(shell=f"touch {point}/made", sandbox=replace(sandbox, binds=(bind,)))
+    ending = bench.ending_of(work, environ=environ)
+
+    assert (ending.outcome, list(private.iterdir())) == (Outcome.FAILED, [])
+    assert "were exchanged" in ending.reason
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_a_link_into_the_mounts_of_another_process_is_no_source(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox
+) -> None:
+    """Such a process chooses the paths that its mounts seem to have."""
+    srv = tmp_path / "srv"
+    (srv / "evil").mkdir(parents=True)
+    mount = f"mount --rbind / {srv}/evil && echo up && exec sleep 60"
+    holder = subprocess.Popen(
+        ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount),
+        stdout=subprocess.PIPE,
     )
-    bwrap.chmod(0o755)
-    bound.mkdir()
-    link.symlink_to(bound)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"up\n"
+        (srv / "link").symlink_to(f"/proc/{holder.pid}/root{srv}/evil")
+        bind = Bind(str(srv / "link"), "/tmp/x", is_writable=True)
+        ending = bench.ending_of(Work(shell="ls /tmp/x", sandbox=replace(sandbox, binds=(bind,))))
+    finally:
+        holder.kill()
+        holder.communicate()
 
-    work = Work(argv=("true",), sandbox=replace(sandbox, binds=(Bind(str(link), "/tmp/bound"),)))
-    ending = bench.ending_of(work, environ={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert (ending.outcome, ending.output) == (Outcome.FAILED, b"")
+    assert "it leads into the mounts of another process" in ending.reason
 
-    assert ending.outcome is Outcome.SUCCEEDED
-    words = options.read_text().split("\0")
-    assert words[words.index("/tmp/bound") - 1] == str(bound)
+
+def test_nothing_is_made_outside_through_a_link_in_the_target(bench: Bench, tmp_path: Path) -> None:
+    srv, outside = tmp_path / "srv", tmp_path / "outside"
+    srv.mkdir()
+    outside.mkdir()
+    (srv / "link").symlink_to(f"/oldroot{outside}")
+    rooms = "/srv" if Path("/srv").is_dir() else "/opt"
+    link = Path(rooms) / f"rota-{os.getpid()}"
+    link.symlink_to(f"/oldroot{outside}")
+    try:
+        endings = [
+            bench.ending_of(
+                Work(argv=("true",), sandbox=replace(sandbox, binds=(Bind(str(srv), target),)))
+            )
+            for sandbox, target in (
+                (DEFAULT, f"{link}/made"),
+                (DEFAULT, f"{rooms}/missing"),
+                (STRICT, "/usr/missing"),
+                (STRICT, "/bin/made"),
+            )
+        ]
+    finally:
+        link.unlink()
+
+    assert [each.outcome for each in endings] == [Outcome.FAILED] * 4
+    assert list(outside.iterdir()) == []
+    assert all("cannot be the target" in each.reason for each in endings), endings
+
+
+def test_an_existing_folder_of_the_machine_may_be_a_target(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "bound").mkdir()
+    (tmp_path / "bound" / "in").touch()
+    sandbox = replace(DEFAULT, binds=(Bind(str(tmp_path / "bound"), "/mnt"),))
+
+    assert bench.ending_of(Work(argv=("test", "-e", "/mnt/in"), sandbox=sandbox)).exit_code == 0
+
+
+def test_without_binds_of_descriptors_nothing_that_a_task_could_exchange_is_bound(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "srv" / "x").mkdir(parents=True)
+    old = '[ "$1" = --help ] && exit\nexec $bwrap "$@"'
+    environ = wrapped(tmp_path, old)
+    permitted = (f"{tmp_path}/srv:rw",)
+
+    def ended(source: str) -> Ending:
+        sandbox = replace(STRICT, binds=(Bind(f"{tmp_path}/{source}", "/bound"),))
+        work = Work(argv=("true",), sandbox=sandbox)
+
+        async def scenario(host: Host) -> Ending:
+            return await host.ending(host.launch(work, permitted=permitted))
+
+        return bench.run(scenario, environ=environ)
+
+    assert ended("srv").outcome is Outcome.SUCCEEDED
+    below = ended("srv/x")
+    assert (below.outcome, below.is_permanent) == (Outcome.FAILED, True)
+    assert "could be exchanged" in below.reason
+
+
+@pytest.mark.parametrize("target", ["/tmp", "/tmp/.rota-result", "/dev", "/proc/self"])
+def test_a_bind_over_the_private_folder_is_refused_also_in_a_saved_job(
+    bench: Bench, tmp_path: Path, target: str
+) -> None:
+    bind = Bind(str(tmp_path), target, is_writable=True)
+
+    ending = bench.ending_of(Work(argv=("true",), sandbox=replace(STRICT, binds=(bind,))))
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
+    assert "cannot be the target of a bind" in ending.reason
+
+
+def test_reports_are_only_in_the_memory_that_was_asked_for(bench: Bench, tmp_path: Path) -> None:
+    """Nothing is written to a folder of the machine that covers the private folder."""
+    srv = tmp_path / "srv"
+    srv.mkdir()
+    cover = f"--bind {srv} /tmp --dir /tmp/{ARRANGED}"
+    insert = f'a=$1 b=$2; shift 2; set -- "$a" "$b" {cover} "$@"'
+    environ = wrapped(tmp_path, f'[ "$1" != --args ] || {{ {insert}; }}\nexec $bwrap "$@"')
+
+    async def scenario(host: Host) -> Ending:
+        return await host.ending(host.launch(Work(shell="true", sandbox=STRICT), results=b"[1]"))
+
+    ending = bench.run(scenario, environ=environ)
+
+    assert ending.outcome is Outcome.FAILED
+    assert list(srv.rglob("*")) == []
 
 
 def test_a_folder_of_the_machine_is_not_taken_for_that_of_a_sandbox(bench: Bench) -> None:
@@ -601,7 +742,7 @@ def test_user_namespaces_that_an_old_bubblewrap_permits_are_reported(
                 argv=("true",),
                 sandbox=replace(STRICT, binds=(Bind("/no/such", "/x"),)),
             ),
-            "Can't find source path /no/such: No such file or directory",
+            "cannot bind '/no/such': No such file or directory",
         ),
     ],
     ids=["program", "cwd", "bind"],
@@ -610,7 +751,7 @@ def test_what_is_missing_inside_is_named(bench: Bench, work: Work, reason: str) 
     ending = bench.ending_of(work)
 
     assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
-    assert ending.reason == f"cannot start in its sandbox: {reason}"
+    assert ending.reason.removeprefix("cannot start in its sandbox: ") == reason
 
 
 def test_unknown_profile_is_named(bench: Bench) -> None:

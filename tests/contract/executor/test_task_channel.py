@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -29,13 +30,14 @@ from rota.core.model.attempt import (
     Report,
 )
 from rota.core.model.work import Sandbox, Work
-from rota.executor.launch.task_channel import PROGRESS, TaskChannel, percent_in
+from rota.executor.launch.task_channel import CHECKPOINT, PROGRESS, RESULTS, TaskChannel, percent_in
 
 T = TypeVar("T")
 
 DEEP = "[" * 2_000 + "]" * 2_000
 
 KEY = AttemptKey(EXECUTION_ID, "reports", 2)
+SOCKET = 'import os, socket; socket.socket(socket.AF_UNIX).bind(os.environ["ROTA_RESULT"])'
 GATE = "while [ ! -e {} ]; do sleep 0.01; done"
 
 
@@ -244,21 +246,42 @@ def test_failed_attempt_hands_nothing_on(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "kind"),
     [
-        "mkfifo $ROTA_RESULT",
-        "ln -s /etc/hostname $ROTA_RESULT",
-        "mkdir $ROTA_RESULT",
+        ("mkfifo $ROTA_RESULT", "a named pipe"),
+        ("ln -s /etc/hostname $ROTA_RESULT", "a link"),
+        ("ln -s /nowhere $ROTA_RESULT", "a link"),
+        ("mkdir $ROTA_RESULT", "a folder"),
+        (f"{sys.executable} -c {SOCKET!r}", "a socket"),
         pytest.param(
-            "mknod $ROTA_RESULT c 1 5",  # /dev/zero
+            *("mknod $ROTA_RESULT c 1 5", "a device"),  # /dev/zero
             marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices"),
         ),
     ],
 )
-def test_what_is_no_file_of_the_folder_is_not_read(bench: Bench, make: str) -> None:
+def test_a_result_that_is_no_file_fails_the_attempt(bench: Bench, make: str, kind: str) -> None:
     ending = bench.ending_of(make)
 
-    assert (ending.outcome, ending.result) == (Outcome.SUCCEEDED, b"")
+    assert (ending.outcome, ending.result) == (Outcome.FAILED, b"")
+    assert ending.reason == f"its result is not read: it is {kind}, not a file"
+
+
+def test_progress_and_checkpoint_that_are_no_files_are_named_in_the_reason(bench: Bench) -> None:
+    ending = bench.ending_of("mkfifo $ROTA_PROGRESS; ln -s /etc/hostname $ROTA_CHECKPOINT")
+
+    assert ending.outcome is Outcome.SUCCEEDED
+    assert bench.reports == []
+    assert ending.reason == (
+        "its progress is not read: it is a named pipe, not a file; "
+        "its checkpoint is not read: it is a link, not a file"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all files")
+def test_a_result_that_may_not_be_read_fails_the_attempt(bench: Bench) -> None:
+    ending = bench.ending_of("echo 1 > $ROTA_RESULT; chmod 0 $ROTA_RESULT")
+
+    assert ending.reason == "its result is not read: Permission denied"
 
 
 @pytest.mark.parametrize(
@@ -316,3 +339,27 @@ def test_last_line_of_a_long_progress_is_found(tmp_path: Path) -> None:
     (tmp_path / PROGRESS).write_text("".join(f"{n % 100}\n" for n in range(10_000)) + "42\n")
 
     assert TaskChannel(tmp_path).news() == Report(percent=42)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_nothing_is_written_through_what_a_task_left_in_the_folder(
+    tmp_path: Path, kind: str
+) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "folder"
+    folder.mkdir()
+    for name in (CHECKPOINT, RESULTS):
+        if kind == "link":
+            (folder / name).symlink_to(victim)
+        else:
+            os.mkfifo(folder / name)
+    order = Order(
+        key=KEY, token=TOKEN, work=Work(), fire_at=FIRE_AT, checkpoint=b"state", results=b"[1]"
+    )
+
+    TaskChannel(folder).begin(order)
+
+    assert not victim.exists()
+    assert ((folder / CHECKPOINT).read_bytes(), (folder / RESULTS).read_bytes()) == (
+        b"state",
+        b"[1]",
+    )

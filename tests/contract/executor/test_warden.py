@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -514,6 +517,36 @@ async def test_its_socket_is_for_its_user_alone_however_deep_the_directory(tmp_p
     assert len(str(deep / SOCKET)) > 108
     assert (stat.S_ISSOCK(mode), stat.S_IMODE(mode)) == (True, 0o600)
     assert ending.outcome is Outcome.SUCCEEDED
+
+
+GREETS = """
+import socket, sys
+end = socket.socket(socket.AF_UNIX)
+try:
+    end.connect(sys.argv[1])
+    end.sendall(bytes.fromhex(sys.argv[2]))
+    print(len(end.recv(1 << 16)))
+except ConnectionError:
+    print(0)
+"""
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bwrap: apt-get install bubblewrap")
+async def test_a_process_in_a_sandbox_that_reaches_the_socket_is_refused(directory: Path) -> None:
+    sandbox = ("bwrap", "--dev-bind", "/", "/", "--unshare-pid")
+    hello = b"".join(frames([Hello(VERSION)])).hex()
+
+    def answer(*inside: str) -> bytes:
+        argv = (*inside, sys.executable, "-c", GREETS, str(directory / SOCKET), hello)
+        done = subprocess.run(argv, capture_output=True, timeout=LIMIT_S)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    async with life_of(directory):
+        answers = [await asyncio.to_thread(answer, *sandbox), await asyncio.to_thread(answer)]
+
+    assert answers[0] == b"0\n"
+    assert int(answers[1]) > 0
 
 
 async def test_two_lives_that_start_at_once_get_one_warden(directory: Path) -> None:

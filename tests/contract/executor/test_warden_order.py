@@ -29,7 +29,7 @@ from rota.executor.executor import Reported as OnReported
 from rota.executor.secret_values import NO_SECRETS, SecretValues
 from rota.executor.testing import scripted_executor as scripted
 from rota.executor.warden.connections import FromNode
-from rota.executor.warden.hosted_executors import EXECUTORS, HostEnvironment, Row
+from rota.executor.warden.hosted_executors import HostEnvironment, Row, known_executors
 from rota.executor.warden.journal import Journal
 from rota.executor.warden.messages import (
     VERSION,
@@ -93,7 +93,7 @@ class Looking(scripted.ScriptedExecutor):
 def looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """The warden hosts an executor that looks into its journal."""
     row = Row(f"{__name__}:Looking", folder="work")
-    monkeypatch.setitem(EXECUTORS, "process", row)
+    monkeypatch.setitem(known_executors(), "process", row)
 
 
 class Node:
@@ -226,7 +226,7 @@ async def test_a_message_that_cannot_be_encoded_is_dropped_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     row = Row(f"{__name__}:Exaggerating", folder="work")
-    monkeypatch.setitem(EXECUTORS, "process", row)
+    monkeypatch.setitem(known_executors(), "process", row)
     until = later(elapsed(), Duration(HOUR))
 
     async with serving(tmp_path) as node:

@@ -69,7 +69,7 @@ def test_two_releases_apart_is_too_far() -> None:
     old, new = Versions(3, 4), Versions(5, 6)
 
     for ours, theirs in ((old, new), (new, old)):
-        with pytest.raises(NotWelcome, match="upgrade one release at a time"):
+        with pytest.raises(NotWelcome, match=r"until release 0\.2, upgrade all nodes"):
             common_version(ours, theirs)
 
 
@@ -321,7 +321,7 @@ async def test_a_first_word_of_another_version_is_refused_for_the_version(
     with pytest.raises(NotWelcome) as refusal:
         handshake_messages.decode(answered)
     assert f"the refusing node supports versions {ours} of" in str(refusal.value)
-    assert f"the refused node {theirs}: upgrade" in str(refusal.value)
+    assert f"the refused node {theirs}: until" in str(refusal.value)
     assert end.count("rota_peer_refused_total", reason="disagreed") == 1
     [logged] = [each for each in caplog.records if each.message == "peer refused"]
     assert f"the other node supports versions {theirs} of" in vars(logged)["reason"]
@@ -350,7 +350,9 @@ async def test_a_dialler_refuses_an_answer_of_another_version_and_sends_the_reas
         one.links.set_members({A: one.member(), B: there})
         await until(lambda: bool(came) and "peer not reached" in caplog.messages)
 
-    with pytest.raises(NotWelcome, match="the refused node 1 to 1: upgrade one release at a time"):
+    with pytest.raises(
+        NotWelcome, match=r"the refused node 1 to 1: until release 0\.2, upgrade all nodes"
+    ):
         handshake_messages.decode(came[0])
     logged = next(each for each in caplog.records if each.message == "peer not reached")
     assert "the other node supports versions 1 to 1 of the wire protocol" in vars(logged)["reason"]

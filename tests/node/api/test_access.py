@@ -11,14 +11,19 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from rota.core.model.execution import ExecutionStatus
+from rota.core.model.ids import ExecutionId, JobId
 from rota.core.model.shared_document import DocumentKey
 from rota.core.timing.instants import DAY, HOUR, SECOND, Duration, Instant
+from rota.core.vocabulary.effects import Publish
 from rota.node.access.access_table import ISSUERS
 from rota.node.access.authenticator import LoginFailed
 from rota.node.access.principal import ClientCertificate
 from rota.node.api.app import OPERATIONS
 from rota.node.api.requests import local_socket
 from rota.node.api.requests.permissions import Scope
+from rota.node.feeds.events import Events, Filter
+from rota.node.system.clock import SystemClock
 from support.access_client import API, Access, Json, ShiftedClock, access_to
 from support.access_tables import put
 from support.in_process import until
@@ -871,6 +876,56 @@ async def test_what_an_attempt_wrote_is_shown_only_with_the_verb_of_output(acces
     assert (attempt["outputTail"], attempt["result"]) == ("private\n", "private")
 
 
+async def test_a_reason_that_an_attempt_determined_is_shown_only_with_the_verb_of_output(
+    access: Access,
+) -> None:
+    watcher, viewer = await watcher_of(access), await access.key("viewer", "viewer", "team-a")
+    fails = {"command": "echo pri''vate > $ROTA_PROGRESS; exit 3"}
+    await access.call(access.admin, "PUT", f"{API}/jobs/team-a/fails", fails)
+    _, started = await access.call(access.admin, "POST", f"{API}/jobs/team-a%2Ffails/trigger", {})
+    of_execution = f"{API}/executions/{started['executionId']}"
+    await access.call(access.admin, "GET", f"{of_execution}/wait?timeout=30s")
+    many = {"executionIds": [started["executionId"]]}
+
+    for method, way, body in (
+        ("GET", of_execution, None),
+        ("GET", f"{API}/executions", None),
+        ("GET", f"{API}/executions?jobId=team-a/fails", None),
+        ("POST", f"{API}/executions:wait", many),
+        ("GET", f"{API}/jobs/team-a%2Ffails", None),
+        ("GET", f"{API}/jobs", None),
+    ):
+        _, shown = await access.call(watcher, method, way, body)
+        _, whole = await access.call(viewer, method, way, body)
+        assert "exited with code 3" in str(shown), way
+        assert "private" not in str(shown), way
+        assert "private" in str(whole), way
+
+
+async def test_events_have_the_reasons_that_their_reader_may_see() -> None:
+    events = Events("0000abcd", SystemClock())
+    failed = Publish(
+        at=Instant(SECOND),
+        job_id=JobId("j"),
+        job="team-a/fails",
+        execution_id=ExecutionId("e"),
+        status=ExecutionStatus.FAILED,
+        detail="task main failed: ValueError: private",
+    )
+
+    with (
+        events.reader(Filter()) as viewer,
+        events.reader(Filter(may_read_output=lambda namespace: False)) as watcher,
+    ):
+        readers = [each.batches() for each in (viewer, watcher)]
+        _ = [await anext(each) for each in readers]
+        events.publish(failed)
+        ((whole,), (shown,)) = [await anext(each) for each in readers]
+
+    assert b'"task main failed: ValueError: private"' in whole.document
+    assert b'"task main failed: ValueError"' in shown.document
+
+
 async def test_the_result_of_a_one_off_job_is_shown_only_with_the_verb_of_output(
     access: Access,
 ) -> None:
@@ -890,6 +945,49 @@ async def test_the_result_of_a_one_off_job_is_shown_only_with_the_verb_of_output
 
     assert shown["status"] == "success"
     assert shown.get("result") is None
+
+
+# -- changes without the verb read -----------------------------------------------------------------
+
+
+async def test_the_answer_to_a_change_shows_nothing_that_its_caller_may_not_read(
+    access: Access,
+) -> None:
+    verbs = {"verbs": ["run", "write"]}
+    await access.call(access.admin, "PUT", f"{API}/roles/blind", verbs)
+    blind = await access.key("blind", "blind", "team-a")
+    job = f"{API}/jobs/team-a%2Fnightly"
+    private = {"command": "sleep 60; : private", "description": "private"}
+    limits = {"owners": ["private"]}
+    await access.call(access.admin, "PUT", f"{API}/jobs/team-a/nightly", private)
+    await access.call(access.admin, "PUT", f"{API}/namespaces/team-a", limits)
+    started = (await access.call(blind, "POST", f"{job}/trigger", {}))[1]["executionId"]
+
+    answers = [
+        await access.call(blind, method, path, body)
+        for method, path, body in (
+            ("POST", f"{job}/pause", {"reason": "private"}),
+            ("POST", f"{job}/pause?dryRun=true", {}),
+            ("POST", f"{job}/resume", {}),
+            ("PATCH", job, {}),
+            ("PUT", f"{API}/jobs/team-a/nightly?dryRun=true", {"command": "true"}),
+            ("POST", f"{API}/executions/{started}/cancel", None),
+            ("POST", f"{API}/namespaces/team-a:pause", {"reason": "private"}),
+            ("POST", f"{API}/namespaces/team-a:resume", None),
+        )
+    ]
+
+    assert [status for status, _ in answers] == [200] * 5 + [202] + [200] * 2
+    assert "private" not in str(answers)
+    paused, _, resumed, *_ = [answer for _, answer in answers]
+    assert (paused["name"], paused["namespace"], paused["status"]) == (
+        "nightly",
+        "team-a",
+        "paused",
+    )
+    assert (resumed["pausedAt"], resumed["definition"], resumed["warnings"]) == (None, None, [])
+    assert [set(answer["definition"]) for _, answer in answers[-2:]] == [{"pause"}, set()]
+    assert answers[5][1]["tasks"] is None
 
 
 # -- repeated requests -----------------------------------------------------------------------------

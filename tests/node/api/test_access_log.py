@@ -122,7 +122,7 @@ def test_a_request_that_is_malformed_or_refused_has_a_line_of_its_own(tmp_path: 
         node.start()
 
         exchange(node, b"GET / HTTP/9.9.9\r\n\r\n")
-        exchange(node, bare_request("GET /docs HTTP/1.1", "Host: evil.example"))
+        exchange(node, bare_request("GET /openapi.json HTTP/1.1", "Host: evil.example"))
         node.stop()
 
         assert lines(node) == []

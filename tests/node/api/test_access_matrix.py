@@ -25,12 +25,14 @@ CALLERS = {
 ALLOWED, MISSING_VERB, MISSING_OBJECT, MISSING_KEY = "allowed", "403", "404", "401"
 FRESH = count()
 BODIES: dict[str, Json] = {
+    "answer_task": {"approve": True},
+    "create_backfill": {"since": "2026-01-01T00:00:00Z"},
+    "put_calendar": {"weekdays": ["SUN"]},
     "patch_job": {"description": "x"},
     "put_job": {"command": "true"},
     "put_key": {"principal": "doomed", "tokens": []},
     "put_role": {"verbs": ["read"]},
     "put_secret": {"value": "hunter22"},
-    "seal_text": {"value": "hunter22"},
     "put_type": {"template": {"command": "true"}},
     "put_namespace": {"description": "of a team"},
 }
@@ -59,6 +61,7 @@ class World:
     tokens: dict[str, str]
     job_ids: dict[str, str]
     executions: dict[str, str]
+    backfills: dict[str, str]
 
     async def admin(self, method: str, path: str, body: Json = None) -> Json:
         """Make a request as the administrator."""
@@ -78,7 +81,12 @@ class World:
             await self.admin("PUT", f"/secrets/{namespace}/doomed", BODIES["put_secret"])
         if "/namespaces/" in operation.path:
             await self.admin("PUT", f"/namespaces/{namespace}", BODIES["put_namespace"])
-        for kind, name in (("keys", "key"), ("roles", "role"), ("types", "type")):
+        for kind, name in (
+            ("keys", "key"),
+            ("roles", "role"),
+            ("types", "type"),
+            ("calendars", "calendar"),
+        ):
             if f"/{kind}/" in operation.path:
                 await self.admin("PUT", f"/{kind}/doomed", BODIES[f"put_{name}"])
 
@@ -89,16 +97,16 @@ class World:
         documents = [each for kind, each in named.items() if kind in operation.path]
         filled = (
             operation.path.replace("{namespace}", namespace)
-            .replace("{name}", "job")
             .replace("{execution}", self.executions[namespace])
             .replace("{task}", "main")
+            .replace("{backfill}", self.backfills[namespace])
             .replace("{document}", next(iter(documents), "doomed"))
             .replace("{secret}", "doomed")
             .replace("{node}", "n9")
             .replace("{shard}", "999")
         )
         jobs = [f"{namespace}%2F{name}"]
-        if name == "job":
+        if name == "job" and operation.name != "put_job":  # An id of another is hidden (404).
             jobs.append(self.job_ids[namespace])
         return [filled.replace("{job}", each) for each in (jobs if "{job}" in filled else ["-"])]
 
@@ -134,7 +142,7 @@ class World:
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with access_to(tmp_path / "data", keyring=key_ring_file(tmp_path)) as access:
         await access.init()
-        made = World(access, {}, {}, {})
+        made = World(access, {}, {}, {}, {})
         for number, (role, namespace) in enumerate(CALLERS.items()):
             given = (role, namespace) if namespace else ()
             made.tokens[role] = await access.key(f"caller-{number}", *given)
@@ -143,6 +151,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             made.job_ids[namespace] = (await made.admin("POST", "/jobs", job))["jobId"]
             started = await made.admin("POST", f"/jobs/{namespace}%2Fjob/trigger", {})
             made.executions[namespace] = started["executionId"]
+            path, body = f"/jobs/{namespace}%2Fjob/backfills", BODIES["create_backfill"]
+            made.backfills[namespace] = (await made.admin("POST", path, body))["backfillId"]
             await made.admin("GET", f"/executions/{started['executionId']}/wait?timeout=30s")
         yield made
 
@@ -170,7 +180,7 @@ def expected(operation: Operation, caller: str, namespace: str) -> str:
         return ALLOWED
     if operation.path.startswith(f"{API}/namespaces/") and operation.method == "GET":
         return ALLOWED if has(caller, Verb.AUDIT, EVERY) else MISSING_OBJECT
-    is_named = operation.name in ("create_job", "put_job", "put_secret", "seal_text")
+    is_named = operation.name in ("create_job", "put_job", "put_secret")
     return MISSING_VERB if is_named or has(caller, Verb.READ, namespace) else MISSING_OBJECT
 
 

@@ -74,7 +74,7 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"command": "true", "type": "scripted"}, "",
          "one of command, python, type, tasks and container"),
         ({"command": "true", "overlap": "allways"}, "/overlap",
-         "'allways' is not one of allow, queue_one, skip"),
+         "'allways' is not one of allow, cancel_running, queue_all, queue_latest, queue_one, skip"),
         ({"command": "true", "retries": {"limit": 1, "backoff": "none"}}, "/retries/backoff",
          "'none' is not one of explicit, exponential, fixed"),
         ({"tasks": [{"name": "a", "command": "true", "need": ["b"]}]}, "/tasks/0/need",
@@ -224,6 +224,23 @@ def test_the_same_job_again_is_the_same_job_and_another_is_a_conflict(node: Rota
     assert again["jobId"] == first["jobId"]
     assert refusal.status == 409
     assert refusal.problem["code"] == "job_exists"
+
+
+def test_a_trigger_and_its_rerun_work_for_the_given_fire_time(node: Rotad) -> None:
+    node.create(name="daily", command="echo $ROTA_FIRE_TIME")
+    body = {"fireTime": "2026-11-27T02:00:00+01:00"}
+
+    first = node.call("POST", "/api/v1/jobs/daily/trigger", body)["executionId"]
+    ended = node.ended(first)
+    again = node.ended(node.call("POST", f"/api/v1/executions/{first}/rerun")["executionId"])
+
+    for each in (ended, again):
+        path = f"/api/v1/executions/{each['executionId']}/tasks/main/output"
+        assert node.call("GET", path) == "2026-11-27T01:00:00.000000Z\n"
+        assert each["fireTime"] == "2026-11-27T01:00:00.000000Z"
+        assert each["latenessMs"] < 60_000
+    with pytest.raises(Refusal, match="/fireTime"):
+        node.call("POST", "/api/v1/jobs/daily/trigger", {"fireTime": "yesterday"})
 
 
 def test_a_trigger_repeated_with_its_key_makes_one_execution(node: Rotad) -> None:

@@ -151,7 +151,7 @@ def test_no_byte_of_a_compressed_body_is_inflated(node: Rotad) -> None:
 
 
 ASKED = {
-    "page": b"GET /docs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    "page": b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     "document": request_of("GET", "/version"),
     "no such path": request_of("GET", "/nothing"),
     "method": request_of("PUT", "/version"),

@@ -128,7 +128,7 @@ async def test_unread_responses_take_limited_memory(
     monkeypatch.setattr("rota.node.api.http.connection.UNREAD_MAX", 1 << 20)
     async with running_works(MemoryStore(), tmp_path) as wiring, serving(wiring) as client:
         shards = wiring.context.shards
-        await save(shards, "long", command=["x" * 100_000] * 30)
+        await save(shards, "long", command=["x" * 100_000] * 15, stdin="x" * 1_000_000)
         host, port = client.url.removeprefix("http://").split(":")
         request = b"GET /api/v1/jobs/long HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -230,7 +230,8 @@ def test_jobs_fire_while_hundreds_of_requests_are_half_sent(node: Rotad) -> None
 def test_a_node_limits_connections_and_unread_responses_without_errors(tmp_path: Path) -> None:
     """A node uses uvloop, whose transports are no subclass of asyncio's."""
     with Rotad(tmp_path / "n", "--connections-per-address-max", "100").start() as node:
-        node.create(name="long", command=["x" * 100_000] * 30)
+        long = ["x" * 100_000] * 15
+        node.create(name="long", tasks=[{"name": each, "command": long} for each in ("a", "b")])
         request = b"GET /api/v1/jobs/long HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
         def is_closed(reason: str, count: str) -> bool:

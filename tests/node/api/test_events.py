@@ -256,7 +256,7 @@ async def test_an_unknown_status_is_answered_with_the_valid_ones(client: Client)
 
     assert problem["detail"] == (
         "status: 'succes' is not one of queued, running, success, failed, cancelled, ready, "
-        "backing_off, skipped"
+        "backing_off, waiting, skipped"
     )
 
 

@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.shard import NotPrimary, Shard
 from rota.storage.memory import MemoryStore
 from rota.wire.headers import NODE, PRIMARY
+from rota.wire.operations import Operation as Row
 from support.cluster import SHARDS, Cluster, answer
 from support.etcd import needs_etcd
 from support.forwarding_nodes import proofs_of
@@ -220,6 +222,18 @@ def test_a_job_may_depend_on_jobs_of_other_nodes(cluster: Cluster) -> None:
     assert [job["dependencies"] for job in shown] == [expected] * 3
     with pytest.raises(Refusal, match="does not exist; create it first"):
         node.create(name="never", command="true", dependencies=["no-such-job", *names])
+
+
+def test_a_circle_of_jobs_of_several_nodes_is_refused(cluster: Cluster) -> None:
+    names = [f"ring-{number}" for number in range(8)]
+    node = cluster.nodes[0]
+    node.create(name=names[0], command="true")
+    for before, name in pairwise(names):
+        node.create(name=name, command="true", dependencies=[before])
+
+    for asked in cluster:
+        with pytest.raises(Refusal, match="form a circle: default/ring-0 -> default/ring-7 -> "):
+            asked.call("PATCH", f"/api/v1/jobs/{names[0]}", {"dependencies": [names[-1]]})
 
 
 def test_a_job_runs_after_a_job_of_another_node(cluster: Cluster) -> None:
@@ -696,7 +710,7 @@ async def test_a_response_waits_for_the_commit_of_what_its_handler_read(tmp_path
 def operation_of(handler: Handler, target: Target | None = None) -> Operation:
     """Return an operation that a node does not have."""
     operations = Operations("Test")
-    operations.declare("POST", "/", permission=ANYONE, target=target)(handler)
+    operations.declare(Row("POST", "/", bytes), permission=ANYONE, target=target)(handler)
     return operations.declared[0]
 
 

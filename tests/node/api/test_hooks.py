@@ -53,10 +53,13 @@ class Receiver:
                 statuses = self.path.rpartition("/")[2].split("-")
                 count = sum(each.path == self.path for each in found)
                 found.append(Request(self.path, dict(self.headers), body))
-                self.send_response(int(statuses[min(count, len(statuses) - 1)]))
+                status = int(statuses[min(count, len(statuses) - 1)])
+                self.send_response(status)
                 self.send_header("Location", "/redirected/200")
-                self.send_header("Content-Length", "0")
+                answer = f"no text\nin {self.path.split('/')[1]} {{}}\n" if status == 400 else ""
+                self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
+                self.wfile.write(answer.encode())
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its base's name
                 del format, args
@@ -98,20 +101,6 @@ def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotad]:
     flags = ("--webhook-hosts", "127.0.0.1", "--webhook-key-file", str(keys))
     with Rotad(folder / "data", "--drain", "0s", *flags) as rotad:
         yield rotad.start()
-
-
-def test_changes_are_exported_to_a_receiver_that_was_away(
-    tmp_path: Path, receiver: Receiver
-) -> None:
-    path = "/changes/500-204"
-    with Rotad(tmp_path / "data", "--drain", "0s", "--changes-webhook", receiver.url(path)) as node:
-        node.start()
-        node.create(name="audited", command="true")
-        node.wait_until(lambda: len(receiver.at(path)) == 2)
-
-    first, second = receiver.at(path)
-    assert first.headers["webhook-id"] == second.headers["webhook-id"]
-    assert [each["job"] for each in second.event] == ["default/audited"]
 
 
 def hooks_ended(node: Rotad, outcome: str) -> float:
@@ -161,6 +150,57 @@ def test_a_notification_survives_the_kill_of_its_node(tmp_path: Path) -> None:
             away.stop()
 
     assert away.requests[0].event["executionId"] == ended["executionId"]
+
+
+def test_a_refused_webhook_is_an_event_and_a_line_of_its_job(
+    hooked: Rotad, receiver: Receiver, rota: Rota
+) -> None:
+    hook = {"webhook": receiver.url("/secret-path/400")}
+
+    hooked.run(name="refused", command="true", onSuccess=[hook])
+    hooked.wait_until(lambda: hooked.call("GET", "/api/v1/jobs/refused")["retryingHooks"])
+
+    origin = receiver.url("")
+    (shown,) = hooked.call("GET", "/api/v1/jobs/refused")["retryingHooks"]
+    assert (shown["event"], shown["receiver"], shown["waiting"]) == ("success", origin, 1)
+    assert shown["reason"] == "the receiver answered 400: no text in *** {}"
+    line = f"1 webhook of success to {origin}: {shown['reason']}; next attempt at "
+    assert line in rota("jobs", "show", "refused", "--url", hooked.url).out
+
+
+def test_a_webhook_for_a_chat_has_a_text(hooked: Rotad, receiver: Receiver) -> None:
+    hook = {"webhook": receiver.url("/chat/200"), "format": "slack"}
+
+    ended = hooked.run(name="chatty", command="exit 3", onFailure=[hook])
+    hooked.wait_until(lambda: bool(receiver.at("/chat/200")))
+
+    (request,) = receiver.at("/chat/200")
+    assert json.loads(request.body)["text"].splitlines() == [
+        "Job default/chatty failed",
+        f"Execution {ended['executionId']}: failed",
+        "task main failed: exited with code 3",
+    ]
+    assert hooked.call("GET", "/api/v1/jobs/chatty")["definition"]["onFailure"] == [hook]
+
+
+def test_a_test_of_hooks_shows_each_answer_and_fails_if_one_refuses(
+    hooked: Rotad, receiver: Receiver, rota: Rota
+) -> None:
+    good, bad = ({"webhook": receiver.url(path)} for path in ("/tested/200", "/tested/400"))
+    hooked.create(name="tested", command="true", onFailure=[good], onSuccess=[bad])
+
+    both = rota("hooks", "test", "tested", "--url", hooked.url)
+    one = rota("hooks", "test", "tested", "--hook", "1", "--url", hooked.url)
+
+    origin = receiver.url("")
+    assert both.out.splitlines() == [
+        f"1: failure to {origin}: accepted",
+        f"2: success to {origin}: the receiver answered 400: no text in *** {{}}",
+    ]
+    assert (both.status, one.status) == (1, 0)
+    assert [each.event["status"] for each in receiver.at("/tested/200")] == ["test", "test"]
+    assert "webhook-signature" in receiver.at("/tested/200")[0].headers
+    assert hooked.call("GET", "/api/v1/jobs/tested")["retryingHooks"] == []
 
 
 def test_a_redirection_is_not_followed_and_a_receiver_that_is_gone_is_left_alone(

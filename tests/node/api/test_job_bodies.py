@@ -68,6 +68,8 @@ RETRIES: Strategy = st.one_of(
             "neverOnExitCodes": st.lists(NUMBERS, max_size=3),
             "onExceptions": st.lists(TEXTS, max_size=3),
             "neverOnExceptions": st.lists(TEXTS, max_size=3),
+            "onCauses": st.lists(TEXTS, max_size=3),
+            "maxElapsed": TIMESPANS,
         },
     ),
 )
@@ -126,6 +128,9 @@ def mostly(likely: Strategy) -> Strategy:
     return st.integers(0, 9).flatmap(lambda dice: likely if dice else ANYTHING)
 
 
+EXPRESSIONS = st.sampled_from(
+    ["params.x", "param.x", "results.a ==", "{{ item }}", "(" * 2_000, "'" + "x" * 900, "a\0b"]
+)
 SHARED = {
     "command": mostly(COMMANDS),
     "type": mostly(TYPES),
@@ -148,6 +153,17 @@ TASKS: Strategy = st.fixed_dictionaries(
         **SHARED,
         "needs": mostly(st.lists(mostly(NAMES), max_size=3)),
         "triggerRule": mostly(st.sampled_from(["all_success", "all_done", "one_failed"])),
+        "when": mostly(EXPRESSIONS),
+        "foreach": mostly(st.one_of(EXPRESSIONS, st.lists(ANYTHING, max_size=2))),
+        "repeat": mostly(
+            st.fixed_dictionaries(
+                {"until": mostly(EXPRESSIONS), "limit": mostly(NUMBERS)},
+                optional={"delay": mostly(TIMESPANS)},
+            )
+        ),
+        "sleep": mostly(TIMESPANS),
+        "approval": mostly(st.one_of(TEXTS, st.fixed_dictionaries({"form": ANYTHING}))),
+        "skipExitCodes": mostly(st.lists(mostly(NUMBERS), max_size=2)),
         "unknown": ANYTHING,
     },
 )

@@ -121,8 +121,67 @@ def test_a_change_made_for_another_version_is_refused(node: Rotad, method: str) 
 def test_if_none_match_only_creates(node: Rotad) -> None:
     put(node, "only-new", {"If-None-Match": "*"}, command="true")
 
-    with pytest.raises(Refusal, match="job_exists"):
-        put(node, "only-new", {"If-None-Match": "*"}, command="false")
+    for command in ("true", "false"):
+        with pytest.raises(Refusal, match="version_mismatch") as refused:
+            put(node, "only-new", {"If-None-Match": "*"}, command=command)
+        assert refused.value.status == 412
+
+
+def test_a_circle_of_jobs_is_refused_with_its_path(node: Rotad) -> None:
+    put(node, "ring-a", command="true")
+    put(node, "ring-b", command="true", dependencies=["ring-a"])
+    put(node, "ring-c", command="true", dependencies=["ring-b", "ring-a"])
+    put(node, "aside", command="true")
+
+    with pytest.raises(Refusal, match="invalid_job") as refused:
+        put(node, "ring-a", command="true", dependencies=["aside", "ring-c"])
+
+    [error] = refused.value.problem["errors"]
+    assert error["pointer"] == "/dependencies/1"
+    ring = "default/ring-a -> default/ring-c -> default/ring-a"
+    assert (
+        error["detail"] == f"the dependencies of the jobs form a circle: {ring}; remove one of them"
+    )
+    with pytest.raises(Refusal, match="default/ring-a -> default/ring-b -> default/ring-a"):
+        node.call("PATCH", "/api/v1/jobs/ring-a", {"dependencies": ["ring-b"]})
+    put(node, "ring-c", command="false", dependencies=["ring-a", "ring-b"])
+
+
+def test_a_job_that_was_deleted_does_not_come_back_into_a_circle(node: Rotad) -> None:
+    put(node, "gone", command="true")
+    put(node, "left", command="true", dependencies=["gone"])
+    node.call("DELETE", "/api/v1/jobs/gone")
+
+    with pytest.raises(Refusal, match="default/gone -> default/left -> default/gone"):
+        node.create(name="gone", command="true", dependencies=["left"])
+
+
+@pytest.mark.parametrize("path", ["two/both", "two%2Fboth", "both?namespace=two"])
+def test_a_job_has_the_same_paths_for_all_methods(node: Rotad, path: str) -> None:
+    bare, _, query = path.partition("?")
+
+    def call(method: str, sub: str = "", body: Json = None) -> Json:
+        return node.call(method, f"/api/v1/jobs/{bare}{sub}?{query}", body)
+
+    assert call("PUT", body={"command": "true"})["namespace"] == "two"
+    assert call("PATCH", body={"retries": 1})["version"] == 2
+    assert call("GET")["name"] == "both"
+    assert call("POST", "/trigger")["executionId"]
+    assert call("POST", "/pause")["status"] == "paused"
+    assert call("POST", "/resume")["name"] == "both"
+    assert call("GET", "/next") == {"items": []}
+    assert call("GET", "/ledger")["items"] == []
+    call("DELETE")
+
+
+def test_a_job_is_put_by_its_id_too(node: Rotad) -> None:
+    job_id = put(node, "by-id", command="true")["jobId"]
+
+    replaced = node.call("PUT", f"/api/v1/jobs/{job_id}", {"command": "false"})
+
+    assert (replaced["name"], replaced["version"]) == ("by-id", 2)
+    with pytest.raises(Refusal, match="job_not_found"):
+        node.call("PUT", f"/api/v1/jobs/{job_id[::-1]}", {"command": "false"})
 
 
 def test_a_paused_job_does_not_fire_and_its_ledger_says_why(node: Rotad) -> None:

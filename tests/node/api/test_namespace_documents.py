@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from rota.core.decide.dependencies import is_met
+from rota.core.vocabulary.codec import decode_body
 from rota.core.vocabulary.commands import RunIfMet
+from rota.core.vocabulary.journal import decode_entry
 from rota.node.runtime.timer_wiring import alarm_of
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.shard import Shard
@@ -294,7 +296,7 @@ async def dependencies_met(
     async with asyncio.timeout(20):
         while not is_met(shard.state.plans[job_id]):  # noqa: ASYNC110 - the shard is asked
             await asyncio.sleep(0.02)
-    alarm = alarm_of(wiring.shards, wiring.fallback.stand_ins, wiring.foundation.namespaces)
+    alarm = alarm_of(wiring.shards, wiring.fallback.stand_ins, wiring.foundation.facts)
     return alarm, shard, RunIfMet(job_id=job_id)
 
 
@@ -460,3 +462,16 @@ async def test_an_operator_pauses_its_namespace_and_no_other(access: Access) -> 
     assert (refused, elsewhere, paused) == (403, 404, 200)
     assert found["definition"]["pause"]["by"] == "oncall"
     assert [each["by"] for each in changes["items"]] == ["oncall"]
+
+
+async def test_an_entry_names_the_version_of_the_facts_with_which_it_was_decided(
+    wiring: NodeWiring, client: Client
+) -> None:
+    await put(client, quota={"jobs": 5})
+    await put(client, quota={"jobs": 6})
+
+    await save(client)
+
+    copy = wiring.shards.of_name("team-a", "job").replica.copy
+    causes, _ = decode_body(decode_entry(copy.entry(copy.tip.index)).body)
+    assert causes == ("save team-a/job", "with facts 2")

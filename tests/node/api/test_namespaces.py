@@ -8,7 +8,7 @@ import pytest
 
 from rota.client import Client
 from rota.client.errors import Invalid
-from support.rotad import Rotad
+from support.rotad import Refusal, Rotad
 
 Json = Any  # Any: fields of a job.
 
@@ -133,3 +133,18 @@ def test_an_invalid_policy_is_refused_with_its_place(
         client.put_document("namespaces", "team-c", {"policy": policy})
 
     assert [each.pointer for each in refused.value.problem.errors] == [pointer]
+
+
+@pytest.mark.parametrize("query", ["", "?dryRun=true"])
+def test_a_patch_to_another_namespace_is_refused_before_its_policy_is_looked_at(
+    client: Client, node: Rotad, query: str
+) -> None:
+    client.put_job(job("free", name="stays"))
+
+    for namespace in ("team-a", "unknown"):
+        with pytest.raises(Refusal) as refused:
+            node.call("PATCH", f"/api/v1/jobs/free%2Fstays{query}", {"namespace": namespace})
+
+        assert refused.value.problem["code"] == "invalid_job"
+        assert "cannot be renamed" in refused.value.problem["detail"]
+        assert [each["pointer"] for each in refused.value.problem["errors"]] == ["/namespace"]

@@ -4,12 +4,14 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rota.core.model.shared_document import SECRETS, DocumentKey
 from rota.core.state.shard_state import document_key
 from rota.node.access.verbs import Verb
+from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.system.background import beside
 from support.access_client import API, Access, Json, access_to
 from support.in_process import until
@@ -68,17 +70,27 @@ async def test_a_secret_above_the_quota_is_refused(access: Access) -> None:
     assert (status, problem["code"]) == (409, "quota_exceeded")
 
 
-async def test_a_secret_with_a_similar_name_is_suggested(access: Access) -> None:
-    await set_secret(access, access.admin, "team-a", VALUE, "database")
-    path = f"{API}/secrets/team-a/databsae"
+async def test_concurrent_requests_do_not_pass_the_quota_together(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = EmbeddedCoordinator.change_document
 
-    _, problem = await access.call(access.admin, "GET", path)
-    _, refused = await save(access, access.admin, secrets={"env": {"DB": "databsae"}})
-    _, elsewhere = await access.call(access.admin, "GET", path.replace("team-a", "team-b"))
+    async def change_slowly(*args: Any) -> bool:
+        await asyncio.sleep(0.05)
+        return await change(*args)
 
-    assert problem["detail"].endswith("'team-a/databsae'; did you mean 'team-a/database'?")
-    assert refused["errors"][0]["detail"].endswith("in 'team-a'; did you mean 'database'?")
-    assert "did you mean" not in elsewhere["detail"]
+    monkeypatch.setattr(EmbeddedCoordinator, "change_document", change_slowly)
+    quota = {"quota": {"secrets": 3}}
+    await access.call(access.admin, "PUT", f"{API}/namespaces/team-a", quota)
+
+    names = [f"n{number}" for number in range(9)]
+    answers = await asyncio.gather(
+        *(set_secret(access, access.admin, "team-a", VALUE, name) for name in names)
+    )
+
+    assert sorted(status for status, _ in answers) == [201] * 2 + [409] * 7
+    _, listed = await access.call(access.admin, "GET", f"{API}/secrets?namespace=team-a")
+    assert len(listed["items"]) == 3
 
 
 async def test_a_task_gets_the_value_that_its_job_names(access: Access) -> None:

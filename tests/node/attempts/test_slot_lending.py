@@ -11,7 +11,6 @@ from rota.core.model.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import Cancel, SaveJob
 from rota.core.vocabulary.decision import JobSaved
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.attempts.attempt_leases import QUESTIONS_MAX
 from rota.node.peers.messages import (
     AskLease,
@@ -23,6 +22,7 @@ from rota.node.peers.messages import (
     ReturnSlots,
     Sent,
 )
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import JobBody
 from support.in_process import save, trigger
 from support.moved_shards import losing_first

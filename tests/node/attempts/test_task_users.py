@@ -1,65 +1,36 @@
-"""Commands that run as another user of the machine: on a node of root, and with capabilities."""
+"""Commands that run as another user of the machine."""
 
 import os
 import pwd
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import rota
-from rota.executor.kernel.capabilities import NEEDED
 from support.rotad import Json, Refusal, Rotad, end_warden, guard_of, processes_of, warden_of
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can run programs as other users"
 )
 OTHER = pwd.getpwnam("backup")
-PACKAGE = Path(rota.__file__).resolve().parent
 
 
-LOW_PORTS = 10
-"""The number of CAP_NET_BIND_SERVICE, which a node of a user may have for its own ports."""
-CAPABILITIES = ",".join(
-    f"+{name.removeprefix('CAP_').lower()}" for name in (*NEEDED, "CAP_NET_BIND_SERVICE")
-)
-AS = {
-    # Groups as those of root on many machines, which its tasks have to lose.
-    "root": ("setpriv", "--groups", "0,4,24"),
-    "daemon": (
-        "setpriv", "--reuid", "daemon", "--regid", "daemon", "--groups", "4,24",
-        "--inh-caps", CAPABILITIES, "--ambient-caps", CAPABILITIES,
-    ),
-}  # fmt: skip
+# Groups as those of root on many machines, which its tasks have to lose.
+ROOT = ("setpriv", "--groups", "0,4,24")
 
 
-@pytest.fixture(scope="module", params=AS)
-def node(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Rotad]:
-    if request.param != "root" and not is_accessible(PACKAGE):
-        pytest.skip(
-            f"other users cannot enter {PACKAGE}, so no node of another user can run from there: "
-            "clone to a folder that all users can enter"
-        )
-    folder = accessible(tmp_path_factory.mktemp("users"))
-    shutil.chown(folder, request.param)
-    data = folder / "data"
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotad]:
+    data = accessible(tmp_path_factory.mktemp("users")) / "data"
     with Rotad(data, "--drain", "0s", "--task-users", "backup,absent-user") as node:
-        node.prefix = AS[request.param]
+        node.prefix = ROOT
         try:
             yield node.start()
         finally:
             end_warden(data)
             for pid in processes_of(data):  # After a test that failed.
                 os.kill(pid, 9)
-
-
-def is_accessible(folder: Path) -> bool:
-    """Return True if all users can enter *folder*."""
-    return all(each.stat().st_mode & 0o001 for each in (folder, *folder.parents))
 
 
 def accessible(folder: Path) -> Path:
@@ -92,58 +63,6 @@ def test_a_command_has_the_rights_of_its_user_alone(node: Rotad) -> None:
     assert names == f"backup backup {OTHER.pw_dir}"
     assert "none" in rest
     assert re.findall(r"Cap\w+:\s*(\w+)", found["output"]) == ["0" * 16] * 3
-
-
-@pytest.mark.parametrize("node", ["daemon"], indirect=True)
-@pytest.mark.parametrize("work", ["command", "sandbox", "function"])
-def test_a_task_of_the_node_gets_no_capability_of_a_node_that_is_not_root(
-    node: Rotad, work: str
-) -> None:
-    path = str(accessible(node.data_dir.parent))
-    (Path(path) / "status.py").write_text(
-        "def run():\n    print(open('/proc/self/status').read())\n"
-    )
-    fields: Json = {
-        "command": {"command": "cat /proc/self/status"},
-        "sandbox": {"command": "cat /proc/self/status", "sandbox": "default"},
-        "function": {"command": None, "python": {"function": "status:run", "path": [path]}},
-    }[work]
-
-    found = ran(node, work, **{"user": "", "command": "", **fields})
-
-    assert found["outcome"] == "success", found
-    assert re.findall(r"Cap(?:Inh|Prm|Eff|Amb):\s*(\w+)", found["output"]) == ["0" * 16] * 4
-
-
-@pytest.mark.parametrize("node", ["daemon"], indirect=True)
-def test_a_task_of_the_node_runs_no_program_that_its_user_cannot_reach(
-    node: Rotad, tmp_path: Path
-) -> None:
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\necho ran\n")
-    program.chmod(0o755)
-    tmp_path.chmod(0o700)
-
-    found = ran(node, "unreachable", [str(program)], user="")  # type: ignore[arg-type]  # words
-    inside = ran(node, "inside-of-root", "echo ran", user="", cwd=str(tmp_path))
-
-    assert (found["outcome"], inside["outcome"]) == ("failed", "failed")
-    assert "ran" not in (found["output"] + inside["output"]).splitlines()
-
-
-@pytest.mark.parametrize("node", ["daemon"], indirect=True)
-def test_a_node_has_no_right_by_the_capabilities_that_it_passes_on(node: Rotad) -> None:
-    process = node.process
-    assert process is not None
-
-    of_node, of_warden = (
-        re.findall(r"Cap(?:Eff|Amb):\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
-        for pid in (process.pid, warden_of(node.data_dir))
-    )
-
-    needed, other = sum(1 << number for number in NEEDED.values()), 1 << LOW_PORTS
-    assert [int(each, 16) for each in of_node] == [other, other]
-    assert [int(each, 16) for each in of_warden] == [needed | other, 0]
 
 
 def test_reports_files_and_streams_work(node: Rotad) -> None:

@@ -368,7 +368,7 @@ def test_can_ends_with_1_without_the_verb(
     ran = rota("auth", "can", "run", "team-a")
 
     assert (ran.status, ran.out) == (status, f"{word}\n")
-    assert door.asked == [("GET", "/api/v1/whoami?verb=run&namespace=team-a", None)]
+    assert door.asked == [("GET", "/api/v1/whoami?namespace=team-a&verb=run", None)]
 
 
 def initializing(asked: list[tuple[str, Json]], status: int = 201) -> Handler:

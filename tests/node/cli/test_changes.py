@@ -103,24 +103,3 @@ def test_changes_of_documents_are_listed_and_found_by_kind_and_name(
         ["operator", "document.replaced", "type:recorded", "1", "->", "2", "template.retries"],
         ["operator", "document.created", "type:recorded", "-", "->", "1"],
     ]
-
-
-def test_heads_are_saved_and_a_change_that_is_not_the_saved_one_is_found(
-    rota_here: Rota, tmp_path: Path
-) -> None:
-    file = tmp_path / "heads.json"
-    rota_here("jobs", "create", "headed", "--", "true")
-    rota_here("changes", "verify", "--heads", str(file))
-    saved = json.loads(file.read_text())
-    shard = str(rota_here("changes", "--of", "default/headed", "-o", "json").json[0]["shard"])
-    rota_here("jobs", "pause", "headed")
-
-    assert rota_here("changes", "verify", "--heads", str(file)).status == 0
-    assert json.loads(file.read_text())["heads"][shard]["number"] > saved["heads"][shard]["number"]
-
-    saved["heads"][shard]["hash"] = "00"
-    file.write_text(json.dumps(saved))
-    ran = rota_here("changes", "verify", "--heads", str(file))
-    assert ran.status == 8
-    assert "the record was rewritten" in ran.out
-    assert json.loads(file.read_text()) == saved

@@ -41,7 +41,7 @@ def complete(rota: Rota) -> Complete:
 
 
 def test_commands_and_options_are_completed(complete: Complete) -> None:
-    assert complete("ex") == ["executions"]
+    assert complete("exe") == ["executions"]
     assert complete("jobs", "re") == ["resume"]
     assert complete("jobs", "--lab") == ["--label"]
     assert complete("jobs", "create", "--mis") == ["--misfire"]

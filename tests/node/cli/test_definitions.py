@@ -28,6 +28,25 @@ def test_yaml_words_are_text_unless_they_are_true_or_false() -> None:
     assert job["times"] == ["1:30", "010", "1_000", "0x1f", "2027-01-01", 1.5, -3, None]
 
 
+def test_the_own_members_of_a_mapping_count_before_merged_ones() -> None:
+    text = """
+        - &base {name: base, retries: 1, env: {A: x}}
+        - &other
+          <<: *base
+          name: other
+          cwd: /tmp
+        - <<: [{retries: 3}, *other]
+          name: third
+        - *other
+        """
+
+    [base, other, third, again] = parse_definitions(text, "jobs.yaml")
+
+    assert base == {"name": "base", "retries": 1, "env": {"A": "x"}}
+    assert other == again == {**base, "name": "other", "cwd": "/tmp"}
+    assert third == {**other, "name": "third", "retries": 3}
+
+
 def test_json_may_be_indented_with_tabs() -> None:
     assert parse_definitions('{\n\t"name": "x"\n}', "job.json") == [{"name": "x"}]
 
@@ -37,6 +56,9 @@ def test_json_may_be_indented_with_tabs() -> None:
     [
         ("schedule: */5 * * * *", 'quote it: schedule: "*/5 * * * *"'),
         ("a: 1\nb:\n  c: 1\n  c: 2", "jobs.yaml:4: there is a second 'c' here"),
+        ("<<: {a: 1}\n<<: {b: 1}", "jobs.yaml:2: there is a second '<<' here"),
+        ("<<: {a: 1, a: 2}\na: 3", "jobs.yaml:1: there is a second 'a' here"),
+        ('{"name": "x", "env": {"A": "1", "A": "2"}}', "there is a second 'A' in env"),
         ("1: x", "the key 1 is not text; quote it"),
         ("- a", "'a' is not a job"),
         ("", "there is no job in it"),

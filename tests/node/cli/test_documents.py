@@ -86,7 +86,6 @@ def test_nothing_is_written_if_one_document_is_refused(
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("name: x\ncommand: 'true'", "there is no field kind, such as kind: type; apply jobs with"),
         ("kind: tipe\nname: x", "'tipe' is not a kind of documents (did you mean 'type'?); the k"),
         ("kind: type\nname: x\ndefinitoin: {}", "'definitoin'; did you mean 'definition'?"),
         ("kind: type\nname: x\ntemplate: {}", "unknown field 'template'; remove it: a doc"),

@@ -436,6 +436,17 @@ def test_next_needs_no_node_for_a_schedule_and_shows_what_the_clock_does(rota: R
     assert rota("next", "--schedule", "30 25 * * *").status == 9
 
 
+def test_next_of_a_hashed_schedule_is_that_of_the_job_with_this_name(rota: Rota) -> None:
+    rota("jobs", "create", "spread-out", "--schedule", "H H * * *", "--", "true")
+
+    stored = rota("next", "spread-out", "-o", "json")
+    named = rota("next", "spread-out", "--schedule", "H H * * *", "-o", "json")
+    nameless = rota("next", "--schedule", "H H * * *", "-o", "json")
+
+    assert [fire["at"] for fire in named.json] == [fire["at"] for fire in stored.json]
+    assert nameless.json[0]["at"] != stored.json[0]["at"]
+
+
 def test_next_of_a_job_without_a_schedule_is_reported(rota: Rota) -> None:
     rota("jobs", "create", "unscheduled", "--", "true")
 

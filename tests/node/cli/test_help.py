@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from rota.client import Client
 from rota.client.cli.inputs.command_groups import LazyGroup
-from rota.client.cli.main import COMMANDS, cli
+from rota.client.cli.main import COMMANDS, SECTIONS, cli
 from support.command_tree import commands, examples_of
 from support.rota_program import PATIENCE_S, PROGRAM, Rota
 from support.rotad import Rotad
@@ -38,9 +39,22 @@ kind: type
 name: image.render
 definition: {template: {command: "true"}}
 """
+APP = """
+import rota
+
+app = rota.App("shop")
+
+
+@app.task(schedule="@daily")
+def report() -> None: ...
+"""
 JOBS = ("report", "flaky", "hello")
 EXIT_STATUSES = {
     "rota jobs diff -f report.yaml": 8,
+    "rota plan -f report.yaml": 8,
+    # The job of the tests has no webhook.
+    "rota hooks test report": 1,
+    "rota hooks test report --hook 2": 1,
     # A single node: there is no other.
     "rota node drain n3": 3,
     "rota node drain n3 --wait": 3,
@@ -77,13 +91,13 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in EVERY])
 def test_every_help_text_has_an_example_and_explains_every_option(
-    rota_alone: Rota, name: str, command: click.Command
+    name: str, command: click.Command
 ) -> None:
-    shown = rota_alone(*name.split()[1:], "--help")
+    shown = CliRunner().invoke(cli, [*name.split()[1:], "--help"], prog_name="rota")
 
-    assert shown.status == 0
-    assert re.search(rf"Examples:\n.*{name}", shown.out, re.DOTALL)
-    assert not re.search(r"^  \w+ .*\.\.\.$", shown.out, re.MULTILINE)
+    assert shown.exit_code == 0
+    assert re.search(rf"Examples:\n.*{name}", shown.output, re.DOTALL)
+    assert not re.search(r"^  \w+ .*\.\.\.$", shown.output, re.MULTILINE)
     undocumented = [
         each.name for each in command.params if isinstance(each, click.Option) and not each.help
     ]
@@ -101,6 +115,25 @@ def test_every_command_is_in_the_reference(name: str, command: click.Command) ->
 
     names = {re.sub(r" [\[A-Z-].*", "", row) for row in rows} | of_groups
     assert name in names | {"rota"}
+
+
+def test_the_help_of_the_program_fits_a_screen_and_has_every_command(rota_alone: Rota) -> None:
+    lines = rota_alone("--help").out.splitlines()
+
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 80
+    named = [
+        name for section in SECTIONS.values() for names in section for name in names.split(", ")
+    ]
+    assert sorted(named) == sorted(COMMANDS)
+
+
+def test_the_options_of_a_connection_are_in_the_help_of_the_program_alone(rota_alone: Rota) -> None:
+    names = ["--url", "--token-file", "--profile", "--request-timeout", "--ca", "--cert", "--key"]
+
+    shown = [rota_alone(*words, "--help").out for words in ([], ["jobs", "list"])]
+
+    assert [sum(name in text for name in names) for text in shown] == [len(names), 0]
 
 
 @pytest.mark.parametrize("group", [each for _, each in EVERY if isinstance(each, LazyGroup)])
@@ -143,7 +176,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "jobs").mkdir()
     (home / "jobs" / "report.yaml").write_text(report)
     (home / "types.yaml").write_text(TYPES)
-    (home / "members.yaml").write_text("[{id: n1}, {id: n2}, {id: n3}]\n")
+    (home / "crontab.txt").write_text("0 2 * * * backup\n")
+    (home / "shop.py").write_text(APP)
     return home
 
 
@@ -178,6 +212,12 @@ def test_every_example_works(
         if "jobs create" in example:
             for name in JOBS:
                 client.delete_job(name, namespace=namespace)
+        if "release@latest" in example:
+            ask = {"name": "check", "approval": "ship?"}
+            client.put_job({"name": "release", "namespace": namespace, "tasks": [ask]})
+            client.trigger("release", namespace=namespace)
+        if "BACKFILL" in example:
+            example = example.replace("BACKFILL", _backfill(client, namespace, example))
     line = re.sub(r"\bID\b", latest.execution_id, example)
     environment = {
         **os.environ,
@@ -195,6 +235,20 @@ def test_every_example_works(
 
     expected = 130 if ENDLESS.search(example) else EXIT_STATUSES.get(example, 0)
     assert status == expected, output
+
+
+def _backfill(client: Client, namespace: str, example: str) -> str:
+    """Return the id of a backfill of ``report`` that has not ended, and is paused to be resumed."""
+    for each in client.backfills("report", namespace=namespace):
+        if each.finished_at is None:
+            client.cancel_backfill("report", each.backfill_id, namespace=namespace)
+    held = {"command": "sleep 30", "schedule": "0 0 * * *", "overlap": "skip"}
+    client.put_job({"name": "report", "namespace": namespace, **held})
+    client.trigger("report", namespace=namespace)
+    made = client.create_backfill("report", since="2026-10-01T00:00:00Z", namespace=namespace)
+    if "resume" in example:
+        client.pause_backfill("report", made.backfill_id, namespace=namespace)
+    return made.backfill_id
 
 
 def seed_certificates(example: str, home: Path, environment: dict[str, str]) -> None:

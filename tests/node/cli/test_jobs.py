@@ -425,14 +425,16 @@ def test_jobs_with_the_label_that_are_in_no_file_are_deleted(rota: Rota, tmp_pat
 
     tried = rota(*prune, "--dry-run")
     kept = rota("jobs", "show", "set-2").status
-    pruned = rota(*prune)
+    asked = rota(*prune)
+    pruned = rota(*prune, "--yes")
 
     for shown in (tried, pruned):
         assert [line.split()[:2] for line in shown.out.splitlines()[1:]] == [
             ["default/set-1", "unchanged"],
             ["default/set-2", "deleted"],
         ]
-    assert kept == 0
+    assert (kept, asked.status) == (0, 2)
+    assert "this would delete 1 job that no file has; add --yes" in asked.err
     assert rota("jobs", "show", "set-2").status == 3
     assert rota("jobs", "show", "set-other").status == 0
 

@@ -1,13 +1,13 @@
 """Suggestions of jobs with near names in errors about jobs that do not exist."""
 
-import click
 import pytest
 
-from rota.client.cli.inputs.near_names import add_near_names
-from rota.core.errors import RotaError
 from support.rota_program import Rota
 
-NEAR = "error: there is no job 'near/repotr'; did you mean 'near/report'?\n"
+NEAR = (
+    "error: there is no job 'near/repotr'; check the name and the namespace: `rota jobs` lists the "
+    "jobs\nhint: did you mean 'near/report'?\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -49,18 +49,12 @@ def test_the_namespace_of_a_suggestion_comes_from_the_environment_too(
     assert rota("jobs", "show", "repotr").err == NEAR
 
 
-@pytest.mark.parametrize("typed", ["near/repotr", "repotr"])
-def test_the_command_looks_for_names_that_the_node_did_not_suggest(
-    rota: Rota, monkeypatch: pytest.MonkeyPatch, typed: str
-) -> None:
-    # The node suggests jobs of its own shards alone; the list has those of all nodes.
-    monkeypatch.setenv("ROTA_NAMESPACE", "near")
-    error = RotaError(f"there is no job '{typed}'; check the name and the namespace")
+def test_a_near_name_of_a_document_is_suggested(rota: Rota) -> None:
+    rota("namespace", "set", "storage", "--owner", "ann")
 
-    with click.Context(click.Command("rota")).scope():
-        add_near_names(error)
+    ran = rota("namespace", "get", "storgae")
 
-    assert error.__notes__ == [f"did you mean '{typed.replace('repotr', 'report')}'?"]
+    assert "did you mean 'storage'?" in ran.err
 
 
 def test_jobs_of_other_namespaces_and_other_names_are_not_suggested(rota: Rota) -> None:

@@ -51,30 +51,6 @@ def test_a_secret_is_set_from_standard_input_listed_used_and_deleted(
         assert VALUE not in ran.out + ran.err
 
 
-def test_a_text_is_sealed_for_a_trigger_and_a_newline_at_its_end_is_left_out(
-    rota: Rota, node: Rotad, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node.create(
-        name="uses", namespace="sealing", command='test "$ROTA_PARAMETERS" = \'{"a":"b c d"}\''
-    )
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"b c d\n")))
-
-    sealed = rota("secret", "seal", "-n", "sealing")
-    ran = rota("trigger", "uses", "-n", "sealing", "-p", f"a={sealed.out.strip()}", "--wait")
-
-    assert sealed.out.startswith("rota:sealed:v1:"), sealed.err
-    assert ran.status == 0, ran.out + ran.err
-
-
-def test_bytes_that_are_no_text_are_not_sealed(rota: Rota, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
-
-    ran = rota("secret", "seal")
-
-    assert ran.status == 2
-    assert "the value is no text; set it as a secret instead" in ran.err
-
-
 def test_uses_of_a_secret_that_does_not_exist_are_an_error(rota: Rota) -> None:
     ran = rota("secret", "uses", "none")
 
@@ -123,36 +99,6 @@ def test_a_key_that_secrets_need_is_not_removed(rota: Rota, node: Rotad, tmp_pat
     assert refused.status == 9
     assert "rota keyring rewrap" in refused.err
     assert needed in read_key_ring(file).keys
-
-
-def test_a_key_that_signatures_of_changes_need_is_not_removed(
-    rota_alone: Rota, tmp_path: Path
-) -> None:
-    file = key_ring_file(tmp_path)
-    needed = read_key_ring(file).in_use
-    with Rotad(tmp_path / "data", "--keyring", str(file), "--shards", "1") as node:
-        node.start().create(name="signed", command="true")
-        node.stop()
-        node.start()  # A node signs the changes of its first shard first, and at once.
-        node.wait_until(lambda: signature_of_the_shard(node) == "valid")
-        copy = tmp_path / "copy"
-        copy.write_bytes(file.read_bytes())
-        copy.chmod(0o600)
-        rota_alone("keyring", "add", str(copy))
-        [other] = read_key_ring(copy).keys.keys() - {needed}
-        rota_alone("keyring", "use", str(copy), other)
-
-        refused = rota_alone("keyring", "remove", str(copy), needed, "--url", node.url)
-
-    assert refused.status == 9
-    assert "the newest changes of 1 shards are signed" in refused.err
-    assert needed in read_key_ring(copy).keys
-
-
-def signature_of_the_shard(node: Rotad) -> str:
-    """Return whether the newest change of the only shard is signed."""
-    [shard] = node.call("GET", "/api/v1/changes:verify")["items"]
-    return str(shard["signature"])
 
 
 def test_an_existing_key_ring_is_not_replaced(rota_alone: Rota, tmp_path: Path) -> None:

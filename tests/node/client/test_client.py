@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -86,6 +86,33 @@ def test_many_triggers_succeed_or_fail_alone(client: Client) -> None:
     executions = client.wait_many(reversed(ids), timeout_s=WAIT_S)
     assert [each.execution_id for each in executions] == ids[::-1]
     assert {each.status for each in executions} == {"success"}
+    assert all(each.tasks and each.tasks["main"].attempts for each in executions)
+    without = client.wait_many(ids, timeout_s=WAIT_S, has_tasks=False)
+    assert [each.tasks for each in without] == [None] * len(ids)
+
+
+def test_a_one_off_job_has_the_id_of_its_execution_at_once(client: Client) -> None:
+    job = client.create_job({"command": "echo 1 > $ROTA_RESULT"})
+
+    assert job.execution_id
+    assert client.wait(job.execution_id, timeout_s=WAIT_S).status == "success"
+    shown = client.job(job.job_id)
+    [listed] = client.jobs(q=job.name)
+    assert (listed.status, listed.result, listed.execution_id, listed.ended_at) == (
+        *("success", 1, job.execution_id),
+        shown.ended_at,
+    )
+    assert shown.status == "success"
+
+
+def test_no_id_of_an_execution_is_an_error_that_says_so(client: Client) -> None:
+    nothing = cast("str", None)
+
+    for call in (client.wait, client.execution, client.cancel, client.output):
+        with pytest.raises(TypeError, match="the id of an execution is text, not None"):
+            call(nothing)
+    with pytest.raises(TypeError, match="the id of an execution is text, not None"):
+        client.wait_many([nothing])
 
 
 def test_more_triggers_than_one_request_takes_are_divided(client: Client) -> None:

@@ -36,6 +36,7 @@ def modules_loaded_by(code: str) -> set[str]:
     "code",
     [
         "import rota.client",
+        "import rota; rota.App('shop')",
         "from rota.client import AsyncClient, Client",
         "import rota.client.cli.main",
         "import rota.client.dev.local_node, rota.client.definitions",
@@ -66,8 +67,9 @@ def test_rota_help_loads_nothing_heavy(argv: list[str]) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
-def test_the_package_itself_loads_no_http_library_before_a_client_is_wanted() -> None:
-    loaded = modules_loaded_by("import rota.client")
+@pytest.mark.parametrize("code", ["import rota", "import rota.client"])
+def test_the_package_itself_loads_no_http_library_before_a_client_is_wanted(code: str) -> None:
+    loaded = modules_loaded_by(code)
 
     assert loaded.isdisjoint(HEAVY)
 

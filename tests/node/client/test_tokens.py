@@ -89,7 +89,7 @@ async def test_the_token_is_sent_in_the_header_and_not_in_the_url() -> None:
 
     assert (found.principal, found.allowed) == ("ana", True)
     assert sent(strange) == [f"Bearer {FIRST.text}"]
-    assert strange.asked[0].path_qs == "/api/v1/whoami?verb=run&namespace=team-a"
+    assert strange.asked[0].path_qs == "/api/v1/whoami?namespace=team-a&verb=run"
 
 
 async def test_without_a_token_there_is_no_header() -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from rota.core.timing.instants import HOUR, MILLISECOND, Duration, Instant, parse_instant
 from rota.node.runtime.node import Node
+from rota.node.shards import fire_checks
 from rota.node.system.clock import SystemClock
 from rota.node.system.config import NodeConfig
 from rota.node.system.config_values import Address
@@ -39,6 +41,21 @@ class Client:
         async with self._session.request(method, self._url + path, json=body) as answer:
             assert answer.status < 300, await answer.text()
             return await answer.json()
+
+    async def text(self, path: str) -> str:
+        """Return the text at *path*."""
+        async with self._session.get(self._url + path) as answer:
+            return await answer.text()
+
+    async def troubles(self) -> list[str]:
+        """Return the troubles of the node."""
+        status = await self.call("GET", "/api/v1/cluster")
+        return list(status["nodes"][0]["troubles"])
+
+    async def next_fire(self, job: str) -> Instant:
+        """Return the next fire time of a job."""
+        found = await self.call("GET", f"/api/v1/jobs/{job}")
+        return parse_instant(found["nextFireAt"])
 
     async def ledger(self, job: str) -> list[Any]:
         """Return a job's ledger."""
@@ -117,3 +134,37 @@ async def test_a_retry_does_not_wait_for_a_wall_clock_that_was_set_back(tmp_path
 
     assert execution["status"] == "success"
     assert len(execution["tasks"]["main"]["attempts"]) == 2
+
+
+async def test_jobs_that_a_clock_ahead_silenced_are_named_and_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fire_checks, "LOOK_EVERY", Duration(0))
+    clock = SettableClock()
+    async with running_node(tmp_path / "data", clock) as client:
+        body = {"name": "tick", "schedule": "@every 1s", "type": "scripted"}
+        await client.call("POST", "/api/v1/jobs", body)
+        clock.offset = Duration(HOUR)
+        async with asyncio.timeout(20):
+            while await client.next_fire("tick") <= clock.now():  # noqa: ASYNC110 - over HTTP
+                await asyncio.sleep(0.02)
+        clock.offset = Duration(0)
+
+        async with asyncio.timeout(20):
+            while not (troubles := await client.troubles()):  # noqa: ASYNC110 - over HTTP
+                await asyncio.sleep(0.05)
+        job = await client.call("GET", "/api/v1/jobs/tick")
+        coming = await client.call("GET", "/api/v1/jobs/tick/next?count=1")
+        metrics = await client.text("/metrics")
+        before = len(await client.ledger("tick"))
+        await client.call("POST", "/api/v1/jobs/tick/resume")
+        await client.wait_for_entries("tick", before + 2)
+        async with asyncio.timeout(20):
+            while await client.troubles():  # noqa: ASYNC110 - over HTTP
+                await asyncio.sleep(0.05)
+
+    assert "default/tick" in troubles[0]
+    assert coming["items"][0]["at"] == job["nextFireAt"]
+    assert parse_instant(job["nextFireAt"]) > clock.now() + HOUR // 2
+    assert "rota_jobs_silent 1.0" in metrics
+    assert [record for record in caplog.records if "jobs are silent" in record.message]

@@ -9,20 +9,24 @@ from dataclasses import dataclass, field
 import pytest
 
 from rota.core.errors import Refused
+from rota.core.model import document_shares
+from rota.core.model.document_shares import Share
 from rota.core.model.ids import NodeId
 from rota.core.model.shared_document import (
+    BINDINGS,
     COPY_TRUSTED,
     DEFINITION_BYTES_MAX,
     DELETED_KEPT,
+    SECRETS,
     DocumentKey,
     SharedDocument,
     next_version,
 )
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
-from rota.core.timing.instants import SECOND, Instant
-from rota.node.cluster.shared_documents import SharedDocuments
+from rota.core.timing.instants import SECOND, Duration, Instant, later
+from rota.node.cluster.shared_documents import OBSOLETE, SharedDocuments
 from rota.node.coordination.agreed_state import CoordinationState
-from rota.node.coordination.coordinator import Cluster
+from rota.node.coordination.coordinator import Cluster, Member
 from rota.node.coordination.coordinator_errors import CoordinatorUnavailable
 from rota.node.coordination.testing.simulated_coordinator import (
     Fate,
@@ -228,13 +232,114 @@ async def test_all_documents_together_have_limits(
     one: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await save(one, "x" * 100)
-    monkeypatch.setattr("rota.node.cluster.shared_documents.DOCUMENTS_BYTES_MAX", 200)
+    monkeypatch.setattr(document_shares, "OF_ALL", Share(10, 200))
     with pytest.raises(Refused, match="too_many_documents"):
         await save(one, "x" * 100, OTHER)
     await save(one, "x" * 50)
-    monkeypatch.setattr("rota.node.cluster.shared_documents.DOCUMENTS_MAX", 1)
+    monkeypatch.setattr(document_shares, "OF_ALL", Share(1, 200))
     with pytest.raises(Refused, match="too_many_documents"):
         await save(one, "y", OTHER)
+
+
+async def test_a_namespace_cannot_take_the_room_of_others(
+    one: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_shares, "OF_ONE_NAMESPACE", Share(2, 1 << 20))
+    await bind(one, "a", "team-a")
+    await one.documents.change(DocumentKey(BINDINGS, "a"), None, by="ann")
+    await save(one, "box", DocumentKey(SECRETS, "team-a/db"))
+
+    with pytest.raises(Refused, match="'team-a' has 2 shared documents"):
+        await bind(one, "b", "team-a")
+    await bind(one, "b", "team-b")
+    await bind(one, "c", "*")
+    await save(one, "render")
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_records_of_deleted_documents_make_room_if_all_nodes_know_of_the_deletion(
+    one: Node,
+    other: Node,
+    server: SimulatedServer,
+    clock: SetClock,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_away: bool,
+) -> None:
+    monkeypatch.setattr(document_shares, "OF_ONE_NAMESPACE", Share(1, 1 << 20))
+    member = Member(node_id=NodeId("other"), store_id="", address="")
+    server.restore(CoordinationState(CLUSTER, members={NodeId("other"): member} if is_away else {}))
+    old = DocumentKey(BINDINGS, "old")
+    async with following(one):
+        await one.documents.wait_current()
+    await bind(one, "old", "team-a")
+    await one.documents.change(old, None, by="ann")
+    with pytest.raises(Refused, match="too_many_documents"):  # It is too young.
+        await bind(one, "new", "team-a")
+    clock.wall = later(clock.wall, Duration(OBSOLETE + 1))
+
+    async with following(other):
+        await until(lambda: other.version(old) == 2)
+        if is_away:
+            with pytest.raises(Refused, match="too_many_documents"):
+                await bind(one, "new", "team-a")
+            assert there(server) == {old: 2}
+        else:
+            await bind(one, "new", "team-a")
+            await until(lambda: other.documents.record(old) is None)
+            assert there(server) == {DocumentKey(BINDINGS, "new"): 1}
+
+
+async def test_a_deletion_before_the_session_of_a_node_makes_no_room(
+    one: Node, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node may have been away, and have an earlier version, which it would restore."""
+    monkeypatch.setattr(document_shares, "OF_ONE_NAMESPACE", Share(1, 1 << 20))
+    await bind(one, "old", "team-a")
+    await one.documents.change(DocumentKey(BINDINGS, "old"), None, by="ann")
+    clock.wall = later(clock.wall, Duration(OBSOLETE + 1))
+
+    async with following(one):  # From now on, all nodes are there.
+        await one.documents.wait_current()
+        with pytest.raises(Refused, match="too_many_documents"):
+            await bind(one, "new", "team-a")
+
+
+async def test_a_document_that_moves_to_another_namespace_counts_there(
+    one: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_shares, "OF_ONE_NAMESPACE", Share(1, 1 << 20))
+    await bind(one, "a", "team-a")
+    await bind(one, "b", "team-b")
+
+    with pytest.raises(Refused, match="'team-a' has 1 shared documents"):
+        await bind(one, "b", "team-a")
+    await bind(one, "a", "team-c")
+    await bind(one, "b", "team-a")
+
+
+async def bind(node: Node, name: str, namespace: str) -> None:
+    """Write a binding of a namespace."""
+    await node.documents.change(DocumentKey(BINDINGS, name), {"namespaces": [namespace]}, by="ann")
+
+
+async def test_documents_that_are_under_way_count_for_the_limit(
+    one: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SlowLink(PerfectLink):
+        """A link on which each call takes some time."""
+
+        def fate(self, node_id: NodeId, call: str) -> Fate:
+            """Return a fate with a delay."""
+            del node_id, call
+            return Fate(arrives_s=0.01)
+
+    one.started(SlowLink())
+    monkeypatch.setattr(document_shares, "OF_ALL", Share(1, 1 << 20))
+
+    saved = await asyncio.gather(save(one, "x"), save(one, "y", OTHER), return_exceptions=True)
+
+    assert [isinstance(each, Refused) for each in saved] == [False, True]
 
 
 # -- without the coordinator -----------------------------------------------------------------------

@@ -19,11 +19,11 @@ from rota.client.dev.token_files import kept_token
 from rota.core.model.retry import next_attempt_at
 from rota.core.timing.instants import Duration, Instant, format_duration
 from rota.node import main
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.system.config import SETTINGS, load_config
 from rota.node.system.metric_definitions import METRICS as DEFINITIONS
 from rota.node.system.metric_definitions import Kind
 from rota.wire import documents
+from rota.wire.bodies.job_bodies import job_spec
 from support.rota_program import PROGRAM, Rota, until
 from support.rotad import Rotad
 
@@ -46,7 +46,6 @@ OF_THE_NODE = {"nodeId", "version", "python"}
 @pytest.mark.parametrize(
     ("body", "heading"),
     [
-        (documents.JobBody, "## Fields of a job"),
         (documents.ScheduleBody, "### Fields of a schedule"),
         (documents.TaskBody, "### Fields of a task"),
         (documents.RetryBody, "## Retries"),

@@ -24,6 +24,10 @@ PAGES = {
         "deploy/test_monitoring.py::test_the_loss_of_a_node_is_noticed",
         "deploy/test_monitoring.py::test_the_loss_of_two_nodes_is_noticed",
     ),
+    "Audit and explain": (
+        "node/cli/test_audit.py::test_the_ledger_of_a_node_passes_the_audit",
+        "node/cli/test_explain.py::test_past_and_future_times_are_explained",
+    ),
     "Lose a node": (
         "node/cluster/test_takeover.py::test_the_warden_proves_the_end_of_a_process_and_its_shards_are_taken_over",
         "node/cluster/test_cluster.py::test_a_node_that_is_back_holds_its_shards_again",

@@ -12,10 +12,10 @@ from rota.core.timing.instants import SECOND, Duration
 from rota.core.vocabulary.change_chain import ChainCheck, opened
 from rota.core.vocabulary.commands import SaveJob
 from rota.core.vocabulary.decision import JobSaved
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.shards.shard import Shard
 from rota.node.system.config import NodeConfig
 from rota.storage.user_changes import UserChanges
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import JobBody
 from support import virtual_nodes
 from support.virtual_nodes import A, B, Node, Nodes, run, until

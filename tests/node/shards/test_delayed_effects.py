@@ -11,7 +11,7 @@ from rota.core.model.ids import ExecutionId, ShardId, fire_execution_id
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, format_instant, later
 from rota.core.vocabulary.commands import Cancel, SaveJob
 from rota.core.vocabulary.decision import JobSaved
-from rota.node.api.documents.job_bodies import job_spec
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import JobBody
 from support.virtual_nodes import FENCED_BY_S, LOST_BY_S, A, B, C, Nodes, run, until
 

@@ -45,6 +45,7 @@ def test_tasks_of_a_node_killed_with_its_warden_are_ended_before_they_run_again(
     command = f"echo $ROTA_ATTEMPT $ROTA_TOKEN >> {starts}; setsid sleep 600 & wait"
     own_node.create(name="long", command=command, stopGrace="0.1s")
     execution_id = own_node.trigger("long")
+    own_node.wait_until(starts.exists)
     own_node.wait_until(lambda: len(processes_of(own_node.data_dir)) >= 2)
     before = set(processes_of(own_node.data_dir))
 

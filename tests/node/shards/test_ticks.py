@@ -1,19 +1,20 @@
 """Ticks of shards: those at rest have none until something concerns them (PROTOCOL R44)."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.model.job import Pause
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
-from rota.core.replication.messages import Fenced, QuietCopy, QuietResponse
+from rota.core.replication.messages import Fenced, QuietBeat, QuietCopy, QuietResponse
 from rota.core.replication.peer_copy import PeerCopy
 from rota.core.replication.primary import Copies
 from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import HOUR, SECOND, Duration, Instant
 from rota.core.vocabulary.decision import Limits
+from rota.core.vocabulary.facts import NO_FACTS
 from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.quota_use import QuotaUse
@@ -41,7 +42,6 @@ class Ticked:
         self.liveness.session_end = Instant(HOUR)
         self.liveness.record_sessions({B: THEIRS})
         self.continuity = CoordinatorContinuity()
-        pauses: dict[str, Pause] = {}
         self.shards = Shards(
             MemoryStore(),
             COUNT,
@@ -53,8 +53,8 @@ class Ticked:
             entropy=SeededEntropy(1),
             limits=Limits(),
             ahead=Duration(0),
-            pauses=pauses,
-            quota_use=QuotaUse({}, self.liveness),
+            facts=lambda: NO_FACTS,
+            quota_use=QuotaUse(self.liveness),
             check_clock=lambda: None,
             failure=asyncio.get_running_loop().create_future(),
         )
@@ -136,7 +136,7 @@ async def test_a_loss_of_the_coordinators_state_freezes_shards_at_rest(ticked: T
 
 async def test_a_shard_whose_copy_is_refused_is_ticked(ticked: Ticked) -> None:
     beats = ticked.shards._quiet_beats  # pyright: ignore[reportPrivateUsage]
-    peer = PeerCopy(AllocationId("b1"), next=Index(1), heard_at=Instant(0))
+    peer = PeerCopy(AllocationId("b1"), next=Index(1), heard_at=Instant(2 * SECOND))
     copy = QuietCopy(ShardId(3), Epoch(1), peer.allocation, Index(0))
     beats.begin(B, peer, copy, Instant(2 * SECOND))
     ticked.tick()
@@ -148,3 +148,69 @@ async def test_a_shard_whose_copy_is_refused_is_ticked(ticked: Ticked) -> None:
     assert ticked.shards.receive_quiet(B, refusal)
 
     assert ticked.tick() == [3]
+
+
+class Turns:
+    """Counts the turns of shards, which do nothing here."""
+
+    def __init__(self, ticked: Ticked) -> None:
+        self._state = ticked.shards._state  # pyright: ignore[reportPrivateUsage]
+        self._count = 0
+
+    def want(self) -> None:
+        """Have the next tick plan a turn."""
+        self._state.wants_turn = True
+
+    async def after(self, event: Callable[[], object]) -> int:
+        """Return the number of turns that an event causes."""
+        with self._state.stepping(self._step):
+            await asyncio.sleep(0)  # Turns that were planned before.
+            self._count = 0
+            event()
+            await asyncio.sleep(0)
+        return self._count
+
+    def _step(self) -> None:
+        self._count += 1
+
+
+async def test_a_heartbeat_has_a_turn_when_it_is_due_and_when_it_is_received(
+    ticked: Ticked,
+) -> None:
+    turns, beats = Turns(ticked), ticked.shards._quiet_beats  # pyright: ignore[reportPrivateUsage]
+    copy = QuietCopy(ShardId(3), Epoch(1), AllocationId("b1"), Index(0))
+    peer = PeerCopy(copy.allocation, next=Index(1), heard_at=Instant(2 * SECOND))
+    received = QuietBeat(session=THEIRS, number=1, copies=(copy,))
+
+    before = await turns.after(ticked.tick)
+    beats.begin(B, peer, copy, Instant(2 * SECOND))
+
+    assert before == 0
+    assert await turns.after(ticked.tick) == 1
+    assert await turns.after(lambda: ticked.shards.receive_quiet(B, received)) == 1
+
+
+async def test_log_lines_that_wait_have_a_turn_though_all_shards_rest(ticked: Ticked) -> None:
+    turns = Turns(ticked)
+    before = await turns.after(ticked.tick)
+
+    turns.want()
+
+    assert (before, await turns.after(ticked.tick)) == (0, 1)
+
+
+async def test_a_shard_whose_primary_has_not_opened_it_is_not_at_rest(
+    ticked: Ticked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = next(iter(ticked.shards))
+    now = Instant(2 * SECOND)
+    before = shard.is_at_rest(now)
+
+    monkeypatch.setattr(shard.replica, "primary", object())
+
+    def rests(_now: Instant) -> bool:
+        return True
+
+    monkeypatch.setattr(shard.replica, "is_at_rest", rests)
+
+    assert (before, shard.is_at_rest(now)) == (True, False)

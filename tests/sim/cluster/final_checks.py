@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 
-from rota.core.model.dag import TriggerRule
+from rota.core.model.backfill import ACTIVE, Backfill
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
@@ -15,9 +15,10 @@ from rota.core.model.execution import (
     ExecutionStatus,
     Task,
 )
-from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId, job_of
+from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId, job_of, task_of_step
 from rota.core.model.job import Job, Overlap, TaskSpec
 from rota.core.model.ledger import LedgerEntry
+from rota.core.model.trigger_rules import EARLY
 from rota.core.state.shard_state import load_state
 from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, Instant
 from rota.core.vocabulary.change_chain import (
@@ -33,11 +34,14 @@ from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
 from rota.storage.user_changes import UserChanges
 from sim.cluster.checks import OVERDUE, Violation
+from sim.cluster.jobs import TEARDOWN
 from sim.cluster.machine import Machine
+from sim.cluster.observer import Sighting
 from sim.cluster.oracle import expected
 from sim.cluster.users import Story, Triggering, mark
 from sim.cluster.world import World
 
+UNSUCCESSFUL = (ExecutionStatus.FAILED, ExecutionStatus.CANCELLED)
 BEFORE_STAND_INS = 1_000_000
 """Attempts of stand-ins have higher numbers."""
 
@@ -61,6 +65,7 @@ class Records:
         self.executions: dict[ExecutionId, Execution] = {}
         self.tasks: dict[ExecutionId, dict[str, Task]] = {}
         self.ledger: dict[JobId, list[LedgerEntry]] = {}
+        self.backfills: list[Backfill] = []
         self.changes: dict[JobId, list[UserChange]] = defaultdict(list)
         self.times: list[Instant] = []
         """Of each shard, the instant of reading."""
@@ -77,6 +82,7 @@ class Records:
         self.jobs.update(state.jobs)
         self.executions.update(state.executions)
         self.tasks.update(state.tasks)
+        self.backfills += [each for found in state.backfills.values() for each in found.values()]
         job_ids = {*state.jobs, *(JobId(each[:16]) for each in _past_executions(machine, shard))}
         for job_id in sorted(job_ids):
             for execution in history.executions_of(shard.id, job_id, None):
@@ -128,6 +134,8 @@ def see_end(world: World, stories: list[Story]) -> None:
         _see_overlap(world, story, records)
     for execution_id in records.executions:
         _see_execution(world, execution_id, records)
+    for backfill in records.backfills:
+        _see_backfill(world, backfill, records)
     _see_attempts(world)
 
 
@@ -168,6 +176,20 @@ def _see_changes(story: Story, records: Records) -> None:
         raise Violation(f"C2: {job} has the changes {actions}")
 
 
+def _see_backfill(world: World, backfill: Backfill, records: Records) -> None:
+    """Each time of a backfill has one execution, and the counts are right."""
+    made = [each for each in records.executions.values() if each.backfill == backfill.id]
+    failed = sum(each.status in UNSUCCESSFUL for each in made)
+    own = (each for each in records.executions.values() if each.job_id == backfill.job_id)
+    if backfill.status in ACTIVE and all(each.finished_at for each in own):
+        raise Violation(f"backfill: nothing is unfinished, and {backfill} has not ended")
+    times = {each.fire_at for each in made}
+    counts = len(times), backfill.failed
+    if counts != (backfill.begun, failed) or len(made) != len(times):
+        raise Violation(f"backfill: {backfill} has {len(made)} executions for {len(times)} times")
+    world.counts["executions of backfills"] += len(made)
+
+
 def _see_trigger(world: World, story: Story, triggering: Triggering, records: Records) -> None:
     """C1, C2: a trigger made one execution; one whose answer is unknown at most one."""
     text = f'"{mark(triggering.number)}"'
@@ -183,7 +205,8 @@ def _see_trigger(world: World, story: Story, triggering: Triggering, records: Re
     if triggering.seen is not None and execution.status is not triggering.seen:
         raise Violation(f"I14: {execution_id} was {triggering.seen}, and is {execution.status}")
     if triggering.cancelled_at is not None:
-        for name in records.tasks[execution_id]:
+        # A teardown begins after the cancellation.
+        for name in records.tasks[execution_id].keys() - {TEARDOWN}:
             for sighting in world.observer.of_task(execution_id, name):
                 if sighting.began > _last_arrival(world, sighting.node_id, triggering.cancelled_at):
                     raise Violation(f"I13: {sighting} began after its execution was cancelled")
@@ -266,7 +289,7 @@ def _see_execution(world: World, execution_id: ExecutionId, records: Records) ->
     job = records.jobs.get(execution.job_id)
     if job is not None and job.version == execution.job_version:
         for spec in job.spec.tasks:
-            _see_order(world, execution_id, spec)
+            _see_order(world, execution_id, spec, list(tasks))
 
 
 def _see_deadline(execution: Execution, now: Instant) -> None:
@@ -294,14 +317,22 @@ def _result(task: Task) -> bytes:
     return ending.result if ending else b""
 
 
-def _see_order(world: World, execution_id: ExecutionId, spec: TaskSpec) -> None:
-    """I13: no task begins before those that it needs have ended, unless one failure is enough."""
-    if spec.rule is TriggerRule.ONE_FAILED:
+def _see_order(world: World, execution_id: ExecutionId, spec: TaskSpec, names: list[str]) -> None:
+    """I13: no task begins before those that it needs have ended, unless its rule is early.
+
+    This holds for all steps of loops, on both sides.
+    """
+    if spec.rule in EARLY:
         return
-    own = world.observer.of_task(execution_id, spec.name)
+
+    def seen(task: str) -> list[Sighting]:
+        steps = (name for name in names if task_of_step(name) == task)
+        return [each for name in steps for each in world.observer.of_task(execution_id, name)]
+
+    own = seen(spec.name)
     for needed in spec.needs:
-        for before in world.observer.of_task(execution_id, needed):
-            if own and (before.over is None or before.over > own[0].began):
+        for before in seen(needed):
+            if own and (before.over is None or before.over > min(each.began for each in own)):
                 raise Violation(f"I13: {own[0]} needs {needed}, which ran until {before.over}")
 
 

@@ -7,11 +7,22 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from rota.core.model.job import JobSpec
-from rota.node.api.documents.job_bodies import job_spec
-from rota.wire.documents import HookBody, JobBody, RetryBody, TaskBody
+from rota.wire.bodies.job_bodies import job_spec
+from rota.wire.documents import (
+    ApprovalBody,
+    CaseBody,
+    ForeachBody,
+    HookBody,
+    JobBody,
+    RepeatBody,
+    RetryBody,
+    TaskBody,
+)
 from sim.cluster.plan import NO_POOL, POOLS
 
 SECOND_FIELDS = ("*/2", "*/3", "7", "10,40", "5/7", "20-25", "*/10")
+TEARDOWN = "teardown"
+"""The name of the teardown of some graphs."""
 INTERVALS = ("1s", "2s", "2500ms", "5s phase 1s", "7s")
 
 
@@ -49,14 +60,17 @@ def draw_job(
             fields["schedule"] = f"{chance.choice(SECOND_FIELDS)} * * * * *"
         case "graph":
             fields["schedule"] = chance.choice(["@manual", "@every 5s"])
-            fields["tasks"] = _draw_tasks(chance)
+            tasks = _with_flow(_draw_tasks(chance), crc32(name.encode()) // 36)
+            fields["tasks"] = _with_call(tasks, crc32(name.encode()) // 36, upstreams)
+            fields["fail_fast"] = crc32(name.encode()) // 36 % 5 == 1
         case _:
             if upstreams and chance.random() < 0.5:
                 fields["dependencies"] = [chance.choice(upstreams)]
     if kind != "graph":
         fields |= {"type": "scripted", "parameters": draw_script(chance)}
     fields["retries"] = _draw_retries(chance)
-    if not fields.get("dependencies") and crc32(name.encode()) % 3 == 0:
+    is_calling = any(task.run_job for task in fields.get("tasks", ()))
+    if not fields.get("dependencies") and not is_calling and crc32(name.encode()) % 3 == 0:
         # By its name and not by chance, so that seeds stay the worlds that they were.
         fields["consistency"] = "available"
     if has_pools:
@@ -110,6 +124,44 @@ def _draw_tasks(chance: Random) -> list[TaskBody]:
         )
         for number, name in enumerate(names)
     ]
+
+
+def _with_flow(tasks: list[TaskBody], number: int) -> list[TaskBody]:
+    """Return tasks of which, in two jobs of three, some are loops, waits or have conditions.
+
+    By a number and not by chance, so that seeds stay the worlds that they were.
+    """
+    flows: list[dict[str, Any]] = [
+        {"foreach": [1, "two", None], "when": "states|length < 9"},
+        {"foreach": ForeachBody(items="range(5)", max_parallel=2, tolerated_failures=2)},
+        {"repeat": RepeatBody(until="index > 1", limit=2, delay="300ms")},
+        {"sleep": "700ms", "type": None, "parameters": None},
+        {"approval": ApprovalBody(timeout="1s"), "type": None, "parameters": None},
+        {"when": "index is defined"},
+    ]
+    if number % 3 == 0:
+        return tasks
+    first, second = flows[number // 3 % len(flows)], flows[number // 18 % len(flows)]
+    made = [replace(tasks[0], **first), replace(tasks[1], **second), *tasks[2:]]
+    if number % 7 < 2:
+        cases = [CaseBody(when="index is defined"), CaseBody(to=[made[-1].name])]
+        made.insert(0, TaskBody(name="switch", switch=cases))
+        made[-1] = replace(made[-1], needs=[*made[-1].needs, "switch"])
+    if number % 5 < 2:
+        made.append(replace(tasks[-1], name=TEARDOWN, needs=[tasks[0].name], teardown=True))
+    return made
+
+
+def _with_call(tasks: list[TaskBody], number: int, others: list[str]) -> list[TaskBody]:
+    """Return tasks of which, in one job of three, the first runs another job.
+
+    By a number and not by chance, so that seeds stay the worlds that they were.
+    """
+    first = tasks[0]
+    if number % 3 or not others:
+        return tasks
+    other = others[number // 3 % len(others)]
+    return [TaskBody(name=first.name, run_job=other), *tasks[1:]]
 
 
 def _draw_retries(chance: Random) -> RetryBody:

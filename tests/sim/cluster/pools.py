@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from rota.core.model.execution import Task, TaskStatus
 from rota.core.model.ids import ShardId, job_of
+from rota.core.state.shard_state import State
 from sim.cluster.checks import Violation
 from sim.cluster.final_checks import Records
 from sim.cluster.world import World
@@ -25,15 +26,22 @@ def waits_for_pool(world: World, tasks: Iterable[Task]) -> bool:
 def unfinished(world: World) -> str:
     """Return an execution that has not ended, though it is not held; nothing if there is none.
 
-    Executions that wait for a label that no node has, with that reason, do not count.
+    Executions that wait for a label that no node has, with that reason, do not count, and those
+    that wait for the end of another one that has not ended.
     """
+    states: list[State] = []
     for number in range(world.plan.shard_count):
         found = world.primary_of(ShardId(number))
         if found is None:
             return f"shard {number} is not open"
-        for execution in found[1].state.executions.values():
-            tasks = found[1].state.tasks[execution.id]
-            if not (execution.hold.value or waits_for_pool(world, tasks.values())):
+        states.append(found[1].state)
+    live = {execution_id for state in states for execution_id in state.executions}
+    for state in states:
+        for execution in state.executions.values():
+            tasks = state.tasks[execution.id]
+            is_calling = any(task.called in live for task in tasks.values())
+            is_held = execution.hold.value or waits_for_pool(world, tasks.values())
+            if not is_held and not is_calling:
                 return f"{execution}: {tasks}"
     return ""
 

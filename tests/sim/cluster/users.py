@@ -13,12 +13,16 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.errors import Kind, Refused
+from rota.core.model.backfill import Backfill, FireOrder, Reprocess
 from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.model.job import JobSpec
+from rota.core.timing.instants import DAY, Instant
 from rota.core.vocabulary.commands import (
+    BackfillAction,
     Cancel,
     Command,
+    ControlBackfill,
     DeleteJob,
     Idempotency,
     PauseJob,
@@ -26,6 +30,7 @@ from rota.core.vocabulary.commands import (
     RerunScope,
     ResumeJob,
     SaveJob,
+    StartBackfill,
     Trigger,
 )
 from rota.core.vocabulary.decision import Done, JobSaved, Triggered
@@ -78,6 +83,7 @@ class Story:
     is_replaced: bool = False
     is_paused: bool | None = False
     triggers: list[Triggering] = field(default_factory=list[Triggering])
+    backfills: list[str] = field(default_factory=list[str])
 
 
 class User:
@@ -103,7 +109,7 @@ class User:
         """Send random requests, one after the other, until the world is to be quiet."""
         acts = [self._trigger] * 5 + [self._look] * 2
         acts += [self._cancel, self._pause, self._resume, self._replace, self._delete]
-        acts += [self._rerun] * 4 if self._has_reruns else []
+        acts += [self._rerun] * 4 + [self._backfill] if self._has_reruns else []
         while not self._world.is_quiet:
             await asyncio.sleep(self._chance.choice([0.05, 0.3, 1.0]))
             own = [each for each in self.stories if each.is_there and each.job_id]
@@ -113,13 +119,24 @@ class User:
                 await self._chance.choice(acts)(self._chance.choice(own))
 
     async def quiet(self) -> None:
-        """Pause all own jobs, however long that takes."""
+        """Pause all own jobs, and resume their backfills, however long that takes."""
         for story in self.stories:
             while story.job_id is None and story.is_there is None:
                 await self._save(story)
             story.is_paused = None
             while story.job_id and story.is_there is not False and story.is_paused is None:
                 await self._pause(story)
+            for name in story.backfills if story.is_there is not False else ():
+                await self._resume_backfill(story, name)
+
+    async def _resume_backfill(self, story: Story, name: str) -> None:
+        """Resume a backfill that may be paused, until the answer is known."""
+        assert story.job_id is not None
+        command = ControlBackfill(
+            job_id=story.job_id, backfill_id=name, action=BackfillAction.RESUME
+        )
+        while (await self._do(story, command)).is_unknown:
+            pass
 
     # -- operations -----------------------------------------------------------------------------
 
@@ -215,6 +232,38 @@ class User:
                     command, parameters=parameters, idempotency=idempotency
                 ),
             )
+
+    async def _backfill(self, story: Story) -> None:
+        """Start a backfill, or pause, resume or cancel one."""
+        job_id = story.job_id
+        assert job_id is not None
+        action = self._chance.choice([None, None, None, *BackfillAction])
+        if story.backfills and action is not None:
+            name = self._chance.choice(story.backfills)
+            await self._do(story, ControlBackfill(job_id=job_id, backfill_id=name, action=action))
+            return
+        self._count += 1
+        backfill = Backfill(
+            id=f"{self._count * 100 + self._number:016x}",
+            job_id=job_id,
+            since=Instant(DAY),
+            until=Instant(2 * DAY),
+            reprocess=Reprocess.ALL,
+            order=FireOrder.OLDEST_FIRST,
+            parallel=self._chance.randrange(1, 4),
+            total=0,
+            created_at=Instant(0),
+        )
+        times = tuple(Instant(DAY + number) for number in range(self._chance.randrange(6)))
+
+        async def start(wiring: NodeWiring) -> StartBackfill:
+            known = wiring.context.shards.of_id(job_id).state.backfills.get(job_id, ())
+            return StartBackfill(backfill=backfill, times=times, known=tuple(known))
+
+        response = await self._client.request(start)
+        if isinstance(command := response.answer, StartBackfill):
+            story.backfills.append(backfill.id)
+            await self._do(story, command)
 
     async def _start(self, story: Story, command_of: Callable[[str, Idempotency], Command]) -> None:
         """Send a command that creates one execution with a mark in its parameters."""

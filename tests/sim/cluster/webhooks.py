@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from random import Random
 
-from rota.node.webhooks.webhook_request import WebhookFailed, WebhookRequest
+from rota.node.webhooks.webhook_request import WebhookAnswer, WebhookFailed, WebhookRequest
 from sim.loop import VirtualLoop
 
 FAILURES_MAX = 2
@@ -28,7 +28,7 @@ class Receiver:
         self._failures: Counter[str] = Counter()
         self.accepted: Counter[str] = Counter()
 
-    async def post(self, request: WebhookRequest) -> int:
+    async def post(self, request: WebhookRequest) -> WebhookAnswer:
         """Take a request (`rota.node.webhooks.webhook_request.PostWebhook`)."""
         message_id = request.headers["webhook-id"]
         await asyncio.sleep(self._chance.choice([0.001, 0.01, 0.1, 1.0]))
@@ -41,4 +41,4 @@ class Receiver:
         await asyncio.sleep(self._chance.choice([0.001, 0.1]))
         if may_fail and is_lost:
             raise WebhookFailed("the answer is lost")
-        return 503 if may_fail else 204
+        return WebhookAnswer(503 if may_fail else 204)

@@ -241,9 +241,9 @@ class Node:
         match message:
             case QuietBeat():
                 self.quiet_beats.receive(message, sender, now)
-                for receiver, answer in self.quiet_beats.outbox:
-                    if receiver == sender and isinstance(answer, QuietResponse):
-                        self.world.saw_quiet_answer(self, message, answer)
+                _, answer = self.quiet_beats.outbox[-1]  # Earlier ones answer other heartbeats.
+                assert isinstance(answer, QuietResponse)
+                self.world.saw_quiet_answer(self, message, answer)
             case QuietResponse():
                 self.quiet_beats.receive_response(message, sender, now)
             case _:

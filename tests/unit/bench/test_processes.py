@@ -8,10 +8,11 @@ import pytest
 from bench.processes import cpu_s, descendants
 
 PROGRAM = """
-import subprocess, sys, threading
+import os, subprocess, sys, threading
 
 def start(words):
-    print(subprocess.Popen(words, stdin=sys.stdin).pid, flush=True)
+    pid = subprocess.Popen(words, stdin=sys.stdin).pid
+    os.write(1, b"%d\\n" % pid)  # In one write: two threads do this at once.
     is_over.wait()
 
 is_over = threading.Event()

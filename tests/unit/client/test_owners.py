@@ -8,6 +8,7 @@ from rota.client.transport.endpoints import DOWN_S, Endpoints
 from rota.client.transport.owners import Owners
 from rota.client.transport.tries import Tries
 from rota.core.model.ids import ExecutionId, JobId, Slot, slot_of, slot_of_id
+from rota.wire import operations
 from rota.wire.headers import NODE, PRIMARY
 
 A, B, C = "http://a", "http://b", "http://c"
@@ -92,12 +93,12 @@ def test_a_call_about_a_job_goes_to_its_owner_first_unless_that_is_down() -> Non
 def test_a_call_has_the_slot_of_its_job(
     named: str, namespace: str | None, slot: Slot | None
 ) -> None:
-    assert requests.job(named, namespace).slot == slot
-    assert requests.resume_job(named, namespace, key=None, dry_run=False).slot == slot
+    assert requests.call(operations.GET_JOB, named, namespace=namespace).slot == slot
+    assert requests.call(operations.RESUME_JOB, named, namespace=namespace).slot == slot
 
 
 def test_a_call_has_the_slot_of_its_execution() -> None:
     execution_id = ExecutionId("3f2a9c0011223344-0660c1a4f8fe40-0000")
 
     assert requests.wait(execution_id, 1.0).slot == slot_of_id(execution_id)
-    assert requests.execution("no execution").slot is None
+    assert requests.call(operations.GET_EXECUTION, "no execution").slot is None

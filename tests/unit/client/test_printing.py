@@ -18,6 +18,7 @@ from rota.client.cli.display.printing import (
     visible_json,
     visible_yaml,
 )
+from rota.client.cli.display.show import as_yaml
 
 CLI = Path(rota.client.cli.__file__).parent
 STEERING = {
@@ -117,6 +118,7 @@ def test_all_printing_of_the_cli_goes_through_one_module() -> None:
         ("job_selection.py", "click.confirm"),
         ("secrets.py", "click.prompt"),
         ("secrets.py", "sys.stdin.buffer"),
+        ("imports.py", "sys.stdin.buffer"),
         ("login.py", "click.prompt"),
     }
 
@@ -157,3 +159,7 @@ def _prints(path: Path) -> set[str]:
 
 
 WRITES = {"sys.stdout.write", "sys.stderr.write", "terminal.write"}
+
+
+def test_text_that_other_readers_take_for_a_number_is_quoted_in_yaml() -> None:
+    assert as_yaml({"size": "1e3", "at": "12:30:00"}) == "size: '1e3'\nat: '12:30:00'\n"

@@ -1,6 +1,6 @@
 """A follower of changes prints each change once, also one that is committed late."""
 
-from rota.client.cli.changes.seen_changes import DROP_AT, SeenChanges
+from rota.client.cli.changes.change_views import DROP_AT, SeenChanges
 from rota.core.timing.instants import SECOND, Instant, format_instant, parse_instant
 from rota.wire.documents import ChangeView
 

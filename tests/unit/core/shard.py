@@ -4,7 +4,7 @@ Every entry takes the path that it takes in a node: decided, encoded, chained in
 decoded, applied. Timers ring, messages arrive and effects happen only when a test requests it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TypedDict, TypeVar, Unpack
@@ -12,7 +12,6 @@ from typing import TypedDict, TypeVar, Unpack
 from rota.core.decide.dispatch import decide
 from rota.core.errors import Refused
 from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report, Token
-from rota.core.model.dag import TriggerRule
 from rota.core.model.execution import (
     EXECUTION_MOVES,
     TASK_MOVES,
@@ -24,9 +23,10 @@ from rota.core.model.execution import (
 )
 from rota.core.model.hook import Hook
 from rota.core.model.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
-from rota.core.model.job import Consistency, JobSpec, Misfire, Overlap, Pause, TaskSpec
+from rota.core.model.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
 from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Fixed, RetryPolicy
+from rota.core.model.trigger_rules import TriggerRule
 from rota.core.model.work import Work
 from rota.core.replication.local_copy import LocalCopy, Rows, Stored
 from rota.core.state.shard_state import State, load_state
@@ -60,7 +60,6 @@ from rota.core.vocabulary.commands import (
     Trigger,
 )
 from rota.core.vocabulary.decision import (
-    NO_PAUSES,
     Decision,
     FreeSlots,
     JobSaved,
@@ -80,8 +79,9 @@ from rota.core.vocabulary.effects import (
     SetTimer,
     Timescale,
 )
+from rota.core.vocabulary.facts import NO_FACTS, Facts
 from rota.core.vocabulary.journal import ORIGIN, EntryKind, Tip, follow
-from rota.core.vocabulary.quotas import NO_QUOTAS, QuotaOfShard
+from rota.core.vocabulary.quotas import NO_USE, Use
 
 R = TypeVar("R", bound=Record)
 E = TypeVar("E", bound=Consequence)
@@ -134,6 +134,10 @@ class Fields(TypedDict, total=False):
     consistency: Consistency
     start_deadline: Duration
     execution_timeout: Duration
+    fail_fast: bool
+    parameters_schema: str
+    only_calendars: tuple[str, ...]
+    except_calendars: tuple[str, ...]
     hooks: tuple[Hook, ...]
     late_after: Duration
 
@@ -209,8 +213,8 @@ class Shard:
         labels: Labels of the node.
         ahead: How long before its fire time a fire may be decided.
         space: Free space on the node's disk.
-        pauses: Pauses of namespaces.
-        quotas: Quotas of namespaces.
+        facts: What shared documents say.
+        elsewhere: The use of every namespace in other shards.
         elapsed: The monotonic clock, which `pass_time` advances.
         effects: All effects of the last command.
         published_fires: All outcomes of fire times that were published.
@@ -225,8 +229,8 @@ class Shard:
     limits: Limits = field(default_factory=Limits)
     ahead: Duration = Duration(0)
     space: DiskSpace = DiskSpace.AMPLE
-    pauses: Mapping[str, Pause] = field(default_factory=lambda: NO_PAUSES)
-    quotas: Mapping[str, QuotaOfShard] = field(default_factory=lambda: NO_QUOTAS)
+    facts: Facts = NO_FACTS
+    elsewhere: Use = NO_USE
     entropy: int | None = None
     """Entropy of every decision; None for another value each time."""
     node_id: NodeId = NODE
@@ -242,6 +246,8 @@ class Shard:
     causes: list[str] = field(default_factory=list[str])
     decided_at: Instant = NEVER
     """Shard time of the last decision; a little later than the clock if that stands still."""
+    walls: dict[Instant, Instant] = field(default_factory=dict[Instant, Instant])
+    """The wall clock of each decision, by its shard time."""
     decision_count: int = 0
     started_count: int = 0
     """Attempts that the last entry starts, as its decisions state."""
@@ -277,6 +283,7 @@ class Shard:
                 replies.append(refusal)
                 continue
             self.decided_at = now
+            self.walls[now] = min(self.clock, now)
             replies.append(decision.reply)
             causes.append(decision.cause)
             changes.update(self._take(decision, situation))
@@ -315,10 +322,11 @@ class Shard:
                 self.node_id, self.session, self.labels, self.slots - self.running_count
             ),
             limits=self.limits,
+            lead=Duration(max(0, now - self.clock)),
             decide_ahead=self.ahead,
             disk_space=self.space,
-            pauses=self.pauses,
-            quotas=self.quotas,
+            facts=self.facts,
+            use_elsewhere=lambda namespace: self.elsewhere,
         )
 
     def _commit(self, body: bytes, now: Instant) -> None:

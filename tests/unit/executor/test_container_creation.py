@@ -46,7 +46,7 @@ def request(
         folder=None,
         secrets=secrets,
         values=values,
-        kept=ProtectedPaths("/data", (), "/dev/shm/rota-secrets-s"),
+        kept=ProtectedPaths("/data", ()),
         settings=settings,
         has_log_driver=True,
     )

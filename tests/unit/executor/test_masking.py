@@ -183,3 +183,23 @@ def test_a_checkpoint_is_masked() -> None:
     report = Report(percent=3, checkpoint=b"at " + VALUE)
 
     assert masked_report(report, FORMS) == Report(percent=3, checkpoint=b"at ***")
+
+
+@pytest.mark.parametrize(
+    "name", ["correct horse b", "correct-horse", "x correct horse", "'a\\\\b corr\\xe9ct h'"]
+)
+def test_a_name_of_a_process_that_ends_within_a_value_is_masked(name: str) -> None:
+    values = [b"correct horse battery", b"correct-horse", "a\\b corr\xe9ct horse".encode()]
+    ending = Ending(
+        outcome=Outcome.SUCCEEDED,
+        started_at=Instant(1),
+        finished_at=Instant(2),
+        left_running=f"2 processes that it left running were killed: sh, {name}",
+    )
+
+    found = masked_ending(ending, forms_of(values)).left_running
+
+    assert "***" in found
+    assert "horse" not in found
+    assert "corr" not in found
+    assert found.startswith("2 processes that it left running were killed: sh, ")

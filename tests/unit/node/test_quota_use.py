@@ -3,7 +3,7 @@
 from rota.core.model.ids import NodeId, Session
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.quotas import NO_USE, Quota, Use
+from rota.core.vocabulary.quotas import NO_USE, Use
 from rota.node.peers.messages import ReportUse
 from rota.node.shards.quota_use import QuotaUse
 
@@ -18,7 +18,7 @@ def report(session: Session, jobs: int, executions: int) -> ReportUse:
 def use_of(**sessions: Session) -> tuple[QuotaUse, Liveness]:
     liveness = Liveness(NodeId("self"), born_at=Instant(0))
     liveness.record_sessions({NodeId(node_id): each for node_id, each in sessions.items()})
-    return QuotaUse({"team": Quota(jobs=1)}, liveness), liveness
+    return QuotaUse(liveness), liveness
 
 
 def test_the_newest_reports_of_all_nodes_are_added() -> None:

@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from rota.core.model.hook import HookEvent, Notification
+from rota.core.model.hook import HookEvent, HookFormat, Notification
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.timing.instants import SECOND, Instant
 from rota.node.system.webhook_keys import read_webhook_keys
 from rota.node.webhooks.permitted_hosts import PermittedHosts
-from rota.node.webhooks.webhook_request import request_of, signature_of
+from rota.node.webhooks.webhook_request import request_of, shown, signature_of
 
 NOTIFICATION = Notification(
     key="740e000000000001-06643d3aa5f000-0000.failure.0",
@@ -40,6 +41,18 @@ def test_the_body_is_an_event_of_standard_webhooks() -> None:
     assert request.headers["webhook-id"] == NOTIFICATION.key
     assert request.headers["webhook-timestamp"] == "1800000005"
     assert "webhook-signature" not in request.headers
+
+
+def test_the_body_has_the_format_of_the_hook() -> None:
+    document = (
+        '{"event":"failure","job":"default/job","jobId":"j","executionId":"e","status":"failed",'
+        '"trigger":"manual","fireTime":"2027-01-15T08:00:00Z"}'
+    )
+    notification = replace(NOTIFICATION, format=HookFormat.SLACK, document=document)
+
+    body = request_of(notification, (), now=NOW).body
+
+    assert json.loads(body) == {"text": "Job default/job failed\nExecution e: failed"}
 
 
 def test_each_key_signs_id_timestamp_and_body() -> None:
@@ -178,3 +191,13 @@ def test_a_list_of_hosts_permits_those_alone(
 
 def test_a_host_of_the_list_may_have_an_address_of_the_machine() -> None:
     assert PermittedHosts(("localhost",)).fault_of_addresses("localhost", ["127.0.0.1"]) == ""
+
+
+def test_an_answer_is_shown_on_one_line_without_the_secrets_of_its_url() -> None:
+    url = "https://h.example/services/T0001/abcdefgh?token=s3cr3t-word"
+    answer = "no\nhook\x1b[31m at /services/T0001/abcdefgh (abcdefgh,\ts3cr3t-word) " + "x" * 300
+
+    line = shown(answer, url)
+
+    assert line.startswith("no hook [31m at /***/T0001/*** (***, ***) xx")
+    assert len(line) == 200

@@ -3,18 +3,21 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import cast
 
+import msgspec
 import pytest
 
 from rota.core.model.hook import HookEvent, HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId, ShardId
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import EndNotification
+from rota.node.feeds.events import Events, HookRetrying
 from rota.node.shards.shard import Shard
 from rota.node.system.background import beside
-from rota.node.webhooks.webhook_request import WebhookFailed, WebhookRequest
+from rota.node.webhooks.webhook_request import WebhookAnswer, WebhookFailed, WebhookRequest
 from rota.node.webhooks.webhook_sender import IN_FLIGHT_MAX, PER_TARGET_MAX, WebhookSender
 from sim.loop import VirtualLoop
 
@@ -60,6 +63,7 @@ class Receiver:
         answer: Returns the answer to each request.
         takes_s: Time of a request.
         at: For each request, its time in seconds and its id.
+        start: The start of the body of an answer that refuses a webhook.
         most: The most requests at the same time.
     """
 
@@ -67,6 +71,8 @@ class Receiver:
     takes_s: float = 0.0
     at: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     ends: list[EndNotification] = field(default_factory=list[EndNotification])
+    events: list[HookRetrying] = field(default_factory=list[HookRetrying])
+    start: str = ""
     active: int = 0
     most: int = 0
 
@@ -76,7 +82,7 @@ class Receiver:
 
     elapsed = now
 
-    async def post(self, request: WebhookRequest) -> int:
+    async def post(self, request: WebhookRequest) -> WebhookAnswer:
         """Answer a request."""
         began = asyncio.get_running_loop().time()
         self.at.append((began, request.headers["webhook-id"].rpartition(".")[2]))
@@ -90,13 +96,18 @@ class Receiver:
         answer = self.answer(number)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return WebhookAnswer(answer, self.start if answer >= 300 else "")
 
     def run(self, *steps: Callable[[WebhookSender], None], for_s: float = 2 * DAY_S) -> int:
         """Take the *steps* at once, let time pass, and return how many deliveries wait then."""
 
         async def main() -> int:
-            sender = WebhookSender(lambda _, end: self.ends.append(end), self.post, self)
+            sender = WebhookSender(
+                lambda _, end: self.ends.append(end),
+                self.post,
+                self,
+                publish=self.events.append,
+            )
             async with beside(cast("Coroutine[None, None, None]", sender.run())):
                 for step in steps:
                     step(sender)
@@ -149,6 +160,71 @@ def test_after_a_day_no_further_attempt_begins() -> None:
 
     assert DAY_S - 3_600 <= receiver.at[-1][0] <= DAY_S
     assert receiver.outcomes == [(HookOutcome.FAILED, "the receiver answered 503")]
+
+
+def test_a_refused_webhook_is_reported_once_in_five_minutes_for_each_hook(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    receiver = Receiver(answer=lambda _: 400, start="invalid_payload")
+    url = "https://hooks.example.com/a?key=secret"
+
+    receiver.run(sends(notification(0, url), notification(1, url)), for_s=800.0)
+
+    # The attempts are at 0, 5, 35, 155 and 755 s.
+    assert [each.at // SECOND for each in receiver.events] == [0, 0, 755, 755]
+    assert receiver.events[0].detail == (
+        "the receiver answered 400: invalid_payload; next attempt at 1970-01-01T00:00:05.000000Z"
+    )
+    assert {each.target for each in receiver.events} == {"https://hooks.example.com"}
+    assert len(caplog.records) == 4
+
+
+def test_the_event_of_a_refused_webhook_names_execution_event_receiver_and_reason() -> None:
+    receiver = Receiver(answer=lambda _: 400, start="invalid_payload")
+    receiver.run(sends(notification()), for_s=1.0)
+    (event,) = receiver.events
+
+    feed = Events("5f0c91aa", receiver)
+    feed.publish(event)
+    encoded = feed.encoded(1, shown=event)
+
+    view = msgspec.json.decode(encoded.document)
+    assert (view["type"], view["executionId"]) == ("hook.retrying", EXECUTION)
+    assert view["detail"] == f"failure, https://hooks.example.com: {event.detail}"
+
+
+def test_a_hook_is_listed_while_its_webhooks_are_tried_again() -> None:
+    receiver = Receiver(answer=lambda number: 500 if number <= 3 else 200, start="away")
+    seen: list[list[tuple[int, str, int]]] = []
+
+    def look(sender: WebhookSender) -> None:
+        found = sender.retries_of(SHARD.id, JOB)
+        seen.append([(each.waiting, each.reason, each.next_at // SECOND) for each in found])
+
+    def look_at(at: float, sender: WebhookSender) -> None:
+        _later(at, partial(look, sender))
+
+    receiver.run(
+        sends(notification(0), notification(0)),
+        *(partial(look_at, at) for at in (1.0, 6.0, 200.0)),
+    )
+
+    assert seen == [
+        [(1, "the receiver answered 500: away", 5)],
+        [(1, "the receiver answered 500: away", 35)],
+        [],
+    ]
+
+
+def test_the_next_primary_learns_which_hooks_are_tried_again() -> None:
+    receiver = Receiver(answer=lambda _: 500)
+
+    def check(sender: WebhookSender) -> None:
+        assert sender.retries_of(SHARD.id, JOB)
+        sender.closed(SHARD)
+        assert not sender.retries_of(SHARD.id, JOB)
+
+    receiver.run(sends(notification()), lambda sender: _later(1.0, lambda: check(sender)))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import signal
 import stat
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -413,3 +415,60 @@ def append(text: str, file: str) -> None:
     """Append *text* to *file*."""
     with open(file, "a", encoding="utf-8") as opened:
         opened.write(text)
+
+
+def change_process(what: str) -> int:
+    """Change the state of the process, and return its number."""
+    changes[what]()
+    return os.getpid()
+
+
+def alarm() -> None:
+    """Let SIGALRM come when the next call runs."""
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+
+
+def close_streams() -> None:
+    """Close the streams, and let other files have their numbers."""
+    os.close(1)
+    os.close(2)
+    os.open(os.devnull, os.O_WRONLY)
+
+
+def block_signals() -> None:
+    """Block the signal that ends an attempt."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
+
+
+changes: dict[str, Callable[[], object]] = {
+    "alarm": alarm,
+    "streams": close_streams,
+    "umask": lambda: os.umask(0),
+    "recursion": lambda: sys.setrecursionlimit(222),
+    "handler": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    "ignored": lambda: signal.signal(signal.SIGUSR2, signal.SIG_IGN),
+    "mask": block_signals,
+    "nice": lambda: os.nice(5),
+    "limit": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)),
+    "processors": lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
+    "user": lambda: os.seteuid(34),
+    "descriptors": lambda: os.closerange(3, 256),
+}
+
+
+def process_state() -> Json:
+    """Return the state of the process, after a time in which an alarm could come."""
+    time.sleep(0.5)
+    sys.stdout.write("written\n")
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return [
+        umask,
+        sys.getrecursionlimit(),
+        [str(signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGALRM, signal.SIGUSR2)],
+        sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+        os.getpriority(os.PRIO_PROCESS, 0),
+        resource.getrlimit(resource.RLIMIT_NOFILE),
+        sorted(os.sched_getaffinity(0)),
+        os.geteuid(),
+    ]

@@ -10,12 +10,13 @@ import rota.core.state.shard_state as core_state
 from rota.core.decide.dispatch import pending
 from rota.core.errors import Refused
 from rota.core.model.attempt import AttemptKey, Ending, Outcome, Token
-from rota.core.model.dag import TriggerRule, UpstreamState
 from rota.core.model.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, Task, TaskStatus, standing
 from rota.core.model.ids import Epoch, ExecutionId, Index
 from rota.core.model.retry import Fixed, RetryPolicy
+from rota.core.model.trigger_rules import TriggerRule, UpstreamState
 from rota.core.timing.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, later
-from rota.core.vocabulary.commands import FinishAttempt, StartTask, Wake
+from rota.core.vocabulary.commands import FinishAttempt, StartTask, Trigger, Wake
+from rota.core.vocabulary.decision import Triggered
 from rota.core.vocabulary.effects import (
     ClearTimer,
     Launch,
@@ -46,6 +47,20 @@ def test_a_triggered_execution_starts_in_the_entry_that_makes_it() -> None:
     assert launch.order.token == Token(Epoch(1), shard.copy.tip.index)
     assert launch.order.fire_at == shard.decided_at
     assert shard.status(execution_id) == "running"
+
+
+@pytest.mark.parametrize("distance", [-5 * HOUR, 5 * HOUR])
+def test_a_triggered_execution_for_another_time_starts_at_once(distance: int) -> None:
+    shard = Shard()
+    job_id = shard.save(task("main"))
+    fire_at = Instant(shard.decided_at + distance)
+
+    made = shard.do(Trigger(job_id=job_id, fire_at=fire_at))
+
+    assert isinstance(made, Triggered)
+    (launch,) = shard.all_effects(Launch)
+    assert launch.order.fire_at == shard.execution(made.execution_id).fire_at == fire_at
+    assert shard.execution(made.execution_id).started_at == shard.decided_at
 
 
 def test_an_execution_succeeds_with_its_only_task() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import LOSSES_MAX
+from rota.core.decide.steps.attempts import LOSSES_MAX
 from rota.core.model.attempt import Ending, Outcome
 from rota.core.model.execution import (
     TASK_MOVES,

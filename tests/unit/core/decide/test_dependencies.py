@@ -4,7 +4,8 @@ import pytest
 
 from rota.core.decide.dispatch import pending
 from rota.core.errors import Kind, Refused
-from rota.core.model.execution import Hold, Origin
+from rota.core.model.execution import ExecutionStatus, Hold, Origin
+from rota.core.model.hook import Hook, HookEvent
 from rota.core.model.ids import ExecutionId, Index, JobId, ShardId
 from rota.core.model.job import Overlap
 from rota.core.timing.instants import MINUTE
@@ -171,6 +172,30 @@ def test_a_chain_of_jobs_runs_one_after_the_other() -> None:
 
     assert before == []
     assert len(executions_of(shard, c)) == 1
+
+
+@pytest.mark.parametrize("hooks", [(), (Hook(event=HookEvent.SUCCESS, job=A),)])
+def test_a_circle_ends_with_an_execution_that_fails_and_says_why(
+    hooks: tuple[Hook, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of dependencies, or of a dependency and a hook."""
+    monkeypatch.setattr("rota.core.decide.advance_execution.LINKS_MAX", 4)
+    shard = Shard()
+    a = shard.save(name="a", dependencies=() if hooks else (B,))
+    shard.save(name="b", dependencies=(A,), hooks=hooks)
+    shard.deliver()
+
+    shard.trigger(a)
+    for _ in range(9):
+        for execution_id in shard.live():
+            shard.finish(execution_id)
+        shard.deliver()
+
+    [*before, last] = shard.executions()
+    assert [one.links for one in before] == [0, 1, 2, 3, 4]
+    assert {one.status for one in before} == {ExecutionStatus.SUCCESS}
+    assert (last.status, last.started_at) == (ExecutionStatus.FAILED, 0)
+    assert "depend on each other in a circle" in last.reason
 
 
 def test_a_success_that_the_overlap_policy_forbids_to_follow_is_used_up() -> None:

@@ -619,6 +619,19 @@ def test_startup_fires_when_the_cluster_starts() -> None:
     assert first_due(shard, job_id) is None
 
 
+def test_two_starts_at_the_same_instant_of_a_clock_that_was_set_back_are_two_fires() -> None:
+    shard = Shard()
+    shard.save(schedules=every("@startup"))
+    instant = shard.clock
+
+    for _ in range(2):
+        shard.set_clock(instant)
+        shard.do(FireAtStartup(epoch=Epoch(1)))
+        shard.ring_timers()
+
+    assert len(shard.executions()) == 2
+
+
 def test_startup_does_not_fire_when_the_job_is_saved() -> None:
     shard = Shard()
     shard.save(schedules=every("@startup"))
@@ -644,7 +657,7 @@ def test_a_start_leaves_other_schedules_alone() -> None:
 
     shard.do(FireAtStartup(epoch=Epoch(1)))
 
-    assert shard.state.plans[job_id].next_fires == (shard.decided_at, at("12:01"))
+    assert shard.state.plans[job_id].next_fires == (shard.clock, at("12:01"))
 
 
 # --- clocks --------------------------------------------------------------------------------------

@@ -212,9 +212,10 @@ class Context:
 
 def check_outcome(context: Context, entry: LedgerEntry) -> None:
     shard, spec, schedule = context.shard, context.spec, context.schedule
-    was_late = entry.until < entry.recorded_at - spec.grace
-    if entry.until > entry.recorded_at:
-        assert entry.until <= entry.recorded_at + shard.ahead, "decided too early"
+    noticed_at = shard.walls[entry.recorded_at]
+    was_late = entry.until < noticed_at - spec.grace
+    if entry.until > noticed_at:
+        assert entry.until <= noticed_at + shard.ahead, "decided too early"
         assert (entry.outcome, entry.count) == (FireOutcome.FIRED, 1)
     match entry.outcome:
         case FireOutcome.FIRED:
@@ -226,7 +227,7 @@ def check_outcome(context: Context, entry: LedgerEntry) -> None:
                 assert not was_late
             if spec.misfire is Misfire.LATEST and was_late:
                 following = next_fire(schedule, entry.fire_at)
-                assert following is None or following > entry.recorded_at
+                assert following is None or following > noticed_at
         case FireOutcome.SKIPPED:
             assert spec.overlap is not Overlap.ALLOW
             blocker = shard.execution(entry.execution_id)
@@ -239,9 +240,9 @@ def check_outcome(context: Context, entry: LedgerEntry) -> None:
             assert spec.misfire is Misfire.LATEST
             assert was_late
             into = int(entry.execution_id[17:31], 16)
-            assert entry.until < into <= entry.recorded_at, clock_of(entry.until)
-        case FireOutcome.PAUSED:
-            pytest.fail("no job is paused here")
+            assert entry.until < into <= noticed_at, clock_of(entry.until)
+        case FireOutcome.PAUSED | FireOutcome.EXCLUDED:
+            pytest.fail("no job is paused or has calendars here")
 
 
 def check_executions(shard: Shard, spec: JobSpec) -> None:

@@ -2,12 +2,16 @@
 
 import pytest
 
+from rota.core.decide.overlap import QUEUED_MAX
 from rota.core.errors import Refused
 from rota.core.model.attempt import Outcome
 from rota.core.model.execution import Hold
+from rota.core.model.ids import ExecutionId
 from rota.core.model.job import Misfire, Overlap
 from rota.core.timing.instants import HOUR, MINUTE, Duration
-from rota.core.vocabulary.effects import Launch
+from rota.core.vocabulary.commands import Rerun, RerunScope
+from rota.core.vocabulary.decision import Triggered
+from rota.core.vocabulary.effects import Launch, Stop
 from unit.core.shard import Shard, at, every, task
 
 EVERY_MINUTE = every("* * * * *")
@@ -212,3 +216,120 @@ def test_a_released_execution_without_room_waits_for_it() -> None:
 
     assert shard.statuses(second) == {"main": "ready"}
     assert shard.status(second) == "queued"
+
+
+# --- queue_latest, queue_all, cancel_running ------------------------------------------------------
+
+
+def waiting(shard: Shard) -> list[ExecutionId]:
+    """Return the executions that wait for others, oldest first."""
+    return [each for each in shard.live() if shard.execution(each).hold is Hold.OVERLAP]
+
+
+def test_a_later_fire_takes_the_place_of_the_one_that_waits() -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=Overlap.QUEUE_LATEST)
+    running = shard.trigger(job_id)
+    early = shard.trigger(job_id)
+
+    late = shard.trigger(job_id)
+    (only,) = waiting(shard)
+    shard.finish(running)
+
+    assert only == late
+    assert shard.status(early) == "cancelled"
+    assert shard.execution(early).reason == f"replaced by execution {late} (overlap)"
+    assert shard.status(late) == "running"
+
+
+def test_all_fires_wait_in_order() -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=Overlap.QUEUE_ALL)
+    triggered = [shard.trigger(job_id) for _ in range(4)]
+
+    ran: list[ExecutionId] = []
+    for _ in triggered:
+        (running,) = (each for each in shard.live() if each not in waiting(shard))
+        ran.append(running)
+        shard.finish(running)
+
+    assert ran == triggered
+    assert not shard.live()
+
+
+def test_fires_beyond_the_most_that_wait_are_skipped() -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=Overlap.QUEUE_ALL)
+    first = shard.trigger(job_id)
+    for _ in range(QUEUED_MAX):
+        shard.trigger(job_id)
+
+    with pytest.raises(Refused, match="queue_all") as refused:
+        shard.trigger(job_id)
+
+    assert refused.value.code == "overlap"
+    assert first in refused.value.detail
+
+
+def test_a_fire_cancels_what_runs_and_starts_when_that_has_ended() -> None:
+    shard = Shard()
+    job_id = shard.save(schedules=EVERY_MINUTE, overlap=Overlap.CANCEL_RUNNING)
+    running = shard.trigger(job_id)
+    shard.pass_time(MINUTE)
+
+    (replacing,) = waiting(shard)
+    stopped = [effect.attempt.execution_id for effect in shard.all_effects(Stop)]
+    shard.finish(running, outcome=Outcome.CANCELLED)
+
+    assert stopped == [running]
+    assert shard.status(running) == "cancelled"
+    assert shard.status(replacing) == "running"
+    assert shard.outcomes() == [("12:01:00", 1, "fired")]
+
+
+def test_further_fires_replace_the_one_that_waits_for_a_cancelled_one() -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=Overlap.CANCEL_RUNNING)
+    running, second, third = (shard.trigger(job_id) for _ in range(3))
+
+    shard.finish(running, outcome=Outcome.CANCELLED)
+
+    assert (shard.status(second), shard.status(third)) == ("cancelled", "running")
+
+
+def test_an_execution_of_a_rerun_displaces_others_too() -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=Overlap.CANCEL_RUNNING)
+    past_id = shard.trigger(job_id)
+    shard.finish(past_id)
+    running = shard.trigger(job_id)
+    past, done = shard.execution(past_id), shard.task(past_id)
+
+    reply = shard.do(Rerun(past=past, tasks=(done,), scope=RerunScope.ALL))
+
+    assert isinstance(reply, Triggered)
+    assert shard.execution(running).cancelled_at
+    assert shard.execution(reply.execution_id).hold is Hold.OVERLAP
+
+
+@pytest.mark.parametrize(
+    "overlap", [Overlap.QUEUE_LATEST, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING]
+)
+def test_a_trigger_does_not_wait_for_an_execution_that_waits_for_other_jobs(
+    overlap: Overlap,
+) -> None:
+    shard = Shard()
+    shard.save(name="first")
+    fields = {"dependencies": ("default/first",), "overlap": overlap}
+    job_id = shard.save(name="second", schedules=EVERY_MINUTE, **fields)  # type: ignore[arg-type]  # of both kinds
+    shard.deliver()
+    shard.pass_time(MINUTE)
+    (held,) = shard.live()
+
+    triggered = shard.trigger(job_id)
+    another = shard.trigger(job_id)
+    shard.finish(triggered)
+
+    assert shard.execution(held).hold is Hold.DEPENDENCIES
+    assert shard.execution(triggered).finished_at
+    assert shard.status(another) == "running"

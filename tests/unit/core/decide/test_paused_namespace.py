@@ -10,14 +10,15 @@ from rota.core.model.job import JobSpec, Pause
 from rota.core.timing.instants import MINUTE, SECOND, Duration
 from rota.core.vocabulary.commands import PauseJob, ReceiveMessage, ResumeJob, RunIfMet, SaveJob
 from rota.core.vocabulary.effects import PublishHook, SetTimer
+from rota.core.vocabulary.facts import NO_FACTS, Facts
 from unit.core.shard import ONE_TASK, Shard, at, every
 
 TEAM = "team-a"
-PAUSES = {TEAM: Pause(at=at("11:59"), by="ann", reason="incident 7")}
+PAUSED = Facts(pauses={TEAM: Pause(at=at("11:59"), by="ann", reason="incident 7")})
 
 
 def test_fires_in_a_paused_namespace_are_recorded_as_paused() -> None:
-    shard = Shard(pauses=PAUSES)
+    shard = Shard(facts=PAUSED)
     shard.save(name="report", namespace=TEAM, schedules=every("@every 1m"))
     shard.save(name="other", schedules=every("@every 1m"))
 
@@ -33,13 +34,13 @@ def test_fires_in_a_paused_namespace_are_recorded_as_paused() -> None:
 
 
 def test_a_fire_is_not_decided_ahead_while_its_namespace_is_paused() -> None:
-    shard = Shard(pauses=PAUSES, ahead=Duration(SECOND))
+    shard = Shard(facts=PAUSED, ahead=Duration(SECOND))
     shard.save(name="report", namespace=TEAM, schedules=every("@every 1m"))
     shard.pass_time(Duration(MINUTE - SECOND // 2))
     shard.ring_timers()
     decided_in_pause = list(shard.ledger())
 
-    shard.pauses = {}
+    shard.facts = NO_FACTS
     shard.pass_time(Duration(SECOND))
     shard.ring_timers()
 
@@ -48,7 +49,7 @@ def test_a_fire_is_not_decided_ahead_while_its_namespace_is_paused() -> None:
 
 
 def test_a_trigger_and_a_one_off_job_are_refused() -> None:
-    shard = Shard(pauses=PAUSES)
+    shard = Shard(facts=PAUSED)
     job_id = shard.save(name="report", namespace=TEAM)
     one_off = JobSpec(name="once", namespace=TEAM, tasks=ONE_TASK, is_one_off=True)
 
@@ -64,7 +65,7 @@ def test_an_execution_continues_in_a_paused_namespace() -> None:
     shard = Shard()
     running = shard.trigger(shard.save(name="report", namespace=TEAM))
 
-    shard.pauses = PAUSES
+    shard.facts = PAUSED
     shard.finish(running)
 
     assert shard.status(running) == "success"
@@ -76,7 +77,7 @@ def test_a_hook_does_not_trigger_a_job_of_a_paused_namespace() -> None:
     hooks = (Hook(event=HookEvent.SUCCESS, job=f"{TEAM}/tell"),)
     running = shard.trigger(shard.save(name="report", namespace=TEAM, hooks=hooks))
 
-    shard.pauses = PAUSES
+    shard.facts = PAUSED
     shard.finish(running)
     (message,) = shard.messages.values()
     shard.do(ReceiveMessage(message=message))
@@ -92,7 +93,7 @@ def met_in_a_pause() -> tuple[Shard, JobId]:
     upstream = shard.save(name="a")
     job_id = shard.save(name="b", namespace=TEAM, dependencies=("default/a",))
     shard.deliver()
-    shard.pauses = PAUSES
+    shard.facts = PAUSED
     shard.finish(shard.trigger(upstream))
     shard.deliver()
     return shard, job_id
@@ -109,7 +110,7 @@ def test_a_job_whose_dependencies_are_met_in_a_pause_runs_after_it_once() -> Non
         shard.ring_timers()
     in_pause = begun(shard, job_id)
 
-    shard.pauses = {}
+    shard.facts = NO_FACTS
     for _ in range(3):
         shard.pass_time(Duration(10 * SECOND))
         shard.ring_timers()
@@ -137,7 +138,7 @@ def test_the_next_primary_tries_such_a_job_too() -> None:
 def test_a_paused_job_is_not_tried() -> None:
     shard, job_id = met_in_a_pause()
     shard.do(PauseJob(job_id=job_id))
-    shard.pauses = {}
+    shard.facts = NO_FACTS
 
     shard.do(RunIfMet(job_id=job_id))
 

@@ -9,7 +9,8 @@ from rota.core.model.job import JobSpec, Misfire, Overlap
 from rota.core.timing.instants import MINUTE, SECOND, Duration
 from rota.core.vocabulary.commands import DeleteJob, ReceiveMessage, RunIfMet, SaveJob
 from rota.core.vocabulary.effects import PublishHook
-from rota.core.vocabulary.quotas import NO_USE, Quota, QuotaOfShard, Use
+from rota.core.vocabulary.facts import NO_FACTS, Facts
+from rota.core.vocabulary.quotas import NO_USE, Quota, Use
 from unit.core.decide.test_rerun_execution import failed_at_transform
 from unit.core.shard import ONE_TASK, Shard, every
 
@@ -17,7 +18,7 @@ TEAM = "team-a"
 
 
 def shard_with(quota: Quota, elsewhere: Use = NO_USE) -> Shard:
-    return Shard(quotas={TEAM: QuotaOfShard(quota, elsewhere)})
+    return Shard(facts=Facts(quotas={TEAM: quota}), elsewhere=elsewhere)
 
 
 def test_a_job_above_the_quota_is_refused_and_a_deletion_makes_room() -> None:
@@ -52,7 +53,7 @@ def test_jobs_and_executions_of_other_shards_count() -> None:
 def test_a_quota_of_nothing_allows_nothing() -> None:
     shard = Shard()
     job_id = shard.save(name="a", namespace=TEAM)
-    shard.quotas = {TEAM: QuotaOfShard(Quota(jobs=0, executions=0), NO_USE)}
+    shard.facts = Facts(quotas={TEAM: Quota(jobs=0, executions=0)})
 
     with pytest.raises(Refused, match="quota_exceeded"):
         shard.save(name="b", namespace=TEAM)
@@ -135,7 +136,7 @@ def test_a_one_off_job_that_could_not_run_is_refused() -> None:
 def test_a_rerun_above_the_quota_is_refused() -> None:
     shard = Shard()
     command = failed_at_transform(shard)
-    shard.quotas = {"default": QuotaOfShard(Quota(executions=0), NO_USE)}
+    shard.facts = Facts(quotas={"default": Quota(executions=0)})
 
     with pytest.raises(Refused, match="quota_exceeded"):
         shard.do(command)
@@ -171,7 +172,7 @@ def test_a_job_whose_dependencies_are_met_at_the_quota_runs_once_there_is_room()
     shard.do(RunIfMet(job_id=job_id))
     changed = shard.change_count
 
-    shard.quotas = {}
+    shard.facts = NO_FACTS
     for _ in range(3):
         shard.pass_time(Duration(10 * SECOND))
 

@@ -5,6 +5,7 @@ and liveness: every unfinished execution waits for an event that will come.
 """
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -12,16 +13,29 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
+from rota.core.decide.backfills import STATUS_AFTER
 from rota.core.decide.dependencies import is_met
 from rota.core.decide.dispatch import pending
 from rota.core.decide.fire import first_fire
+from rota.core.decide.steps.step import is_stopped
 from rota.core.errors import Refused
 from rota.core.model.attempt import AttemptKey, Outcome
 from rota.core.model.author import Author
-from rota.core.model.dag import TriggerRule, TriggerVerdict, census_of, verdict
+from rota.core.model.backfill import (
+    ACTIVE,
+    Backfill,
+    BackfillStatus,
+    FireOrder,
+    Reprocess,
+    backfill_key,
+)
 from rota.core.model.execution import (
     FINAL_TASK_STATES,
+    UPSTREAM_FAILED,
+    UPSTREAM_SKIPPED,
+    Caller,
     Execution,
     Hold,
     Task,
@@ -30,17 +44,23 @@ from rota.core.model.execution import (
     standing,
     task_key,
 )
+from rota.core.model.flow import Approval, Case, Foreach, Repeat, RunJob, Sleep, Switch
 from rota.core.model.hook import Hook, HookEvent, HookOutcome
-from rota.core.model.ids import Epoch, ExecutionId, JobId, job_of
-from rota.core.model.job import Job, JobSpec, Misfire, Overlap
+from rota.core.model.ids import Epoch, ExecutionId, JobId, job_of, task_of_step
+from rota.core.model.job import Job, JobSpec, Misfire, Overlap, TaskSpec
 from rota.core.model.retry import Fixed, RetryPolicy
+from rota.core.model.trigger_rules import TriggerRule, TriggerVerdict, census_of, verdict
 from rota.core.state.shard_state import State, version_key
-from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
+from rota.core.timing.instants import DAY, MINUTE, SECOND, Duration, Instant
 from rota.core.vocabulary.change_chain import Action
-from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.changes import Answered, Called, Recalled, Table
 from rota.core.vocabulary.commands import (
+    AnswerTask,
+    BackfillAction,
     Cancel,
     Command,
+    ContinueBackfill,
+    ControlBackfill,
     DeleteJob,
     EndNotification,
     Expire,
@@ -55,11 +75,12 @@ from rota.core.vocabulary.commands import (
     RerunScope,
     ResumeJob,
     SaveJob,
+    StartBackfill,
     StartTask,
     Trigger,
     Wake,
 )
-from rota.core.vocabulary.decision import Done, Limits, Reply, Triggered
+from rota.core.vocabulary.decision import Done, JobSaved, Limits, Reply, Triggered
 from rota.core.vocabulary.effects import (
     Consequence,
     Deliver,
@@ -75,9 +96,31 @@ from unit.core.shard import Shard, Timer, copy_from, every, job, task
 
 AUTHOR = Author(principal="alice", address="10.12.7.31")
 NAMES = ("a", "b", "c")
+BACKFILL_ACTIONS = {
+    BackfillAction.PAUSE: Action.BACKFILL_PAUSED,
+    BackfillAction.RESUME: Action.BACKFILL_RESUMED,
+    BackfillAction.CANCEL: Action.BACKFILL_CANCELLED,
+}
 ENDINGS = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED)
 RETRIES = (RetryPolicy(), RetryPolicy(limit=2, backoff=Fixed(delay=Duration(20 * SECOND))))
 DEADLINES = (Duration(0), Duration(0), Duration(20 * SECOND))
+CONDITIONS = ("", "", "", "", "params.x is defined", "states|length < 2", "results.nothing.at.all")
+LOOPS = (
+    *[None] * 6,
+    Foreach(items='[1,"b",{"c":null}]', max_parallel=2),
+    Foreach(expression="range(4)", tolerated=1),
+    Foreach(items="[]"),
+    Foreach(matrix='{"a": [1, 2], "b": "range(2)"}', max_parallel=3),
+    Foreach(expression="params.x"),
+    Repeat(until="index > 1", limit=2, delay=Duration(20 * SECOND)),
+    Repeat(until="last == 7", limit=2),
+)
+WAITS = (
+    *[None] * 6,
+    Sleep(duration=Duration(20 * SECOND)),
+    Approval(message="all well?"),
+    Approval(timeout=Duration(20 * SECOND), is_skipped_if_rejected=True),
+)
 SCHEDULES = ((), every("* * * * *"), every("*/15 * * * * *") + every("@startup"))
 
 
@@ -108,7 +151,7 @@ class WatchedShard(Shard):
             case SendWebhook(notification):
                 self.sending.add(notification.key)
             case PostponedEffects(due, _, effects):
-                assert due > self.decided_at, "it could have been done at once"
+                assert due > self.clock, "it could have been done at once"
                 for each in effects:
                     self.note(each)
             case _:
@@ -117,15 +160,35 @@ class WatchedShard(Shard):
     def do_together(self, *commands: Command) -> list[Reply | Refused]:
         """Decide *commands*, and check that each change of a user has one row, and nothing else."""
         jobs, executions = self._jobs(), dict(self.state.executions)
+        plans = dict(self.state.plans)
+        backfills = {each: dict(found) for each, found in self.state.backfills.items()}
         rows = len(self.change_rows())
         replies = super(WatchedShard, self).do_together(*commands)
         expected = _job_changes(jobs, self._jobs())
         for command, reply in zip(commands, replies, strict=True):
             match command, reply:
-                case Cancel(execution_id=each), Done() if not executions[each].cancelled_at:
+                case Cancel(execution_id=each, is_forced=is_forced), Done() if not executions[
+                    each
+                ].cancelled_at or (is_forced and not executions[each].has_lost_teardown):
                     expected.append((job_of(each), Action.EXECUTION_CANCELLED))
+                case AnswerTask(execution_id=each, is_approved=is_approved), Done():
+                    action = Action.TASK_APPROVED if is_approved else Action.TASK_REJECTED
+                    expected.append((job_of(each), action))
                 case Rerun(past=past), Triggered():
                     expected.append((past.job_id, Action.EXECUTION_RERUN))
+                case ResumeJob(job_id=each), JobSaved() if (
+                    each in jobs
+                    and jobs[each].pause is None
+                    and self.state.plans.get(each) != plans[each]
+                ):
+                    # The job counts from now, because the clock was ahead.
+                    expected.append((each, Action.JOB_RESUMED))
+                case StartBackfill(backfill=each), Done():
+                    expected.append((each.job_id, Action.BACKFILL_STARTED))
+                case ControlBackfill(job_id=each, backfill_id=name, action=action), Done() if (
+                    STATUS_AFTER[action] is not backfills[each][name].status
+                ):
+                    expected.append((each, BACKFILL_ACTIONS[action]))
                 case ForgetChanges(keys=keys), _:
                     rows -= len(keys)
                 case _:
@@ -142,12 +205,9 @@ class WatchedShard(Shard):
 
     def _needed_results(self, key: AttemptKey) -> dict[str, object]:
         execution = self.state.executions[key.execution_id]
-        spec = self.state.graph(execution.job_id, execution.job_version).tasks[key.task]
+        spec = self.state.graph(execution.job_id, execution.job_version).spec_of(key.task)
         tasks = self.state.tasks[key.execution_id]
-        return {
-            name: json.loads(_result(name)) if tasks[name].status is TaskStatus.SUCCESS else None
-            for name in spec.needs
-        }
+        return {name: _expected_result(tasks, name) for name in spec.needs}
 
 
 def _job_changes(before: dict[JobId, Job], after: dict[JobId, Job]) -> list[tuple[JobId, Action]]:
@@ -168,19 +228,63 @@ def _result(task_name: str) -> bytes:
     return b"null" if task_name == "t1" else b'{"from": "%s"}' % task_name.encode()
 
 
+def _expected_result(tasks: dict[str, Task], name: str) -> object:
+    """Return the result of a task: of a loop that of its steps, of an approval the answer."""
+    one = tasks[name]
+    items = [tasks[f"{name}[{n}]"] for n in range(99) if f"{name}[{n}]" in tasks]
+    rounds = [tasks[f"{name}#{n}"] for n in range(99) if f"{name}#{n}" in tasks]
+    if items:
+        return [_expected_result(tasks, each.name) for each in items]
+    if rounds:
+        return _expected_result(tasks, rounds[-1].name)
+    if one.answered_by is not None:
+        return 7
+    if one.reason == "it has no items":
+        return []
+    if one.called:
+        return json.loads(one.own_result or b"null")
+    if one.reason.startswith("chose "):
+        return re.findall(r"t\d", one.reason)
+    is_success = one.status is TaskStatus.SUCCESS and one.attempts
+    return json.loads(_result(name)) if is_success else None
+
+
+def _with_teardowns_and_switches(
+    tasks: list[TaskSpec], teardowns: int, has_switches: bool
+) -> list[TaskSpec]:
+    """Return tasks of which the last are teardowns, and some choose between those after them."""
+    first = max(1, len(tasks) - teardowns)
+    made = [replace(one, is_teardown=number >= first) for number, one in enumerate(tasks)]
+    for number, one in enumerate(made):
+        after = tuple(other.name for other in made if one.name in other.needs)
+        if has_switches and after and one.loop is None:
+            cases = (Case("params.x is defined", after), Case("", after[:1]))
+            made[number] = replace(one, wait=Switch(cases=cases))
+    return made
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> JobSpec:
     """Draw a job: a graph of up to four tasks, which may wait for another job."""
     name = draw(st.sampled_from(NAMES))
+    # Circles are refused before: in one with two calls, the executions of each turn double.
+    calls = [RunJob(job=f"default/{other}") for other in NAMES if other > name]
     tasks = [
-        task(
-            f"t{number}",
-            *draw(st.sets(st.sampled_from([f"t{n}" for n in range(number)]))) if number else (),
-            rule=draw(st.sampled_from(TriggerRule)),
-            retry=draw(st.sampled_from(RETRIES)),
+        replace(
+            task(
+                f"t{number}",
+                *draw(st.sets(st.sampled_from([f"t{n}" for n in range(number)]))) if number else (),
+                rule=draw(st.sampled_from(TriggerRule)),
+                retry=draw(st.sampled_from(RETRIES)),
+            ),
+            when=draw(st.sampled_from(CONDITIONS)),
+            loop=draw(st.sampled_from(LOOPS)),
+            wait=draw(st.sampled_from((*WAITS, *calls))),
+            handles_failure=draw(st.booleans()),
         )
         for number in range(draw(st.integers(1, 4)))
     ]
+    tasks = _with_teardowns_and_switches(tasks, draw(st.integers(0, 2)), draw(st.booleans()))
     others = [f"default/{other}" for other in NAMES if other != name]
     hooks = [Hook(event=event, webhook="https://hooks.example.com") for event in HookEvent]
     hooks += [Hook(event=HookEvent.FAILURE, job=other) for other in others]
@@ -189,6 +293,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         name=name,
         schedules=draw(st.sampled_from(SCHEDULES)),
         dependencies=tuple(draw(st.lists(st.sampled_from(others), unique=True))),
+        fail_fast=draw(st.booleans()),
         misfire=draw(st.sampled_from(Misfire)),
         overlap=draw(st.sampled_from(Overlap)),
         start_deadline=draw(st.sampled_from(DEADLINES)),
@@ -257,6 +362,33 @@ class _ShardUnderFire(RuleBasedStateMachine):
             )
         )
 
+    @precondition(lambda self: self.shard.state.jobs)
+    @rule(data=st.data(), count=st.integers(0, 3), parallel=st.integers(1, 2))
+    def backfill(self, data: st.DataObject, count: int, parallel: int) -> None:
+        """Start a backfill, or change one."""
+        job_id = data.draw(st.sampled_from(sorted(self.shard.state.jobs)))
+        known = tuple(self.shard.state.backfills.get(job_id, ()))
+        action = data.draw(st.sampled_from((None, *BackfillAction)))
+        if known and action is not None:
+            name = data.draw(st.sampled_from(known))
+            self.attempt(
+                ControlBackfill(job_id=job_id, backfill_id=name, action=action, author=AUTHOR)
+            )
+            return
+        started = Backfill(
+            id=f"b{self.shard.decision_count}",
+            job_id=job_id,
+            since=Instant(DAY),
+            until=Instant(2 * DAY),
+            reprocess=Reprocess.ALL,
+            order=FireOrder.OLDEST_FIRST,
+            parallel=parallel,
+            total=0,
+            created_at=Instant(0),
+        )
+        times = tuple(Instant(DAY + number) for number in range(count))
+        self.attempt(StartBackfill(backfill=started, times=times, known=known, author=AUTHOR))
+
     @precondition(lambda self: self.reports())
     @rule(data=st.data(), outcome=st.sampled_from((*([Outcome.SUCCEEDED] * 6), *ENDINGS)))
     def finish(self, data: st.DataObject, outcome: Outcome) -> None:
@@ -305,6 +437,19 @@ class _ShardUnderFire(RuleBasedStateMachine):
         self.shard.sending.discard(key)
         self.shard.do(EndNotification(key=key, outcome=outcome))
 
+    @precondition(lambda self: self.unanswered())
+    @rule(data=st.data(), is_approved=st.booleans())
+    def answer(self, data: st.DataObject, is_approved: bool) -> None:
+        execution_id, name = data.draw(st.sampled_from(self.unanswered()))
+        answer = AnswerTask(
+            execution_id=execution_id,
+            task=name,
+            is_approved=is_approved,
+            result=b"7",
+            author=AUTHOR,
+        )
+        self.attempt(answer)
+
     @rule(slots=st.integers(0, 5))
     def change_slots(self, slots: int) -> None:
         self.shard.slots = slots
@@ -322,7 +467,10 @@ class _ShardUnderFire(RuleBasedStateMachine):
             case "cancel":
                 if live:
                     execution_id = data.draw(st.sampled_from(live))
-                    self.attempt(Cancel(execution_id=execution_id, author=AUTHOR))
+                    is_forced = data.draw(st.booleans())
+                    self.attempt(
+                        Cancel(execution_id=execution_id, author=AUTHOR, is_forced=is_forced)
+                    )
             case "delete":
                 self.attempt(deletion)
             case "make again":
@@ -404,6 +552,41 @@ class _ShardUnderFire(RuleBasedStateMachine):
             if one.status is TaskStatus.RUNNING
         ]
 
+    def unanswered(self) -> list[tuple[ExecutionId, str]]:
+        """Return the tasks that wait for a person."""
+        return [
+            (execution_id, one.name)
+            for execution_id, one in sorted(_tasks(self.shard.state), key=str)
+            if one.status is TaskStatus.WAITING
+            and one.loop is None
+            and isinstance(self.spec_of(execution_id, one).wait, Approval)
+        ]
+
+    def spec_of(self, execution_id: ExecutionId, one: Task) -> TaskSpec:
+        """Return the definition of a task or a step."""
+        execution = self.shard.state.executions[execution_id]
+        graph = self.shard.state.graph(execution.job_id, execution.job_version)
+        return graph.spec_of(one.name)
+
+    def is_called(self, execution: Execution, one: Task) -> bool:
+        """Return True if an execution that a task waits for runs, or a message is on its way."""
+        messages = (item.message for item in self.shard.state.outbox.values())
+        callers = [each.caller for each in self.shard.state.executions.values()]
+        return Caller(execution.job_name, execution.id, one.name) in callers or any(
+            isinstance(message, Called | Answered)
+            and (message.execution_id, message.task) == (execution.id, one.name)
+            for message in messages
+        )
+
+    def is_recalled(self, caller: Caller) -> bool:
+        """Return True if the cancellation of an execution that a task began is on its way."""
+        messages = (item.message for item in self.shard.state.outbox.values())
+        return any(
+            isinstance(message, Recalled)
+            and (message.execution_id, message.task) == (caller.execution_id, caller.task)
+            for message in messages
+        )
+
     def finished(self) -> list[Execution]:
         """Return the finished executions."""
         return self.shard.read_all(Table.PAST_EXECUTION, Execution)
@@ -439,16 +622,20 @@ class _ShardUnderFire(RuleBasedStateMachine):
                 one = tasks[spec.name]
                 if one.status is TaskStatus.BLOCKED:
                     assert state.census(execution.id, spec) == needs
+                    if spec.is_teardown and not execution.has_begun_teardown:
+                        continue
                 if one.kept_from:
                     assert one.status in FINAL_TASK_STATES
-                elif one.attempts or one.status is TaskStatus.READY:
+                elif one.attempts or one.status in (TaskStatus.READY, TaskStatus.WAITING):
                     assert expected is TriggerVerdict.START
                 elif one.status is TaskStatus.BLOCKED:
-                    is_held = bool(execution.rerun_of) and execution.hold is not Hold.NONE
+                    may_be_held = bool(execution.rerun_of) or spec.rule is TriggerRule.ALWAYS
+                    is_held = may_be_held and execution.hold is not Hold.NONE
                     allowed = {TriggerVerdict.START} if is_held else set[TriggerVerdict]()
                     assert expected in {TriggerVerdict.WAIT, *allowed}
                 elif one.status is TaskStatus.SKIPPED:
-                    assert expected in {TriggerVerdict.SKIP, TriggerVerdict.SKIP_FAILED}
+                    is_own = one.reason not in (UPSTREAM_FAILED, UPSTREAM_SKIPPED)
+                    assert is_own == (expected is TriggerVerdict.START)
 
     @invariant()
     def executions_keep_the_overlap_policy(self) -> None:
@@ -456,10 +643,12 @@ class _ShardUnderFire(RuleBasedStateMachine):
         state = self.shard.state
         assert len(state.executions) <= self.shard.limits.executions + len(NAMES)
         for job_id, live in state.live.items():
-            if job_id in state.jobs and state.jobs[job_id].spec.overlap is not Overlap.ALLOW:
+            overlap = state.jobs[job_id].spec.overlap if job_id in state.jobs else Overlap.ALLOW
+            if overlap is not Overlap.ALLOW:
                 held = [state.executions[one].hold for one in live]
                 assert held.count(Hold.NONE) <= 1
-                assert len(held) <= 2
+                begun = [each for each in held if each is not Hold.DEPENDENCIES]
+                assert len(begun) <= 2 or overlap is Overlap.QUEUE_ALL
 
     @invariant()
     def what_is_final_stays(self) -> None:
@@ -500,6 +689,22 @@ class _ShardUnderFire(RuleBasedStateMachine):
             assert execution.failed_count == states.count(TaskStatus.FAILED)
 
     @invariant()
+    def backfills_count_their_executions(self) -> None:
+        state = self.shard.state
+        live = Counter(each.backfill for each in state.executions.values() if each.backfill)
+        for job_id, found in state.backfills.items():
+            assert sum(each.status in ACTIVE for each in found.values()) <= 1
+            for each in found.values():
+                assert each.open == live[each.id] <= each.parallel
+                is_active = each.status in ACTIVE
+                assert (backfill_key(job_id, each.id) in state.backfill_times) == is_active
+                is_over = each.begun == each.total and not each.open
+                assert is_over <= (each.status is not BackfillStatus.RUNNING)
+                if each.status is BackfillStatus.RUNNING and not each.open:
+                    timers = [timer.command for timer in self.shard.timers]
+                    assert ContinueBackfill(job_id=job_id) in timers
+
+    @invariant()
     def nothing_is_stuck(self) -> None:
         """Check that every unfinished execution waits for an event that will come."""
         shard = self.shard
@@ -508,10 +713,24 @@ class _ShardUnderFire(RuleBasedStateMachine):
             for one in tasks:
                 if one.status is TaskStatus.READY:
                     assert (execution.id, one.name) in shard.waiting
-                elif one.status is TaskStatus.BACKING_OFF:
+                elif one.retry_at:
                     wake = Wake(execution_id=execution.id, task=one.name, number=_next(one))
                     assert Timer(one.retry_at, wake, Timescale.ELAPSED) in shard.timers
-            unfinished = {TaskStatus.READY, TaskStatus.RUNNING, TaskStatus.BACKING_OFF}
+                elif one.status is TaskStatus.WAITING and one.loop is not None:
+                    assert one.loop.open == sum(_is_open_step(each, one) for each in tasks) > 0
+                elif one.status is TaskStatus.WAITING:
+                    is_asked = (execution.id, one.name) in self.unanswered()
+                    assert is_asked or self.is_called(execution, one)
+            unfinished = {
+                TaskStatus.READY,
+                TaskStatus.RUNNING,
+                TaskStatus.BACKING_OFF,
+                TaskStatus.WAITING,
+            }
+            if caller := execution.caller:
+                waiting = shard.state.tasks.get(caller.execution_id, {}).get(caller.task)
+                is_waiting = waiting is not None and waiting.status is TaskStatus.WAITING
+                assert is_waiting or execution.cancelled_at or self.is_recalled(caller)
             if execution.hold is Hold.NONE:
                 assert any(one.status in unfinished for one in tasks)
             else:
@@ -555,7 +774,8 @@ class _ShardUnderFire(RuleBasedStateMachine):
     def what_is_cancelled_is_being_stopped(self) -> None:
         state = self.shard.state
         for execution_id, one in _tasks(state):
-            if state.executions[execution_id].cancelled_at and one.status is TaskStatus.RUNNING:
+            is_over = is_stopped(state.executions[execution_id], self.spec_of(execution_id, one))
+            if is_over and one.status is TaskStatus.RUNNING:
                 key = AttemptKey(execution_id, one.name, len(one.attempts))
                 assert key in self.shard.stopped
 
@@ -608,6 +828,11 @@ def _tasks(state: State) -> list[tuple[ExecutionId, Task]]:
     return [
         (execution_id, one) for execution_id, tasks in state.tasks.items() for one in tasks.values()
     ]
+
+
+def _is_open_step(one: Task, of: Task) -> bool:
+    is_step = one.index >= 0 and task_of_step(one.name) == of.name
+    return is_step and one.status not in FINAL_TASK_STATES
 
 
 def _count(most: int) -> list[int]:

@@ -236,3 +236,19 @@ def test_nor_is_an_instant_that_was_decided_ahead_and_has_no_fire_after_it() -> 
     shard.fire(job_id)
 
     assert shard.fired() == ["12:01:00", "12:01:30"]
+
+
+def test_an_instant_that_has_run_and_is_added_again_is_another_execution() -> None:
+    shard = Shard()
+    at_once = job(schedules=every("@at 2027-01-04T12:01:00Z"), misfire=Misfire.ALL)
+    job_id = replace(shard, at_once)
+    shard.pass_time(MINUTE)
+    (first,) = shard.live()
+    replace(shard, job(schedules=every("0 0 1 1 *"), misfire=Misfire.ALL))
+
+    replace(shard, at_once)
+    shard.ring_timers()
+
+    assert len(shard.live()) == 2
+    assert first in shard.live()
+    assert shard.state.jobs[job_id].version == 3

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from rota.core.errors import Refused
 from rota.core.model.attempt import Outcome
-from rota.core.model.dag import TriggerRule
 from rota.core.model.execution import Execution, Task, in_place, task_key
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import JobSpec, Overlap, TaskSpec
+from rota.core.model.trigger_rules import TriggerRule
+from rota.core.timing.instants import DAY, Duration
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.commands import Forget, Rerun, RerunScope, SaveJob
 from rota.core.vocabulary.decision import JobSaved, Limits, Triggered
@@ -87,6 +88,19 @@ def test_a_rerun_of_a_rerun_names_the_execution_in_which_the_task_ran() -> None:
 
     assert shard.task(third, "extract").kept_from == first.past.id
     assert shard.statuses(third)["transform"] == "running"
+
+
+def test_a_rerun_works_for_the_same_time_and_is_due_at_the_request() -> None:
+    shard = Shard()
+    command = failed_at_transform(shard)
+    shard.pass_time(Duration(3 * DAY))
+
+    execution = shard.execution(rerun(shard, command))
+
+    (launch,) = shard.all_effects(Launch)
+    assert launch.order.fire_at == execution.fire_at == command.past.fire_at
+    assert execution.due_at == execution.queued_at == shard.decided_at
+    assert execution.started_at == shard.decided_at
 
 
 def test_a_rerun_from_a_task_runs_that_task_and_those_after_it() -> None:

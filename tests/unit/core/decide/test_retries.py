@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import LOSSES_MAX
+from rota.core.decide.steps.attempts import LOSSES_MAX
 from rota.core.model.attempt import RESULT_BYTES_MAX, RESULTS_BYTES_MAX, Ending, Outcome, Raised
 from rota.core.model.ids import Session
 from rota.core.model.recorded_endings import DETAILS_KEPT
 from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
-from rota.core.timing.instants import MINUTE, SECOND, Duration
+from rota.core.timing.instants import MINUTE, SECOND, Duration, later
 from rota.core.vocabulary.commands import FinishAttempt
 from rota.core.vocabulary.effects import (
     Launch,
@@ -45,6 +45,34 @@ def test_a_task_is_tried_again_after_its_delays(retry: RetryPolicy, delays_s: li
 
     assert shard.status(execution_id) == "failed"
     assert shard.task(execution_id).failures == len(delays_s) + 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"), [(Outcome.TIMED_OUT, "failed"), (Outcome.FAILED, "backing_off")]
+)
+def test_the_cause_of_a_failure_may_forbid_a_retry(outcome: Outcome, expected: str) -> None:
+    shard = Shard()
+    retry = RetryPolicy(limit=1, never_on_causes=("timeout",))
+    execution_id = shard.run(task("main", retry=retry))
+
+    shard.finish(execution_id, outcome=outcome)
+
+    assert shard.task(execution_id).status.value == expected
+
+
+def test_no_retry_begins_after_the_longest_time_since_the_first_attempt() -> None:
+    shard = Shard()
+    retry = RetryPolicy(limit=9, backoff=Fixed(delay=TEN_SECONDS), elapsed_max=MINUTE)
+    execution_id = shard.run(task("main", retry=retry))
+
+    for _ in range(2):
+        shard.clock = later(shard.clock, Duration(20 * SECOND))
+        shard.fail(execution_id)
+        shard.pass_time(TEN_SECONDS)
+    shard.fail(execution_id)
+
+    assert shard.status(execution_id) == "failed"
+    assert shard.task(execution_id).failures == 3
 
 
 def test_jitter_is_drawn_from_the_decisions_entropy_and_stored() -> None:

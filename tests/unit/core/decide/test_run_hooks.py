@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rota.core.decide.dispatch import pending
 from rota.core.decide.outbox import OUTBOX_ITEMS_MAX
 from rota.core.decide.run_hooks import NOTIFICATIONS_MAX, SHARD_NOTIFICATIONS_MAX
+from rota.core.model.attempt import Outcome
 from rota.core.model.hook import Hook, HookEvent, HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId, fire_execution_id
 from rota.core.model.job import JobPlan, Misfire, Overlap
@@ -208,6 +210,23 @@ def test_an_execution_that_ends_late_before_its_timer_rings_is_late_too() -> Non
     shard.clock = Instant(shard.clock + SECOND)
     shard.finish(execution_id)
     shard.pass_time(TWO_MINUTES)
+
+    assert waiting(shard) == [(execution_id, "late")]
+
+
+def test_an_execution_whose_teardown_runs_after_its_timeout_is_late() -> None:
+    shard = Shard()
+    execution_id = shard.run(
+        task("work"),
+        replace(task("delete"), is_teardown=True),
+        hooks=webhooks(HookEvent.LATE),
+        late_after=MINUTE,
+        execution_timeout=SECOND,
+    )
+    shard.pass_time(SECOND)
+    shard.finish(execution_id, "work", outcome=Outcome.CANCELLED)
+
+    shard.pass_time(MINUTE)
 
     assert waiting(shard) == [(execution_id, "late")]
 

@@ -1,12 +1,14 @@
 """Jobs are made, triggered and taken away."""
 
 import pytest
+from msgspec.structs import replace
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.attempt import Outcome
 from rota.core.model.ids import JobId, slot_of, slot_of_id
 from rota.core.model.job import Overlap, problems_of
 from rota.core.timing.instants import Duration
+from rota.core.timing.schedule import Schedule, checked
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.commands import DeleteJob, Fire, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved, Limits
@@ -72,6 +74,19 @@ def test_an_instant_that_has_passed_stays_in_a_job_that_is_replaced_and_comes_in
     assert not takes(shard, added)
 
 
+@pytest.mark.parametrize(
+    ("end_at", "is_taken"), [("2027-01-04T12:00:00Z", False), ("2027-01-04T12:01:00Z", True)]
+)
+def test_a_schedule_that_has_ended_needs_a_misfire_policy(end_at: str, is_taken: bool) -> None:
+    ended = checked(Schedule(text="* * * * *", end_at=end_at))
+    shard, spec = Shard(), job(schedules=(ended,))
+
+    assert takes(shard, SaveJob(spec=spec, may_be_past=False)) is is_taken
+    assert takes(shard, SaveJob(spec=spec, may_be_past=True))
+    [plan] = shard.state.plans.values()
+    assert plan.next_fires == (at("12:01") if is_taken else None,)
+
+
 def takes(shard: Shard, command: SaveJob) -> bool:
     """Return True if *command* is carried out; another refusal than of past instants fails."""
     try:
@@ -121,6 +136,27 @@ def test_a_saved_schedule_has_its_timer() -> None:
 
     fire = Fire(job_id=job_id)
     assert shard.all_effects(SetTimer) == [SetTimer(at("12:01"), fire, Timescale.WALL)]
+
+
+def test_the_execution_of_a_one_off_job_begins_in_the_entry_that_creates_it() -> None:
+    shard = Shard()
+    due = every("@at 2027-01-04T12:00:00Z")
+
+    shard.do(SaveJob(spec=replace(job(schedules=due), is_one_off=True)))
+
+    [execution_id] = shard.live()
+    shard.finish(execution_id)
+    assert shard.status(execution_id) == "success"
+
+
+def test_a_version_of_0_stands_for_no_job() -> None:
+    shard = Shard()
+    shard.do(SaveJob(spec=job(), may_replace=True, if_version=0))
+
+    with pytest.raises(Refused, match="exists already, at version 1") as refused:
+        shard.do(SaveJob(spec=job(), may_replace=True, if_version=0))
+
+    assert refused.value.kind is Kind.PRECONDITION
 
 
 def test_a_manual_job_has_no_timer() -> None:

@@ -1,93 +1,14 @@
-"""Graphs of tasks: which are refused, and what each trigger rule says."""
+"""Graphs of tasks: which are refused."""
 
-from itertools import islice, product
+from itertools import islice
 from typing import NamedTuple
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.model.dag import (
-    RULES,
-    TriggerRule,
-    TriggerVerdict,
-    UpstreamState,
-    census_of,
-    dependents,
-    problems_of_graph,
-    verdict,
-)
+from rota.core.model.dag import dependents, problems_of_graph
 from rota.core.model.job import TaskSpec
 from unit.core.shard import task
-
-ALL_SUCCESS, ALL_DONE, ONE_FAILED = (
-    TriggerRule.ALL_SUCCESS,
-    TriggerRule.ALL_DONE,
-    TriggerRule.ONE_FAILED,
-)
-OPEN, SUCCESS, FAILED, SKIPPED, CANCELLED = UpstreamState
-WAIT, START, SKIP, SKIP_FAILED = TriggerVerdict
-
-
-@pytest.mark.parametrize(
-    ("needs", "all_success", "all_done", "one_failed"),
-    [
-        ((), START, START, SKIP),
-        ((OPEN,), WAIT, WAIT, WAIT),
-        ((SUCCESS,), START, START, SKIP),
-        ((FAILED,), SKIP_FAILED, START, START),
-        ((SKIPPED,), SKIP, START, SKIP),
-        ((CANCELLED,), SKIP_FAILED, START, SKIP),
-        ((SUCCESS, OPEN), WAIT, WAIT, WAIT),
-        ((FAILED, OPEN), SKIP_FAILED, WAIT, START),
-        ((SKIPPED, OPEN), SKIP, WAIT, WAIT),
-        ((CANCELLED, OPEN), SKIP_FAILED, WAIT, WAIT),
-        ((SUCCESS, SUCCESS), START, START, SKIP),
-        ((SUCCESS, FAILED), SKIP_FAILED, START, START),
-        ((SUCCESS, SKIPPED), SKIP, START, SKIP),
-        ((FAILED, SKIPPED), SKIP_FAILED, START, START),
-        ((SKIPPED, SKIPPED), SKIP, START, SKIP),
-    ],
-)
-def test_what_trigger_rules_say(
-    needs: tuple[UpstreamState, ...],
-    all_success: TriggerVerdict,
-    all_done: TriggerVerdict,
-    one_failed: TriggerVerdict,
-) -> None:
-    said = [verdict(rule, census_of(needs)) for rule in (ALL_SUCCESS, ALL_DONE, ONE_FAILED)]
-
-    assert said == [all_success, all_done, one_failed]
-
-
-@pytest.mark.parametrize("rule", TriggerRule)
-def test_a_rule_waits_for_something_that_is_still_open(rule: TriggerRule) -> None:
-    """A task may never wait for tasks that are all closed: nothing would come to it again."""
-    closed = [standing for standing in UpstreamState if standing is not OPEN]
-
-    stuck = [
-        needs for needs in product(closed, repeat=3) if verdict(rule, census_of(needs)) is WAIT
-    ]
-
-    assert stuck == []
-    assert set(RULES) == set(TriggerRule)
-
-
-@pytest.mark.parametrize("closed", [each for each in UpstreamState if each is not OPEN])
-def test_a_census_is_updated_with_closed_tasks(closed: UpstreamState) -> None:
-    before = census_of([OPEN, OPEN, SUCCESS, FAILED])
-
-    assert before.after(closed) == census_of([OPEN, closed, SUCCESS, FAILED])
-
-
-@pytest.mark.parametrize("rule", TriggerRule)
-def test_a_rule_does_not_care_for_the_order_of_needs(rule: TriggerRule) -> None:
-    pairs = product(UpstreamState, repeat=2)
-
-    assert all(
-        verdict(rule, census_of((one, two))) is verdict(rule, census_of((two, one)))
-        for one, two in pairs
-    )
 
 
 def test_dependents_are_the_needs_turned_around() -> None:

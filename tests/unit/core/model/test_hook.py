@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.core.model.hook import HOOKS_MAX, Hook, HookEvent, origin_of
+from rota.core.model.hook import HOOKS_MAX, Hook, HookEvent, HookFormat, origin_of
 from rota.core.model.job import problems_of
 from rota.core.timing.instants import DAY, MINUTE, Duration
 from unit.core.shard import job
@@ -80,6 +80,14 @@ def test_a_hook_has_one_target() -> None:
         "the hook has no webhook and no job; give one of them",
         "the hook has both a webhook and a job; give one of them",
     ]
+
+
+def test_a_hook_that_triggers_a_job_has_no_format() -> None:
+    hook = Hook(event=FAILURE, job="default/notify", format=HookFormat.SLACK)
+
+    (problem,) = problems_of(job(hooks=(hook,)))
+
+    assert problem.pointer == "/onFailure/0/format"
 
 
 def test_a_job_has_so_many_hooks_at_most() -> None:

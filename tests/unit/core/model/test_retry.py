@@ -1,16 +1,20 @@
 """Times of retries after a failure."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.model.attempt import Raised
+from rota.core.model.attempt import Ending, Outcome, Raised
 from rota.core.model.retry import (
     DELAY_MAX,
     Explicit,
     Exponential,
     Fixed,
+    Linear,
     RetryPolicy,
+    causes_of,
     next_attempt_at,
 )
 from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
@@ -164,3 +168,61 @@ def test_no_delay_is_negative_or_longer_than_its_bound_and_jitter(
 
     assert again is not None
     assert ENDED_AT <= again <= ENDED_AT + most * (1 + jitter)
+
+
+def test_a_linear_delay_grows_by_its_step_up_to_its_bound() -> None:
+    policy = RetryPolicy(
+        limit=5, backoff=Linear(step=Duration(10 * SECOND), delay_max=Duration(25 * SECOND))
+    )
+
+    assert delays(policy, 6) == [10, 20, 25, 25, 25, None]
+
+
+@pytest.mark.parametrize(("elapsed_s", "is_retried"), [(0, True), (50, True), (51, False)])
+def test_no_retry_begins_after_the_longest_time(elapsed_s: int, is_retried: bool) -> None:
+    policy = RetryPolicy(limit=9, backoff=Fixed(delay=Duration(10 * SECOND)), elapsed_max=MINUTE)
+    elapsed = Duration(elapsed_s * SECOND)
+
+    again = next_attempt_at(policy, 1, exit_code=1, elapsed=elapsed, ended_at=ENDED_AT, entropy=0)
+
+    assert (again is not None) is is_retried
+
+
+def ending(outcome: Outcome = Outcome.FAILED, **fields: Any) -> Ending:
+    return Ending(outcome=outcome, started_at=ENDED_AT, finished_at=ENDED_AT, **fields)
+
+
+@pytest.mark.parametrize(
+    ("end", "causes"),
+    [
+        (ending(exit_code=1), set[str]()),
+        (ending(signal=9), {"SIGKILL"}),
+        (ending(Outcome.TIMED_OUT, signal=15), {"timeout"}),
+        (ending(signal=9, is_out_of_memory=True), {"out_of_memory"}),
+    ],
+)
+def test_an_attempt_without_an_exit_code_has_a_cause(end: Ending, causes: set[str]) -> None:
+    assert causes_of(end) == causes
+
+
+@pytest.mark.parametrize(
+    ("fields", "causes", "is_retried"),
+    [
+        ({"on_causes": ("timeout",)}, {"timeout"}, True),
+        ({"on_causes": ("timeout",)}, {"SIGKILL"}, False),
+        ({"on_causes": ("timeout",)}, set[str](), False),
+        ({"on_causes": ("timeout",), "on_exit_codes": (1,)}, set[str](), True),
+        ({"never_on_causes": ("out_of_memory",)}, {"out_of_memory"}, False),
+        ({"never_on_causes": ("out_of_memory",)}, {"SIGKILL"}, True),
+    ],
+)
+def test_only_the_named_causes_are_retried(
+    fields: dict[str, Any], causes: set[str], is_retried: bool
+) -> None:
+    policy = RetryPolicy(limit=1, **fields)
+
+    again = next_attempt_at(
+        policy, 1, exit_code=1, causes=frozenset(causes), ended_at=ENDED_AT, entropy=0
+    )
+
+    assert (again is not None) is is_retried

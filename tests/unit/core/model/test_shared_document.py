@@ -1,6 +1,12 @@
-"""A change of a shared document names what it changed, and never a value."""
+"""Shared documents: what a change names, and to which namespace a document counts."""
 
-from rota.core.model.shared_document import FIELDS_MAX, SECRETS, changed_fields
+from rota.core.model.shared_document import (
+    FIELDS_MAX,
+    SECRETS,
+    DocumentKey,
+    changed_fields,
+    owner_of,
+)
 
 
 def test_changed_fields_are_named_with_their_object_and_without_values() -> None:
@@ -27,3 +33,14 @@ def test_a_secret_has_a_new_value_or_a_new_key() -> None:
 
     assert changed_fields(SECRETS, before, before | {"version": 2, "box": "b2"}) == ("value",)
     assert changed_fields(SECRETS, before, before | {"kek": "k2", "wrapped": "w2"}) == ("key",)
+
+
+def test_a_document_counts_to_the_namespace_whose_administrators_can_make_it() -> None:
+    def owner(kind: str, name: str, *namespaces: str) -> str:
+        return owner_of(DocumentKey(kind, name), {"namespaces": list(namespaces)})
+
+    assert owner("secrets", "team-a/db") == "team-a"
+    assert owner("namespaces", "team-a") == "team-a"  # A pause makes one.
+    assert owner("bindings", "b", "team-b", "team-a") == "team-a"
+    assert owner("bindings", "b", "team-a", "*") == ""
+    assert owner("keys", "ci") == ""

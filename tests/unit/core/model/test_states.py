@@ -2,7 +2,6 @@
 
 import pytest
 
-from rota.core.model.dag import UpstreamState
 from rota.core.model.execution import (
     EXECUTION_MOVES,
     FINAL_EXECUTION_STATES,
@@ -17,6 +16,7 @@ from rota.core.model.execution import (
     check_task_move,
     standing,
 )
+from rota.core.model.trigger_rules import UpstreamState
 
 
 def test_every_execution_state_has_its_moves_and_every_move_leads_to_one() -> None:
@@ -52,7 +52,7 @@ def test_a_task_stands_open_until_it_is_final() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "expected"),
-    [(UPSTREAM_FAILED, UpstreamState.FAILED), (UPSTREAM_SKIPPED, UpstreamState.SKIPPED)],
+    [(UPSTREAM_FAILED, UpstreamState.UPSTREAM_FAILED), (UPSTREAM_SKIPPED, UpstreamState.SKIPPED)],
 )
 def test_a_skipped_task_stands_for_why_it_was_skipped(reason: str, expected: UpstreamState) -> None:
     skipped = Task(name="main", status=TaskStatus.SKIPPED, reason=reason)

@@ -1,5 +1,7 @@
 """Shards without entries: one heartbeat for all that two nodes have in common (PROTOCOL R44)."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -17,6 +19,7 @@ from rota.core.replication.messages import (
 from rota.core.replication.peer_copy import PeerCopy
 from rota.core.replication.quiet_beats import QUIET_BEATS, UNANSWERED_MAX, QuietBeats
 from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.vocabulary.journal import EntryKind
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy
 from unit.core.replication.replicas import SHARD, TICK, TIMING, A, B, C, Cluster, D, Envelope
 
@@ -246,7 +249,9 @@ def description(cluster: Cluster) -> QuietCopy:
     return QuietCopy(SHARD, Epoch(1), AllocationId("b1"), cluster.committed("a"))
 
 
-@pytest.mark.parametrize("wrong", ["epoch", "allocation", "index", "primary", "session", "promise"])
+@pytest.mark.parametrize(
+    "wrong", ["epoch", "allocation", "index", "primary", "session", "promise", "commit"]
+)
 def test_a_false_description_gets_no_lease(wrong: str) -> None:
     cluster = quiet()
     copy, primary = description(cluster), A
@@ -264,11 +269,24 @@ def test_a_false_description_gets_no_lease(wrong: str) -> None:
             primary = C
         case "session":
             session = Session("another")
+        case "commit":  # It has the entry, and does not know that the entry is committed.
+            b.copy.append(b"", cluster.now, EntryKind.CHANGES)
+            cluster.turn("b")
+            copy = replace(copy, index=b.copy.tip.index)
         case _:
             b.copy.promise(Epoch(2))
             cluster.turn("b")  # Makes the promise durable.
 
     assert not b.follow_quietly(copy, primary, session, cluster.now)
+
+
+def test_a_backup_that_follows_quietly_knows_its_primary() -> None:
+    cluster = quiet()
+    since = cluster.now
+
+    cluster.pass_time(2 * TIMING.beat)
+
+    assert cluster.replica("b").served_by(since) == A
 
 
 def test_a_node_without_the_coordinators_configuration_follows_no_primary_quietly() -> None:
@@ -295,15 +313,24 @@ def test_a_refused_copy_gets_heartbeats_of_its_own_again() -> None:
     assert [each.receiver for each in cluster.in_flight if isinstance(each.message, Append)] == [B]
 
 
-def test_a_refused_copy_is_quiet_only_after_an_answer_to_a_heartbeat_of_its_own() -> None:
+def test_a_refused_copy_is_quiet_only_after_an_answer_to_a_heartbeat_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cluster = quiet()
     cluster.restart("b")
     cluster.has_news = False
+    began: list[NodeId] = []
+    begin = QuietBeats.begin
+
+    def note(beats: QuietBeats, node_id: NodeId, *rest: Any) -> None:
+        began.append(node_id)
+        begin(beats, node_id, *rest)
+
+    monkeypatch.setattr(QuietBeats, "begin", note)
     cluster.pass_time(4 * TIMING.beat)  # The claims of a are early for b, which answers none.
 
-    counts = cluster.member("a").quiet_beats.quiet_counts
-
-    assert counts == {C: 1}
+    assert began == []
+    assert cluster.member("a").quiet_beats.quiet_counts == {C: 1}
     cluster.see("b")
     cluster.pass_time(2 * TIMING.beat)
     assert cluster.member("a").quiet_beats.quiet_counts == {B: 1, C: 1}
@@ -389,6 +416,34 @@ def test_a_response_that_belongs_to_no_heartbeat_is_refused(wrong: str) -> None:
     assert pair.first.lease_end == 0
 
 
+def test_a_response_to_a_heartbeat_of_an_earlier_session_changes_nothing() -> None:
+    pair = Pair()
+    beat, heard_at = pair.beat(), pair.first.heard_at
+    pair.liveness.session = Session("t")
+
+    assert pair.respond(beat)
+
+    assert (pair.first.lease_end, pair.first.heard_at) == (0, heard_at)
+
+
+def test_responses_may_come_later_than_the_next_heartbeats() -> None:
+    pair = Pair()
+    first, second = pair.beat(), pair.beat()
+
+    assert pair.respond(first)
+    assert pair.respond(second)
+
+
+def test_a_response_answers_messages_up_to_its_heartbeat_only() -> None:
+    pair = Pair()
+    beat, sent_at = pair.beat(), pair.now
+    pair.now = Instant(pair.now + TICK)
+
+    pair.respond(beat)
+
+    assert (pair.first.answered_to, pair.first.heard_at) == (sent_at, pair.now)
+
+
 def test_refused_shards_are_woken_and_the_others_are_not() -> None:
     pair = Pair()
     second = pair.quiet(1)
@@ -449,6 +504,34 @@ def test_heartbeats_without_a_response_wake_all_shards_towards_that_node() -> No
 
     assert pair.beats.take_woken() == {ShardId(0), ShardId(1)}
     assert pair.first.heard_at == heard_at
+
+
+def test_silence_before_a_shard_is_quiet_counts() -> None:
+    cluster = Cluster()
+    cluster.pass_time(TIMING.beat)
+    cluster.propose("a")
+    cluster.pass_time(TIMING.beat // 2)
+    died_at = cluster.now
+    while cluster.configuration.members == (A, B, C):
+        cluster.pass_time(TICK, among="ac")
+
+    assert cluster.configuration.members == (A, C)
+    assert cluster.now - died_at <= TIMING.silence + 2 * TICK
+
+
+def test_late_responses_that_do_not_count_for_a_copy_do_not_hide_its_silence() -> None:
+    pair = Pair()
+    early = [pair.beat() for _ in range(3)]
+    late = pair.quiet(1)
+    silent_since = late.heard_at
+    while late.quiet is not None and pair.now - silent_since <= TIMING.silence:
+        pair.now = Instant(pair.now + TICK)
+        pair.beats.tick(pair.now)
+        if early:
+            pair.respond(early.pop(0))
+
+    assert pair.now - silent_since <= TIMING.silence // 2 + 2 * TICK
+    assert late.heard_at == silent_since
 
 
 def test_a_node_that_was_stalled_does_not_take_the_others_for_silent() -> None:

@@ -1,14 +1,16 @@
 """Meaning of schedules: forms, refusals, clock changes, ranges."""
 
 import re
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rota.core.errors import Refused
 from rota.core.timing import schedule as schedule_module
@@ -27,9 +29,11 @@ from rota.core.timing.schedule import (
     LATEST_FIRE,
     FirePreview,
     Schedule,
+    checked,
     coming,
     fault_of,
     fire_times,
+    has_rules,
     is_manual,
     is_startup,
     latest_fire,
@@ -37,12 +41,16 @@ from rota.core.timing.schedule import (
     parse_schedule,
     preview,
 )
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.requests.error_codes import CODES
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import JobBody
 from unit.core.timing.cron_oracle import CHANGES
 
 FAR = LATEST_INSTANT
+FIELD_COUNTS = (
+    "a cron expression has 5 (minute hour day month weekday), "
+    "6 (seconds first) or 7 (seconds first, year last)"
+)
 
 
 def at(text: str) -> Instant:
@@ -72,6 +80,11 @@ def utc(instant: Instant) -> str:
         ("@daily", "0 0 * * *"),
         ("@midnight", "0 0 * * *"),
         ("@hourly", "0 * * * *"),
+        ("@noon", "0 12 * * *"),
+        ("@quarterly", "0 0 1 1,4,7,10 *"),
+        ("@semiannually", "0 0 1 1,7 *"),
+        ("@minutely", "* * * * *"),
+        ("@every_minute", "* * * * *"),
     ],
 )
 def test_macro_fires_like_its_expression(macro: str, expression: str) -> None:
@@ -191,6 +204,81 @@ def test_schedule_is_stored_as_what_was_asked_and_no_more() -> None:
     assert msgspec.json.decode(stored, type=Schedule) == schedule
 
 
+@pytest.mark.parametrize(
+    ("macro", "expression"),
+    [
+        ("@yearly", "H H H H *"),
+        ("@semiannually", "H H H H/6 *"),
+        ("@quarterly", "H H H H/3 *"),
+        ("@monthly", "H H H * *"),
+        ("@weekly", "H H * * H"),
+        ("@Daily", "H H * * *"),
+        ("@midnight", "H H(0-2) * * *"),
+        ("@noon", "H 12 * * *"),
+        ("@hourly", "H * * * *"),
+        ("@minutely", "H * * * * *"),
+    ],
+)
+def test_macro_that_is_spread_fires_like_its_hashed_expression(macro: str, expression: str) -> None:
+    spread = checked(Schedule(text=macro, spread=True, seed="default/report"))
+    hashed = checked(Schedule(text=expression, seed="default/report"))
+    after = at("2026-02-11T10:20")
+
+    assert fire_times(spread, after, FAR, 9) == fire_times(hashed, after, FAR, 9)
+
+
+@pytest.mark.parametrize("text", ["0 9 * * *", "H 9 * * *", "@every 5m", "@manual"])
+def test_only_a_macro_is_spread(text: str) -> None:
+    with pytest.raises(Refused) as refused:
+        checked(Schedule(text=text, spread=True))
+
+    assert refused.value.detail == (
+        f'"{text}" cannot be spread; spread is for @daily and other macros, in a cron expression '
+        "write H"
+    )
+
+
+def test_seed_is_stored_only_with_what_is_hashed() -> None:
+    def stored(text: str, *, spread: bool = False) -> bytes:
+        schedule = checked(Schedule(text=text, spread=spread, seed="default/report"))
+        return msgspec.json.encode(schedule)
+
+    assert stored("0 9 * * THU") == b'{"text":"0 9 * * THU"}'
+    assert stored("@daily") == b'{"text":"@daily"}'
+    assert stored("0 h(1-3)/2 * * *") == (b'{"text":"0 h(1-3)/2 * * *","seed":"default/report"}')
+    assert stored("@daily", spread=True) == (
+        b'{"text":"@daily","spread":true,"seed":"default/report"}'
+    )
+
+
+@pytest.mark.parametrize("prefix", ["TZ", "CRON_TZ"])
+@pytest.mark.parametrize("text", ["0 9 * * *", "@daily", "@at 2027-01-01T09:00"])
+def test_prefix_is_stored_as_the_zone(prefix: str, text: str) -> None:
+    stored = parse_schedule(text, "Europe/Paris")
+
+    assert parse_schedule(f" {prefix}=Europe/Paris  {text}") == stored
+    assert parse_schedule(f"{prefix}=Europe/Paris {text}", "Europe/Paris") == stored
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        (
+            "TZ=Europe/Paris 0 9 * * *",
+            '"TZ=Europe/Paris 0 9 * * *" begins with another zone than Asia/Tokyo; remove',
+        ),
+        ("TZ=Asia/Tokyo", f'"" has 0 fields; {FIELD_COUNTS}'),
+        ("CRON_TZ=Europe/Pariss @daily", '"Europe/Pariss" is not a time zone; did you mean'),
+        ("TZ= 0 9 * * *", '"" is not a time zone'),
+    ],
+)
+def test_prefix_that_cannot_be_followed_is_refused(text: str, detail: str) -> None:
+    with pytest.raises(Refused) as refused:
+        parse_schedule(text, "Asia/Tokyo")
+
+    assert refused.value.detail.startswith(detail)
+
+
 def test_nothing_fires_at_the_end_of_time() -> None:
     assert next_fire(parse_schedule("* * * * *"), at("9999-12-31T23:59:59Z")) is None
     assert next_fire(parse_schedule("@every 1d"), at("9999-12-31T23:59:59Z")) is None
@@ -261,13 +349,13 @@ AT_FORMS = (
         ("@at 2027-02-30T00:00", '"@at 2027-02-30T00:00": day is out of range for month'),
         (
             "@at 1969-01-01T00:00",
-            f'"@at 1969-01-01T00:00" is out of range; {FIRE_RANGE}',
+            f'"@at 1969-01-01T00:00": out of range; {FIRE_RANGE}',
         ),
-        ("@at 0001-01-01T00:00", f'"@at 0001-01-01T00:00": {FIRE_RANGE}'),
-        ("@at 9999-12-31T23:59:59", f'"@at 9999-12-31T23:59:59": {FIRE_RANGE}'),
+        ("@at 0001-01-01T00:00", f'"@at 0001-01-01T00:00": out of range; {FIRE_RANGE}'),
+        ("@at 9999-12-31T23:59:59", f'"@at 9999-12-31T23:59:59": out of range; {FIRE_RANGE}'),
         (
             "@at 9999-12-31T23:59:59Z",
-            f'"@at 9999-12-31T23:59:59Z" is out of range; {FIRE_RANGE}',
+            f'"@at 9999-12-31T23:59:59Z": out of range; {FIRE_RANGE}',
         ),
         (
             "@every 2932896d phase 1d",
@@ -357,6 +445,275 @@ def test_messages_of_the_reference_are_those_of_the_code() -> None:
         with pytest.raises(Refused) as refused:
             parse_schedule(text, zone)
         assert refused.value.detail == message
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+def limited(text: str, start_at: str, end_at: str, zone: str = "Europe/Berlin") -> Schedule:
+    return checked(Schedule(text=text, timezone=zone, start_at=start_at, end_at=end_at))
+
+
+@pytest.mark.parametrize(
+    ("start_at", "end_at"),
+    [
+        ("2026-03-02T09:00", "2026-03-04T09:00"),
+        ("2026-03-02T08:00:00Z", "2026-03-04T09:00+01:00"),
+        ("2026-03-01T09:00:01", "2026-03-05 08:59:59"),
+    ],
+)
+def test_no_fire_time_is_before_the_start_or_after_the_end(start_at: str, end_at: str) -> None:
+    schedule = limited("0 9 * * *", start_at, end_at)
+
+    assert [utc(fire_at) for fire_at in fire_times(schedule, Instant(0), FAR, 9)] == [
+        "2026-03-02T08:00:00Z",
+        "2026-03-03T08:00:00Z",
+        "2026-03-04T08:00:00Z",
+    ]
+
+
+def test_either_limit_may_be_alone() -> None:
+    from_start = limited("@daily", "2026-03-02T00:00", "")
+    to_end = limited("@daily", "", "2026-03-02T00:00")
+
+    assert next_fire(from_start, Instant(0)) == at("2026-03-01T23:00")
+    assert latest_fire(to_end, Instant(0), FAR) == at("2026-03-01T23:00")
+
+
+def test_the_start_does_not_shift_an_interval() -> None:
+    schedule = limited("@every 1h phase 5m", "2026-03-02T09:30:00Z", "")
+
+    assert next_fire(schedule, Instant(0)) == at("2026-03-02T10:05")
+
+
+@pytest.mark.parametrize(
+    ("text", "start_at", "end_at", "detail"),
+    [
+        ("@daily", "tomorrow", "", f'startAt "tomorrow": {AT_FORMS}'),
+        ("@daily", "", "1969-01-01T00:00", f'endAt "1969-01-01T00:00": out of range; {FIRE_RANGE}'),
+        (
+            "@daily",
+            "2026-03-02T09:00",
+            "2026-03-02T08:00",
+            'endAt "2026-03-02T08:00" is before startAt "2026-03-02T09:00"',
+        ),
+        (
+            "0 9 * * *",
+            "2026-03-02T09:01",
+            "2026-03-03T08:59",
+            '"0 9 * * *" has no fire time between startAt and endAt',
+        ),
+        (
+            "@at 2026-03-02T09:01",
+            "2026-03-02T09:01",
+            "",
+            '"@at 2026-03-02T09:01" has neither startAt nor endAt; remove them',
+        ),
+        ("@manual", "", "2026-03-02T09:01", '"@manual" has neither startAt nor endAt; remove them'),
+    ],
+)
+def test_limits_that_leave_no_fire_time_are_refused(
+    text: str, start_at: str, end_at: str, detail: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        limited(text, start_at, end_at)
+
+    assert refused.value.detail == detail
+
+
+def test_local_limits_follow_the_rules_of_the_zone() -> None:
+    assert has_rules(limited("@every 1h", "2026-03-02T09:00", ""))
+    assert not has_rules(parse_schedule("@every 1h", "Europe/Berlin"))
+
+
+# --- clock changes, as asked -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, ["2026-03-08T07:00", "2026-03-09T06:30"]),
+        ({"gap": "skip"}, ["2026-03-09T06:30", "2026-03-10T06:30"]),
+        ({"gap": "skip", "fold": "both"}, ["2026-03-09T06:30", "2026-03-10T06:30"]),
+        ({"fold": "both"}, ["2026-03-08T07:00", "2026-03-09T06:30"]),
+    ],
+)
+def test_skipped_local_time_fires_as_the_gap_asks(
+    fields: dict[str, str], expected: list[str]
+) -> None:
+    assert two_fires("30 2 * * *", fields, "2026-03-07T12:00") == expected
+
+
+@pytest.mark.parametrize(
+    ("fold", "expected"),
+    [
+        ("first", ["2026-11-01T05:30", "2026-11-02T06:30"]),
+        ("last", ["2026-11-01T06:30", "2026-11-02T06:30"]),
+        ("both", ["2026-11-01T05:30", "2026-11-01T06:30"]),
+    ],
+)
+def test_repeated_local_time_fires_as_the_fold_asks(fold: str, expected: list[str]) -> None:
+    assert two_fires("30 1 * * *", {"fold": fold}, "2026-10-31T12:00") == expected
+
+
+def two_fires(text: str, fields: dict[str, str], after: str) -> list[str]:
+    fields = {"text": text, "timezone": "America/New_York", **fields}
+    schedule = checked(msgspec.convert(fields, Schedule))
+    return [format_instant(fire_at)[:16] for fire_at in fire_times(schedule, at(after), FAR, 2)]
+
+
+@pytest.mark.parametrize("text", ["@hourly", "0 */2 * * *", "@every 5m", "@at 2027-01-01T00:00"])
+def test_gap_and_fold_are_for_expressions_that_name_hours(text: str) -> None:
+    with pytest.raises(Refused) as refused:
+        checked(Schedule(text=text, fold="last"))
+
+    assert refused.value.detail == (
+        f'"{text}" names no hours, for which gap and fold are; remove them'
+    )
+
+
+# --- every n-th period -------------------------------------------------------------------------
+
+
+def periodic(text: str, every: str, start_at: str, zone: str = "Europe/Berlin") -> Schedule:
+    return checked(Schedule(text=text, timezone=zone, start_at=start_at, every=every))
+
+
+@pytest.mark.parametrize(
+    ("text", "every", "expected"),
+    [
+        # 25 March 2026 is a Wednesday, and the clock changes on the 29th: the Monday of its week
+        # has passed, and that of the week after next is 6 April.
+        ("0 10 * * MON", "2 weeks", ["04-06 08:00", "04-20 08:00", "05-04 08:00"]),
+        ("0 10 * * SUN", "2  Weeks", ["03-29 08:00", "04-12 08:00", "04-26 08:00"]),
+        ("0 10 * * MON,FRI", "2 weeks", ["03-27 09:00", "04-06 08:00", "04-10 08:00"]),
+        ("0 10 * * *", "3 days", ["03-25 09:00", "03-28 09:00", "03-31 08:00"]),
+        ("0 0,12 * * *", "2 days", ["03-24 23:00", "03-25 11:00", "03-26 23:00"]),
+        ("@monthly", "3 months", ["05-31 22:00", "08-31 22:00", "11-30 23:00"]),
+        ("0 10 * * FRI#L", "2 months", ["03-27 09:00", "05-29 08:00", "07-31 08:00"]),
+        ("0 10 31 * *", "2 months", ["03-31 08:00", "05-31 08:00", "07-31 08:00"]),
+        ("0 10 1 7 *", "2 years", ["07-01 08:00"] * 3),
+        ("0 10 * * MON", "1 week", ["03-30 08:00", "04-06 08:00", "04-13 08:00"]),
+    ],
+)
+def test_every_nth_period_counts_from_that_of_the_start(
+    text: str, every: str, expected: list[str]
+) -> None:
+    schedule = periodic(text, every, "2026-03-25T00:00")
+
+    found = fire_times(schedule, Instant(0), FAR, 3)
+
+    assert [f"{to_datetime(fire_at):%m-%d %H:%M}" for fire_at in found] == expected
+
+
+def test_years_are_skipped() -> None:
+    schedule = periodic("0 10 29 2 *", "3 years", "2025-01-01T00:00", "UTC")
+
+    found = fire_times(schedule, Instant(0), FAR, 3)
+
+    assert [utc(fire_at)[:10] for fire_at in found] == ["2028-02-29", "2040-02-29", "2052-02-29"]
+
+
+NTHS = [
+    ("0 1 * * *", "3 days"),
+    ("*/20 0-3 * * *", "2 days"),
+    ("30 * * * *", "2 days"),
+    ("30 2 * * SUN,MON", "2 weeks"),
+    ("0 */2 * * SAT-SUN", "3 weeks"),
+    ("15 2 L * *", "2 months"),
+    ("*/30 1 * * SUN#L", "5 months"),
+    ("0 3 * 3,10 SUN", "2 years"),
+]
+
+
+@given(
+    nth=st.sampled_from(NTHS),
+    place=st.sampled_from([place for place in CHANGES if place[0] != "Pacific/Apia"]),
+    days_before=st.integers(1, 900),
+    begin_minutes=st.integers(-3_000, 3_000),
+    length_days=st.integers(0, 400),
+)
+def test_fire_times_of_every_nth_period_are_those_of_the_expression_in_it(
+    nth: tuple[str, str],
+    place: tuple[str, datetime],
+    days_before: int,
+    begin_minutes: int,
+    length_days: int,
+) -> None:
+    text, every = nth
+    zone, change = place
+    start = (change - timedelta(days=days_before)).astimezone(ZoneInfo(zone)).date()
+    schedule = periodic(text, every, f"{start}T00:00", zone)
+    after = Instant(from_datetime(change) + begin_minutes * MINUTE - 1)
+    until = Instant(after + length_days * DAY)
+
+    found = fire_times(schedule, after, until, 10_000)
+
+    plain = checked(replace(schedule, every=""))
+    local = [
+        (fire_at, to_datetime(fire_at).astimezone(ZoneInfo(zone)).date())
+        for fire_at in fire_times(plain, after, until, 100_000)
+    ]
+    assert found == [fire_at for fire_at, day in local if is_nth(every, start, day)]
+    assert latest_fire(schedule, after, until) == (found[-1] if found else None)
+
+
+def is_nth(every: str, start: date, day: date) -> bool:
+    count, unit = every.split()
+    passed = {
+        "days": (day - start).days,
+        "weeks": (day - (start - timedelta(days=start.weekday()))).days // 7,
+        "months": (day.year - start.year) * 12 + day.month - start.month,
+        "years": day.year - start.year,
+    }
+    return passed[unit] % int(count) == 0
+
+
+EVERY_DAY = "matches on every day; name times only, or count weeks or months"
+ANY_WEEK = "names no days but plain weekdays; or count months"
+PERIODS = 'write 1 to 100 days, weeks, months or years: "2 weeks"'
+
+
+@pytest.mark.parametrize(
+    ("text", "every", "start_at", "detail"),
+    [
+        ("@daily", "fortnight", "", "every: the periods are counted from startAt; add it"),
+        (
+            *("@daily", "fortnight", "2026-03-25T00:00"),
+            f'every: "fortnight" is not a number of periods; {PERIODS}',
+        ),
+        (
+            *("@daily", "101 days", "2026-03-25T00:00"),
+            f'every: "101 days" is not a number of periods; {PERIODS}',
+        ),
+        (
+            *("@every 5m", "2 days", "2026-03-25T00:00"),
+            'every: "@every 5m" has no such field; remove it',
+        ),
+        (
+            *("0 9 * * MON", "2 days", "2026-03-25T00:00"),
+            f'every: "2 days" needs an expression that {EVERY_DAY}',
+        ),
+        *(
+            (
+                *(text, "2 weeks", "2026-03-25T00:00"),
+                f'every: "2 weeks" needs an expression that {ANY_WEEK}',
+            )
+            for text in ("0 9 1 * *", "0 9 * * MON#1", "0 9 * 3 MON", "0 9 L * MON")
+        ),
+        (
+            *("0 9 1 1 *", "2 months", "2026-02-25T00:00"),
+            '"0 9 1 1 *" has no fire time between startAt and endAt',
+        ),
+    ],
+)
+def test_periods_that_do_not_suit_the_expression_are_refused(
+    text: str, every: str, start_at: str, detail: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        periodic(text, every, start_at)
+
+    assert refused.value.detail == detail
 
 
 # --- clock changes, by example -----------------------------------------------------------------
@@ -466,7 +823,7 @@ def test_preview_notes_a_one_shot_that_falls_into_a_gap() -> None:
     schedule = parse_schedule("@at 2026-03-08T02:30", "America/New_York")
 
     assert [tuple(fire) for fire in preview(schedule, Instant(0), 5)] == [
-        (at("2026-03-08T07:00"), "2026-03-08T03:00:00-04:00", "shifted out of a DST gap")
+        (at("2026-03-08T07:00"), "2026-03-08T03:00:00-04:00", "shifted out of a DST gap", "")
     ]
 
 

@@ -1,7 +1,9 @@
 """Agreement of random schedules with two independent oracles: `cron_oracle` and cronsim."""
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from random import Random  # noqa: TID251 - seeded, so that a failure repeats
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -18,10 +20,13 @@ from rota.core.timing.instants import (
     to_datetime,
 )
 from rota.core.timing.schedule import (
+    Schedule,
+    checked,
     fire_times,
+    latest_fire,
     parse_schedule,
 )
-from unit.core.timing.cron_oracle import CHANGES, expect, walk
+from unit.core.timing.cron_oracle import CHANGES, Expectation, Step, between, expect, walk
 
 FAR = LATEST_INSTANT
 
@@ -47,6 +52,45 @@ def test_minutes_around_clock_changes_agree_with_the_oracle(seed: int) -> None:
         due = [from_datetime(t) for t in expect(expression, day_or=day_or).fires(steps)]
         wanted = [t for t in due if t > after][:12]
         assert found == wanted, (expression, zone, format_instant(after), day_or)
+
+
+@pytest.mark.parametrize("fold", ["first", "last", "both"])
+@pytest.mark.parametrize("gap", ["shift", "skip"])
+def test_minutes_with_a_gap_and_a_fold_agree_with_the_oracle(
+    gap: Literal["shift", "skip"], fold: Literal["first", "last", "both"]
+) -> None:
+    random = Random(f"{gap} {fold}")
+    for _ in range(PAIRS_PER_SEED // 2):
+        minute = random.choice(["0", "30", "*/15", "*", "50-10/5"])
+        hour = random.choice(["0", "1", "2", "1-3", "22-2", "0-23", "2,3"])
+        expression = f"{minute} {hour} * * *"
+        zone, change = random.choice(CHANGES)
+        steps = walk(zone, change - timedelta(days=1), timedelta(days=2), timedelta(minutes=1))
+        after = from_datetime(steps[random.randrange(180, 2_000)][0])
+        until = from_datetime(steps[-181][0])
+
+        schedule = checked(Schedule(text=expression, timezone=zone, gap=gap, fold=fold))
+        found = fire_times(schedule, after, until, 10_000)
+
+        due = map(from_datetime, asked_fires(expect(expression), steps, gap, fold))
+        wanted = [t for t in due if after < t <= until]
+        assert found == wanted, (expression, zone, format_instant(after))
+        assert latest_fire(schedule, after, until) == (wanted[-1] if wanted else None)
+
+
+def asked_fires(wanted: Expectation, steps: list[Step], gap: str, fold: str) -> Iterator[datetime]:
+    """Yield the instants of *steps* at which an expression that names hours fires."""
+    last = {wall: instant for instant, wall in steps}
+    first = {wall: instant for instant, wall in reversed(steps)}
+    minute = timedelta(minutes=1)
+    reached = steps[0][1] - minute
+    for instant, wall in steps:
+        occurrences = {"first": [first[wall]], "last": [last[wall]], "both": [instant]}[fold]
+        fires = instant in occurrences and wanted.matches(wall)
+        skipped = between(reached, wall - minute, minute) if gap == "shift" else iter(())
+        if fires or any(map(wanted.matches, skipped)):
+            yield instant
+        reached = max(reached, wall)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -10,6 +10,7 @@ from rota.core.timing.instants import Instant
 from rota.core.vocabulary.commands import (
     Command,
     FinishAttempt,
+    Idempotency,
     ReportAttempt,
     SaveJob,
     StartTask,
@@ -43,3 +44,12 @@ TASK = TaskSpec(name="main", work=Work(stdin="x" * LONG))
 )
 def test_what_is_long_of_a_command_is_counted(command: Command, at_least: int) -> None:
     assert at_least <= payload_bytes(command) <= at_least + 1_000
+
+
+def test_a_key_and_its_caller_have_a_text_that_no_other_pair_has() -> None:
+    pairs = [("a", "b/c"), ("a/b", "c"), ("a%2Fb", "c")]
+
+    texts = [Idempotency(key=key, digest="", caller=caller).scoped_key for caller, key in pairs]
+
+    assert len({*texts}) == len(pairs)
+    assert texts[0] == "a/b/c"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.core.model.shared_document import DocumentKey
-from rota.node.access.access_table import BINDINGS, KEYS, ROLES_KIND, AccessTable
+from rota.core.model.shared_document import BINDINGS, DocumentKey
+from rota.node.access.access_table import KEYS, ROLES_KIND, AccessTable
 from rota.node.access.verbs import EVERY, Verb
 from support.access_tables import bind, define_role, put, put_key, stored, token
 

@@ -13,6 +13,8 @@ from rota.node.access.authenticator import (
     TooManyLogins,
 )
 from rota.node.access.failed_logins import ADDRESSES_MAX, LOGINS_MAX, PERIOD, FailedLogins
+from rota.node.access.oidc.signing_keys import SigningKeys
+from rota.node.access.oidc.web_tokens import WebTokens
 from rota.node.access.principal import ClientCertificate, Principal
 from rota.node.access.verbs import Verb
 from rota.wire.tokens import parse
@@ -55,6 +57,35 @@ def authenticator(table: AccessTable, clock: SetClock) -> Authenticator:
 def certificate(common_name: str) -> ClientCertificate:
     """Return a certificate that ends in a minute."""
     return ClientCertificate(common_name, later(NOW, Duration(60 * SECOND)))
+
+
+@pytest.mark.parametrize("text", ["ey.a.\udcff", "rota_t_\udcff", "rota_k_\udcff", "\udcff", ""])
+def test_a_header_that_is_not_text_is_a_failed_login(
+    table: AccessTable, clock: SetClock, text: str
+) -> None:
+    put_key(table, "ci", stored(token(1)))
+    web_tokens = WebTokens(table, SigningKeys(clock), clock)
+    authenticator = Authenticator(table, clock, web_tokens=web_tokens)
+
+    with pytest.raises(LoginFailed) as refused:
+        authenticator.authenticate(f"Bearer {text}", HERE)
+
+    assert refused.value.why.reason == "form"
+
+
+def test_a_fault_in_the_check_of_a_token_is_a_failed_login_without_the_token(
+    table: AccessTable, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_key(table, "ci", stored(token(1)))
+    web_tokens = WebTokens(table, SigningKeys(clock), clock)
+    known = dict[str, Principal]()
+    monkeypatch.setattr(web_tokens, "principal", known.__getitem__)
+    authenticator = Authenticator(table, clock, web_tokens=web_tokens)
+
+    with pytest.raises(LoginFailed) as refused:
+        authenticator.authenticate("Bearer eyJ.e30.", HERE)
+
+    assert (refused.value.why.reason, refused.value.why.detail) == ("fault", "KeyError")
 
 
 def login(authenticator: Authenticator, number: int = 1, remote: str = HERE) -> Principal:

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from rota.core.model.ids import ExecutionId, NodeId
+from rota.core.model.shared_document import BINDINGS
 from rota.core.timing.instants import SECOND, Duration, Instant, later
-from rota.node.access.access_table import BINDINGS, AccessTable
+from rota.node.access.access_table import AccessTable
 from rota.node.access.attempt_identity import AttemptIdentity, issue
 from rota.node.access.authenticator import Authenticator, LoginFailed, NotReadYet, TooManyLogins
 from rota.node.access.failed_logins import LOGINS_MAX

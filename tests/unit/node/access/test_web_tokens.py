@@ -3,6 +3,7 @@
 import base64
 import hmac
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -76,6 +77,15 @@ def test_a_token_proves_its_caller_with_the_name_of_the_issuer(
     assert principal.name == "corp/ana@example.org"
     assert principal.subjects == ("sub:corp/u1",)
     assert principal.issuer == "corp"
+
+
+def test_callers_with_one_name_have_identities_of_their_own(
+    tokens: WebTokens, issuer: SomeIssuer
+) -> None:
+    callers = [tokens.principal(issuer.token(sub=each)) for each in ("u1", "u2")]
+
+    assert {each.name for each in callers} == {"corp/ana@example.org"}
+    assert [each.identity for each in callers] == ["sub:corp/u1", "sub:corp/u2"]
 
 
 def test_bindings_of_the_subject_and_of_groups_grant_verbs(
@@ -205,6 +215,39 @@ def test_no_part_of_a_token_can_be_changed(tokens: WebTokens, issuer: SomeIssuer
 def test_garbage_proves_nothing(text: str, tokens: WebTokens) -> None:
     with pytest.raises(TokenInvalid):
         tokens.principal(text)
+
+
+STRANGE: list[Json] = [["RS256"], {"a": 1}, [[]], 10**400, -(10**400), 1e308, None, True, "", "\0"]
+
+
+@pytest.mark.parametrize("value", [*STRANGE, float("nan"), float("inf"), "\ud800"])
+@pytest.mark.parametrize("place", ["alg", "kid", "typ", "crit", "b64"])
+def test_no_header_of_a_token_raises_another_error(
+    place: str, value: Json, tokens: WebTokens, issuer: SomeIssuer
+) -> None:
+    header = {"alg": "ES256", "kid": "k1", place: value}
+
+    with pytest.raises(TokenInvalid):
+        tokens.principal(f"{unsigned(issuer.claims(), header)}AAAA")
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=map(repr, range(len(STRANGE))))
+@pytest.mark.parametrize("place", ["iss", "aud", "sub", "exp", "nbf", "iat", "email", "groups"])
+def test_no_signed_claim_raises_another_error(
+    place: str, value: Json, tokens: WebTokens, issuer: SomeIssuer
+) -> None:
+    text = issuer.token(**{place: value})
+
+    with suppress(TokenInvalid):
+        assert tokens.principal(text).issuer == "corp"
+
+
+@pytest.mark.parametrize("nested", ["[" * 2_000, '{"a":' * 1_000, "[" * 2_000 + "]" * 2_000])
+def test_a_token_that_is_nested_too_deeply_proves_nothing(nested: str, tokens: WebTokens) -> None:
+    part = base64.urlsafe_b64encode(f'{{"a":{nested}'.encode()).decode().rstrip("=")
+
+    with pytest.raises(TokenInvalid, match="form"):
+        tokens.principal(f"{part}.e30.AAAA")
 
 
 def test_a_deleted_issuer_ends_its_tokens_at_once(

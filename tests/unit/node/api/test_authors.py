@@ -13,6 +13,7 @@ from rota.core.model.author import (
 from rota.core.model.ids import NodeId
 from rota.node.access.grants import Grants
 from rota.node.access.principal import Principal
+from rota.node.api.handlers.idempotency import idempotency_under
 from rota.node.api.requests.authors import author_of, client_address
 from rota.node.api.requests.node_headers import CLIENT_ADDRESS
 from rota.node.api.requests.request_context import RequestContext
@@ -50,6 +51,27 @@ def test_the_author_is_the_principal_with_the_request_and_the_address() -> None:
     assert author == Author(
         principal="alice", key="3fGh81Qz", request="request", address="10.0.0.7"
     )
+
+
+def of_issuer(subject: str) -> Principal:
+    """Return a caller with the name ``corp/ana``."""
+    return Principal(
+        name="corp/ana", grants=Grants(()), subjects=(f"sub:corp/{subject}",), issuer="corp"
+    )
+
+
+def test_callers_of_an_issuer_with_one_name_are_told_apart_by_their_subjects() -> None:
+    long = "u" * 190
+    subjects = ["u1", "u2", f"{long}1", f"{long}2"]
+
+    authors = [author_of(without_node(http(), of_issuer(each))) for each in subjects]
+    keys = [idempotency_under(without_node(http(), of_issuer(each)), "k", "") for each in subjects]
+
+    assert {each.principal for each in authors} == {"corp/ana"}
+    assert [each.key for each in authors[:2]] == ["sub:corp/u1", "sub:corp/u2"]
+    assert len({each.key for each in authors}) == 4
+    assert all(len(each.key) <= KEY_LENGTH_MAX for each in authors)
+    assert len({each.scoped_key for each in keys}) == 4
 
 
 def test_a_forwarded_request_has_the_address_that_the_first_node_saw() -> None:

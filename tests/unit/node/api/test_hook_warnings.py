@@ -2,9 +2,9 @@
 
 import pytest
 
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.handlers.hook_warnings import webhook_warnings
 from rota.node.webhooks.permitted_hosts import PermittedHosts
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import HookBody, JobBody
 
 

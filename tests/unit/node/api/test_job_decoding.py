@@ -9,8 +9,8 @@ from rota.core.errors import Refused
 from rota.core.model.job import TASKS_MAX
 from rota.node.api.requests import job_decoding
 from rota.node.api.requests.job_decoding import AT_ONCE_BYTES, decoded_job, decoded_object
-from rota.node.api.requests.json_decoding import PROBLEMS_MAX, decode
-from rota.node.system.pacing import finished
+from rota.wire.bodies.job_bodies import finished
+from rota.wire.bodies.json_decoding import PROBLEMS_MAX, decode
 from rota.wire.documents import JobBody, Json
 
 PADDING = "x" * AT_ONCE_BYTES
@@ -36,6 +36,36 @@ SPACED = b'{"name": "job", "stdin": "%s", "tasks" : [ {"name":"a"} ,\n{"name": "
 def test_a_long_job_decoded_in_steps_is_the_same(content: bytes) -> None:
     assert finished(decoded_job(content)) == decode(content, JobBody)
     assert finished(decoded_object(content)) == decode(content, dict[str, Json])
+
+
+@pytest.mark.parametrize("decoded", [decoded_job, decoded_object])
+@pytest.mark.parametrize(
+    ("content", "pointer"),
+    [
+        (b'{"name": "a", "name": "b"}', "/name"),
+        (b'{"name": "a", "n\\u0061me": "b"}', "/name"),
+        (b'{"name": "a", "env": {"x/y": "1", "z": "1", "x/y": "2"}}', "/env/x~1y"),
+        (b'{"name": "a", "tasks": [{"name": "b"}, {"name": "c", "name": "d"}]}', "/tasks/1/name"),
+    ],
+)
+@pytest.mark.parametrize("padding", ["", PADDING], ids=["short", "long"])
+def test_a_key_that_an_object_has_twice_is_refused(
+    decoded: Callable[[bytes], Generator[None, None, object]],
+    content: bytes,
+    pointer: str,
+    padding: str,
+) -> None:
+    last = b'{"name": "last", "stdin": "%s"}]}' % padding.encode()
+    body = (
+        content[:-2] + b", " + last
+        if b"tasks" in content
+        else content[:-1] + b', "tasks": [' + last
+    )
+
+    with pytest.raises(Refused, match="there is a second") as caught:
+        finished(decoded(body))
+
+    assert [each.pointer for each in caught.value.problems] == [pointer]
 
 
 @pytest.mark.parametrize("decoded", [decoded_job, decoded_object])

@@ -6,10 +6,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rota.core.model.job import JobSpec
 from rota.core.model.work import Bind, ResourceLimits, Sandbox
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.documents.job_definitions import definition_of
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import (
+    CaseBody,
     ContainerBody,
     JobBody,
     LimitsBody,
@@ -32,7 +34,7 @@ RETRIES = st.one_of(
     st.builds(
         RetryBody,
         limit=st.integers(0, 5),
-        backoff=st.sampled_from(["exponential", "fixed", "explicit"]),
+        backoff=st.sampled_from(["exponential", "linear", "fixed", "explicit"]),
         delay=TIMESPANS,
         factor=st.sampled_from([1.0, 1.5, 2.0]),
         max_delay=st.sampled_from(["5m", 10]),
@@ -40,11 +42,18 @@ RETRIES = st.one_of(
         jitter=st.sampled_from([0.0, 0.25]),
         on_exceptions=st.lists(st.sampled_from(["OSError", "a.B"]), max_size=2),
         never_on_exceptions=st.lists(st.just("KeyError"), max_size=1),
+        on_causes=st.lists(st.just("timeout"), max_size=1),
+        never_on_causes=st.lists(st.just("SIGKILL"), max_size=1),
+        max_elapsed=st.sampled_from([0, "1m"]),
         on_exit_codes=st.lists(st.integers(0, 255), max_size=2),
         never_on_exit_codes=st.lists(st.integers(0, 255), max_size=2),
     ),
 )
-BINDS = st.lists(st.sampled_from(["/a:/b", "/a:/b:ro", "/c:/d:rw"]), max_size=2)
+BINDS = st.lists(
+    st.sampled_from(["/a:/b", "/a:/b:ro", "/c:/d:rw"]),
+    max_size=2,
+    unique_by=lambda bind: bind.split(":")[1],
+)
 CONFINED: dict[str, Strategy] = {
     "sandbox": st.one_of(
         st.sampled_from(["none", "default", "strict"]),
@@ -86,12 +95,27 @@ FUNCTIONS: Strategy = st.one_of(
 )
 SCHEDULES = st.lists(
     st.one_of(
-        st.sampled_from(["*/5 * * * *", "@every 10s", "@daily"]),
+        st.sampled_from(["*/5 * * * *", "@every 10s", "@daily", "H * * * *"]),
         st.builds(
             ScheduleBody,
             schedule=st.sampled_from(["0 0 1 * MON", "@hourly"]),
             timezone=st.sampled_from([None, "Europe/Berlin"]),
             day_or=st.booleans(),
+        ),
+        st.builds(
+            ScheduleBody,
+            schedule=st.sampled_from(["@weekly", "@hourly"]),
+            spread=st.booleans(),
+            start_at=st.sampled_from([None, "2027-01-01T00:00"]),
+            end_at=st.sampled_from([None, "2028-01-01T00:00:00Z"]),
+        ),
+        st.builds(
+            ScheduleBody,
+            schedule=st.just("0 9 * * MON"),
+            start_at=st.just("2027-01-01T00:00"),
+            every=st.sampled_from([None, "2 weeks", "3 months"]),
+            gap=st.sampled_from(["shift", "skip"]),
+            fold=st.sampled_from(["first", "last", "both"]),
         ),
     ),
     max_size=3,
@@ -114,16 +138,40 @@ def job_body(work: Fields, rest: Fields) -> JobBody:
     return msgspec.convert(msgspec.to_builtins({"name": "job", **work, **rest}), JobBody)
 
 
+WAITS: Strategy = st.sampled_from(
+    [
+        {"sleep": "1m30s"},
+        {"sleep": {"until": "params.at"}},
+        {"approval": "all well?"},
+        {"approval": {"form": {"type": "object"}, "timeout": "1h", "onReject": "skip"}},
+    ]
+)
+FLOWS: dict[str, Strategy] = {
+    "when": st.sampled_from(["params.x > 1", "states|length == 0"]),
+    "skipExitCodes": st.sampled_from([[99], [1, 2]]),
+    "handlesFailure": st.booleans(),
+    "foreach": st.sampled_from(
+        [
+            "results",
+            [1, {"a": None}],
+            {"matrix": {"os": ["a", "b"], "version": "results"}},
+            {"items": [], "maxParallel": 3, "onEmpty": "success"},
+        ]
+    ),
+}
+
+
 def task_bodies(name: str) -> st.SearchStrategy[TaskBody]:
     def task_body(work: Fields, rest: Fields) -> TaskBody:
         return msgspec.convert(msgspec.to_builtins({"name": name, **work, **rest}), TaskBody)
 
     return st.builds(
         task_body,
-        WAYS,
+        st.one_of(WAYS, WAITS),
         st.fixed_dictionaries(
             {},
             optional={
+                **FLOWS,
                 "parameters": PARAMETERS,
                 "env": ENVIRONMENTS,
                 "cwd": st.just("/tmp"),
@@ -256,3 +304,39 @@ def test_the_shortest_form_of_the_work_is_shown() -> None:
     definition = msgspec.to_builtins(definition_of(spec))
 
     assert definition == {"name": "job", "container": "alpine", "limits": {"memory": "1MiB"}}
+
+
+def test_switches_teardowns_and_fields_of_flows_of_a_job_are_defined_again() -> None:
+    fields: Fields = {
+        "name": "job",
+        "failFast": True,
+        "parameters": {"x": 1},
+        "parametersSchema": {"properties": {"x": {"type": "integer"}}},
+        "tasks": [
+            {"name": "pick", "switch": [{"when": "params.x > 1", "to": ["go"]}, {"to": []}]},
+            {"name": "go", "needs": ["pick"], "command": "true"},
+            {"name": "end", "needs": ["go"], "command": "true", "teardown": True},
+        ],
+    }
+    spec = job_spec(msgspec.convert(fields, JobBody))
+
+    definition = definition_of(spec)
+
+    assert job_spec(definition) == spec
+    assert (definition.fail_fast, definition.parameters_schema) == (
+        True,
+        fields["parametersSchema"],
+    )
+    assert definition.tasks[0].switch == [CaseBody("params.x > 1", ["go"]), CaseBody()]
+    assert [each.teardown for each in definition.tasks] == [False, False, True]
+
+
+def test_a_job_that_was_stored_has_the_same_text_as_one_that_was_sent() -> None:
+    """Otherwise a comparison of both, as in `rota plan`, shows changes that are none."""
+    body = JobBody(name="a", command="true", retries=RetryBody(limit=3, delay="1s"))
+    sent = job_spec(body)
+    stored = msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=JobSpec)
+
+    texts = [msgspec.json.encode(definition_of(each)) for each in (sent, stored)]
+
+    assert texts[0] == texts[1]

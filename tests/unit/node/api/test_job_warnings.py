@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.documents.job_warnings import startup_warnings
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import JobBody, ScheduleBody
 
 

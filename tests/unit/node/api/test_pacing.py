@@ -3,8 +3,8 @@
 import asyncio
 from itertools import count
 
-from rota.node.api.documents.job_bodies import job_spec, reading
 from rota.node.system.pacing import SLICE_S, Pace, paced
+from rota.wire.bodies.job_bodies import job_spec, reading
 from rota.wire.documents import JobBody, TaskBody
 
 

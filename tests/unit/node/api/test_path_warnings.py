@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from rota.core.model.ids import NodeId
-from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.documents.path_warnings import TASKS_MAX, may_have_warnings, path_warnings
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import JobBody, TaskBody
 
 AFTER = "an attempt fails where it is missing"

@@ -10,6 +10,7 @@ from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import RetryPolicy
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.commands import FinishAttempt
+from rota.core.vocabulary.facts import NO_FACTS
 from rota.node.api.documents.record_views import execution_view, ledger_entry_view, view_of
 from rota.wire.documents import AttemptView
 from unit.core.shard import Shard, task
@@ -136,7 +137,7 @@ def execution_progress(shard: Shard, execution_id: ExecutionId) -> int:
 
 def job_progress(shard: Shard, execution_id: ExecutionId) -> int | None:
     job = shard.state.jobs[shard.execution(execution_id).job_id]
-    return view_of(shard.state, job).progress
+    return view_of(shard.state, job, NO_FACTS).progress
 
 
 def attempt_of(

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from rota.core.model.work import Call, Image, Work
-from rota.node.api.documents.job_bodies import job_spec
-from rota.node.namespaces.policy import ALLOWED, Policy, policy_in
+from rota.node.namespaces.policy import OPEN, Policy, policy_in
+from rota.wire.bodies.job_bodies import job_spec
 from rota.wire.documents import JobBody
 
 Json = Any  # Any: fields of a job.
@@ -29,8 +29,8 @@ def places(policy: Policy, checked: Work) -> list[str]:
 
 
 @pytest.mark.parametrize("checked", [COMMAND, PYTHON, CONTAINER])
-def test_without_a_document_everything_is_allowed(checked: Work) -> None:
-    assert places(ALLOWED, checked) == []
+def test_what_a_policy_does_not_name_is_allowed(checked: Work) -> None:
+    assert places(OPEN, checked) == []
     assert places(policy_in({}), checked) == []
     assert places(policy_in({"policy": {}}), checked) == []
 
@@ -223,4 +223,4 @@ def test_a_node_has_the_labels_of_the_policy() -> None:
 
     assert policy.lacks({"pool": "b"}) == "pool=a"
     assert policy.lacks({"pool": "a", "zone": "b"}) == ""
-    assert ALLOWED.lacks({}) == ""
+    assert OPEN.lacks({}) == ""

@@ -1,0 +1,14 @@
+"""Tasks of a Python program: functions that are called on nodes, with typed results.
+
+    >>> import rota
+    >>> app = rota.App("billing")
+
+`rota.App` is the entry; the other names are for annotations and for ``except``.
+"""
+
+from rota.client.app.app import App
+from rota.client.app.errors import InvalidArgument, InvalidTask, TaskFailed
+from rota.client.app.handles import Group, Handle
+from rota.client.app.tasks import Task
+
+__all__ = ["App", "Group", "Handle", "InvalidArgument", "InvalidTask", "Task", "TaskFailed"]

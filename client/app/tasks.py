@@ -1,0 +1,370 @@
+"""Functions as tasks: their settings, and the jobs that call them."""
+
+import asyncio
+import functools
+import inspect
+import re
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from rota.client.app.errors import InvalidArgument, InvalidTask
+from rota.client.app.handles import Group, Handle
+from rota.client.app.signatures import Json, Signature
+from rota.client.client import Client
+from rota.client.requests import MAIN_TASK
+from rota.core.timing.instants import (
+    Duration,
+    Instant,
+    format_instant,
+    from_datetime,
+    later,
+    parse_duration,
+    seconds,
+)
+from rota.wire.documents import ITEMS_MAX, ExecutionView
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+A = TypeVar("A")
+A_contra = TypeVar("A_contra", contravariant=True)
+
+Body = dict[str, Json]
+
+_BACKOFF = re.compile(r"exp (\S+?)\.\.(\S+)|fixed (\S+)")
+_LIBRARIES = frozenset({"site-packages", "dist-packages"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of a task.
+
+    Attributes:
+        retries: The number of retries.
+        backoff: The delays between attempts: ``exp 1s..5m`` doubles from 1 s to 5 min, ``fixed
+            30s`` is always the same; None for the default of jobs.
+        timeout: The limit of an attempt, in seconds or as text such as ``10m``; 0 for none.
+        schedule: The schedule of the job that `rota deploy` saves; None for none.
+        timezone: The time zone of the schedule; None for UTC.
+        namespace: The namespace of its jobs; None for ``default``.
+        due_at: When its calls are due; None for now, or after *delay*.
+        delay: How long after a call is submitted it is due; None for *due_at*.
+    """
+
+    retries: int = 0
+    backoff: str | None = None
+    timeout: float | str = 0
+    schedule: str | None = None
+    timezone: str | None = None
+    namespace: str | None = None
+    due_at: Instant | None = None
+    delay: Duration | None = None
+
+    def fields(self) -> Body:
+        """Return the fields of a task that has these settings.
+
+        Raises:
+            InvalidTask: *backoff* is malformed, or there are no retries.
+        """
+        fields: Body = {}
+        if self.backoff is not None:
+            fields["retries"] = {"limit": self.retries, **_backoff(self.backoff, self.retries)}
+        elif self.retries:
+            fields["retries"] = self.retries
+        if self.timeout:
+            fields["timeout"] = self.timeout
+        return fields
+
+
+class Host(Protocol):
+    """The app of a task."""
+
+    @property
+    def name(self) -> str:
+        """The name of the app."""
+        ...
+
+    @property
+    def client(self) -> Client:
+        """The connection to the nodes."""
+        ...
+
+    @property
+    def interpreter(self) -> str:
+        """The interpreter that calls the functions."""
+        ...
+
+    @property
+    def path(self) -> list[str] | None:
+        """The folders of the modules; None for those of this program."""
+        ...
+
+
+class OfOneItem(Protocol[A_contra, T_co]):
+    """A task that can be called with a single argument by position."""
+
+    def delay(self, item: A_contra, /) -> Handle[T_co]:
+        """Submit a call with *item*."""
+        ...
+
+
+class Task(Generic[P, R_co, T_co]):
+    """A function that can be called here, and on a node.
+
+    P are its parameters, R_co is what a call here returns, and T_co the result: for an ``async
+    def``, a call returns a coroutine with the result.
+
+    Args:
+        host: The app.
+        function: The function.
+        settings: The settings.
+
+    Attributes:
+        name: The name of the function, which is that of the task.
+        place: The function as ``module:function``.
+        settings: The settings.
+
+    Raises:
+        InvalidTask: The function or a setting cannot be used.
+    """
+
+    def __init__(self, host: Host, function: Callable[P, R_co], settings: Settings) -> None:
+        self._function = function
+        if not inspect.isfunction(function):
+            raise InvalidTask(f"{function!r} is not a function; define one with def")
+        functools.update_wrapper(self, function)
+        self.name = function.__name__
+        self.place = f"{function.__module__}:{function.__qualname__}"
+        self.settings = settings
+        self._host = host
+        if "." in function.__qualname__ or self.name == "<lambda>":
+            raise InvalidTask(
+                f"{self.place} is defined in a function or a class, where a node cannot import "
+                "it; define it with def at the top of a module"
+            )
+        self._signature = Signature(function, self.place)
+        settings.fields()
+        if settings.schedule is not None and self._signature.required:
+            raise InvalidTask(
+                f"{self.place} has a schedule, which passes no arguments; give "
+                f"{', '.join(self._signature.required)} a default"
+            )
+        # A worker calls this in place of the task.
+        self.__rota_function__ = _on_worker(function, self._signature)
+
+    def __repr__(self) -> str:
+        return f"Task({self.place!r})"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function here."""
+        return self._function(*args, **kwargs)
+
+    def local(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function here."""
+        return self._function(*args, **kwargs)
+
+    def delay(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T_co]:
+        """Submit a call to the nodes: now, or when `at` or `after` says.
+
+        Raises:
+            InvalidArgument: An argument does not fit, or cannot be expressed in JSON.
+            InvalidTask: A node cannot import the function.
+            Invalid, NotAllowed, TooBusy, Unreachable: As of `Client`.
+        """
+        return self._submit(self.work(args, kwargs), self._result_in)
+
+    async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T_co]:
+        """Submit a call as `delay` does, without blocking the event loop."""
+        return await asyncio.to_thread(self.delay, *args, **kwargs)
+
+    def map(self: OfOneItem[A, T], items: Iterable[A]) -> Group[T]:
+        """Submit a call for each of *items*: as the tasks of one execution, up to 1,000 of them.
+
+        A call that fails does not stop the others.
+
+        Raises:
+            InvalidArgument: An item does not fit, or cannot be expressed in JSON; none was sent.
+            InvalidTask, Invalid, NotAllowed, TooBusy, Unreachable: As of `delay`.
+        """
+        task = cast("Task[[A], Any, T]", self)  # OfOneItem describes the parameters alone.
+        works = [task.work((item,)) for item in items]
+        parts = [works[start : start + ITEMS_MAX] for start in range(0, len(works), ITEMS_MAX)]
+        return Group(tuple(task._submit_many(part) for part in parts))  # noqa: SLF001 - of this class
+
+    def at(self, when: datetime) -> "Task[P, R_co, T_co]":
+        """Return this task for calls that are due at *when*; a past time is due at once.
+
+        Raises:
+            InvalidArgument: *when* has no time zone.
+        """
+        if when.tzinfo is None:
+            raise InvalidArgument(f"{when} has no time zone; add one, such as datetime.UTC")
+        return self._with(due_at=from_datetime(when), delay=None)
+
+    def after(self, delay: float | str) -> "Task[P, R_co, T_co]":
+        """Return this task for calls that are due later: ``after("10s")``, or seconds.
+
+        Raises:
+            InvalidArgument: *delay* is not a duration.
+        """
+        try:
+            span = parse_duration(delay) if isinstance(delay, str) else seconds(delay)
+        except ValueError as error:
+            raise InvalidArgument(str(error)) from error
+        return self._with(delay=span, due_at=None)
+
+    def options(
+        self,
+        *,
+        retries: int | None = None,
+        backoff: str | None = None,
+        timeout: float | str | None = None,
+        namespace: str | None = None,
+    ) -> "Task[P, R_co, T_co]":
+        """Return this task with other settings; None keeps a setting.
+
+        Without retries, there is no backoff.
+
+        Raises:
+            InvalidTask: *backoff* is malformed.
+        """
+        given = {
+            "retries": retries,
+            "backoff": backoff,
+            "timeout": timeout,
+            "namespace": namespace,
+        }
+        changes: Body = {name: value for name, value in given.items() if value is not None}
+        return self._with(**({"backoff": None} if retries == 0 else {}), **changes)
+
+    def work(self, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Body:
+        """Return the fields of a task of a job that calls the function with these arguments.
+
+        Raises:
+            InvalidArgument, InvalidTask: As of `delay`.
+        """
+        self._check_place()
+        positional, named = self._signature.encoded(tuple(args), kwargs or {})
+        host = self._host
+        call: Body = {
+            "function": self.place,
+            "args": positional,
+            "kwargs": named,
+            "interpreter": host.interpreter,
+            "path": self._folders() if host.path is None else host.path,
+        }
+        python = {name: value for name, value in call.items() if value}
+        return {"python": python, **self.settings.fields()}
+
+    def job(self) -> Body:
+        """Return the job that calls the function at the times of its schedule."""
+        fields = {"schedule": self.settings.schedule, "timezone": self.settings.timezone}
+        given = {name: value for name, value in fields.items() if value is not None}
+        return {"name": f"{self._host.name}.{self.name}", **self._of_app(), **given, **self.work()}
+
+    def _submit_many(self, works: list[Body]) -> Handle[list[T_co]]:
+        """Submit several calls as one execution."""
+        names = [f"item-{number}" for number in range(len(works))]
+        tasks = [{"name": name, **work} for name, work in zip(names, works, strict=True)]
+
+        def results_in(ended: ExecutionView) -> list[T_co]:
+            return [self._result_in(ended, name) for name in names]
+
+        return self._submit({"tasks": tasks}, results_in)
+
+    def _submit(self, work: Body, read: Callable[[ExecutionView], T]) -> Handle[T]:
+        body = self._once(work)
+        job = self._host.client.create_job(body)
+        return Handle(self._host.client, job.job_id, read)
+
+    def _result_in(self, ended: ExecutionView, task: str = MAIN_TASK) -> T_co:
+        assert ended.tasks is not None, ended.execution_id
+        result: T_co = self._signature.decoded_result(ended.tasks[task].attempts[-1].result)
+        return result
+
+    def _once(self, work: Body) -> Body:
+        """Return the job that does *work* once, when this task's calls are due."""
+        body = {**self._of_app(), **work}
+        due_at = self.settings.due_at
+        if self.settings.delay is not None:
+            due_at = later(Instant(time.time_ns() // 1_000), self.settings.delay)
+        if due_at is None:
+            return body
+        name = f"{self._host.name}.{self.name}-{token_hex(8)}"
+        # With a policy for missed times, a time that has passed is not refused.
+        at = {"schedule": f"@at {format_instant(due_at)}", "misfire": "latest"}
+        return {"name": name, **at, **body}
+
+    def _of_app(self) -> Body:
+        namespace = self.settings.namespace
+        fields: Body = {"labels": {"app": self._host.name}}
+        return fields if namespace is None else {"namespace": namespace, **fields}
+
+    def _with(self, **changes: Any) -> "Task[P, R_co, T_co]":  # Any: fields of Settings
+        return Task(self._host, self._function, replace(self.settings, **changes))
+
+    def _check_place(self) -> None:
+        """Check that a node which imports the function gets this task.
+
+        Raises:
+            InvalidTask: It does not.
+        """
+        module, _, name = self.place.partition(":")
+        if module == "__main__":
+            raise InvalidTask(
+                f"{self.name} is in the program that was started (__main__), which a node cannot "
+                "import; move it to a module, and import it from there"
+            )
+        found = getattr(sys.modules.get(module), name, None)
+        if not isinstance(found, Task) or found.place != self.place:
+            raise InvalidTask(
+                f"{self.place} is not this task, but a node would call it; put the decorator on "
+                f"the function, and keep the name {name} for it"
+            )
+
+    def _folders(self) -> list[str]:
+        """Return the folder from which this program imports the module, unless it is installed."""
+        module = self.place.partition(":")[0]
+        file = Path(sys.modules[module].__file__ or "")
+        depth = module.count(".") + (file.name == "__init__.py")
+        folder = file.absolute().parents[depth]
+        return [] if _LIBRARIES & {*folder.parts} else [str(folder)]
+
+
+def _on_worker(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+    """Return *function* for JSON: it takes and returns what a worker passes on."""
+
+    def convert_and_call(*args: Json, **kwargs: Json) -> Any:  # Any: JSON, or a coroutine
+        positional, named = signature.decoded(args, kwargs)
+        value = function(*positional, **named)
+        return _encoded(value) if inspect.iscoroutine(value) else signature.encoded_result(value)
+
+    async def _encoded(value: Coroutine[Any, Any, Any]) -> Json:
+        return signature.encoded_result(await value)
+
+    return functools.wraps(function)(convert_and_call)
+
+
+def _backoff(text: str, retries: int) -> Body:
+    """Return the delays that *text* describes, as fields of a retry policy."""
+    found = _BACKOFF.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError(f"{text!r} is neither like 'exp 1s..5m' nor like 'fixed 30s'")
+        first, last, same = found.groups()
+        for each in filter(None, found.groups()):
+            parse_duration(each)
+    except ValueError as error:
+        raise InvalidTask(f"the backoff is invalid: {error}") from error
+    if not retries:
+        raise InvalidTask(f"there is a backoff ({text}), but no retries; set retries, too")
+    if same:
+        return {"backoff": "fixed", "delay": same}
+    return {"backoff": "exponential", "delay": first, "maxDelay": last}

@@ -1,0 +1,1 @@
+"""``rota audit`` and ``rota explain``: a second computation of fire times, and causes."""

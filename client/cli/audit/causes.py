@@ -1,0 +1,242 @@
+"""Why a job ran or did not run at a time: from the documents of the API to a chain of causes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from rota.client.cli.human import counted
+from rota.core.timing.instants import Instant, format_instant, parse_instant
+from rota.wire.documents import ExecutionView, JobView, LedgerEntryView, NextFireView
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One cause in the chain.
+
+    Attributes:
+        code: A word for programs; see the reference of jobs.
+        at: When it came about; null for no time.
+        cause: The cause, in a sentence.
+        change: The smallest change that would alter it; empty for none.
+    """
+
+    code: str
+    at: str | None = None
+    cause: str
+    change: str = ""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the API says about a job and a time.
+
+    Attributes:
+        job: The job.
+        at: The time.
+        now: The present time.
+        version: The version that decides about *at*, and when it was saved; None if unknown.
+        entries: The ledger entries that have *at*.
+        before: The latest entry before *at*.
+        after: The next fire time from *at* on, by the present definition.
+        later: The earliest entry after *at*.
+        executions: Executions that entries name, by id; also those that blocked.
+        excluded: Why a calendar excludes *at*, for a time in the future; empty if none does.
+    """
+
+    job: JobView
+    at: Instant
+    now: Instant
+    version: tuple[int, Instant] | None = None
+    entries: Sequence[LedgerEntryView] = ()
+    before: LedgerEntryView | None = None
+    after: NextFireView | None = None
+    later: LedgerEntryView | None = None
+    executions: Sequence[ExecutionView] = ()
+    excluded: str = ""
+
+    @property
+    def name(self) -> str:
+        """The ``namespace/name`` of the job."""
+        return f"{self.job.namespace}/{self.job.name}"
+
+
+def causes_of(known: Known) -> list[Cause]:
+    """Return the causes, each of which explains the next."""
+    return [*_of_definition(known), *(_of_future(known) if _is_open(known) else _of_past(known))]
+
+
+def _is_open(known: Known) -> bool:
+    return known.at > known.now and not known.entries
+
+
+def _of_definition(known: Known) -> Iterator[Cause]:
+    job = known.job
+    if known.entries:
+        pass  # A fire time may be before the definition: an @at that had passed when it was saved.
+    elif known.at < parse_instant(job.created_at):
+        yield Cause(
+            code="not_yet_created",
+            at=job.created_at,
+            cause=f"the job was created at {job.created_at}",
+            change="fire times before it do not count; `rota trigger` with the fire time runs it",
+        )
+    if known.version is not None and known.version[0] != job.version:
+        number, begin = known.version
+        yield Cause(
+            code="version",
+            at=format_instant(begin),
+            cause=f"version {number} was in use; the present one is {job.version}",
+            change=f"`rota jobs show {known.name} --version {number}` shows it",
+        )
+    if not job.schedules and not known.entries:
+        yield Cause(
+            code="no_schedule",
+            cause="the job has no schedule",
+            change=f"rota jobs set {known.name} 'schedule=0 3 * * *'",
+        )
+
+
+def _of_future(known: Known) -> Iterator[Cause]:
+    job, name = known.job, known.name
+    fires_at = known.after is not None and parse_instant(known.after.at) == known.at
+    if job.schedules and not fires_at:
+        yield _no_fire_time(known)
+        return
+    if not fires_at:
+        return
+    if job.paused_at is not None:
+        yield Cause(
+            code="paused",
+            at=job.paused_at,
+            cause=_pause_text(job),
+            change=f"rota jobs resume {name}, or rota namespace resume {job.namespace}",
+        )
+    elif known.excluded:
+        yield Cause(
+            code="excluded",
+            at=format_instant(known.at),
+            cause=known.excluded,
+            change="change the calendar, or the job's onlyCalendars and exceptCalendars",
+        )
+    else:
+        yield Cause(
+            code="will_fire",
+            at=format_instant(known.at),
+            cause=f"it is a fire time of schedule {known.after.schedule if known.after else 0}",
+            change=f"rota jobs pause {name}",
+        )
+
+
+def _pause_text(job: JobView) -> str:
+    by = f" by {job.paused_by}" if job.paused_by else ""
+    why = f": {job.pause_reason}" if job.pause_reason else ""
+    return f"the job or its namespace is paused{by}{why}"
+
+
+def _of_past(known: Known) -> Iterator[Cause]:
+    if known.entries:
+        for entry in known.entries:
+            yield _of_entry(known, entry)
+            yield from _of_executions(known, entry)
+    elif known.at < parse_instant(known.job.created_at) or not known.job.schedules:
+        return
+    elif known.after is not None and parse_instant(known.after.at) == known.at and _is_by(known):
+        yield Cause(
+            code="no_outcome",
+            at=known.after.at,
+            cause=f"schedule {known.after.schedule} has this fire time, but the ledger has no "
+            "outcome: it is not decided yet, or has expired",
+            change=f"`rota audit {known.name}` checks the ledger",
+        )
+    else:
+        yield _no_fire_time(known)
+
+
+def _is_by(known: Known) -> bool:
+    """Return True if the present definition decides about the time."""
+    return known.version is None or known.version[0] == known.job.version
+
+
+def _no_fire_time(known: Known) -> Cause:
+    earlier = known.before.until if known.before else None
+    following = known.after.at if known.after and _is_by(known) else None
+    if known.later is not None:
+        following = min(following or known.later.fire_time, known.later.fire_time)
+    near = [
+        f"the {which} is {at}"
+        for which, at in (("one before", earlier), ("next one", following))
+        if at is not None
+    ]
+    nearest = min(
+        (each for each in (earlier, following) if each is not None),
+        key=lambda each: abs(parse_instant(each) - known.at),
+        default=None,
+    )
+    return Cause(
+        code="no_fire_time",
+        at=format_instant(known.at),
+        cause="; ".join(["no schedule fires at this time", *near]),
+        change=f"rota explain {known.name} --at {nearest}" if nearest else "",
+    )
+
+
+def _of_entry(known: Known, entry: LedgerEntryView) -> Cause:
+    name, job = known.name, known.job
+    reason = entry.reason
+    code, change = {
+        "fired": ("fired", ""),
+        "skipped": ("overlap", f"rota jobs set {name} overlap=allow"),
+        "missed": ("late", f"rota jobs set {name} misfire=latest"),
+        "coalesced": ("coalesced", f"rota jobs set {name} misfire=all"),
+        "paused": (
+            "paused",
+            f"rota jobs resume {name}, or rota namespace resume {job.namespace}",
+        ),
+        "excluded": (
+            "excluded",
+            "change the calendar, or the job's onlyCalendars and exceptCalendars",
+        ),
+    }.get(entry.outcome, (entry.outcome, ""))
+    if reason.startswith("quota_exceeded"):
+        code, change = "quota", f"rota namespace quota {job.namespace}"
+    elif reason.startswith("disk_full"):
+        code, change = "disk_full", "free space on the disk of the node"
+    elif "waits for the jobs that it depends on" in reason:
+        code, change = "dependencies", f"run the jobs that {name} depends on"
+    elif entry.broken:
+        code, reason = "unreadable", entry.broken
+    what = f"schedule {entry.schedule}: {entry.outcome}"
+    if entry.count > 1:
+        what += f", with {entry.count} fire times from {entry.fire_time} to {entry.until}"
+    return Cause(
+        code=code,
+        at=entry.recorded_at,
+        cause=f"{what}; {reason}" if reason else what,
+        change=change,
+    )
+
+
+def _of_executions(known: Known, entry: LedgerEntryView) -> Iterator[Cause]:
+    for execution in known.executions:
+        if execution.execution_id != entry.execution_id:
+            continue
+        is_other = entry.outcome in ("skipped", "coalesced")
+        attempts = sum(len(task.attempts) for task in (execution.tasks or {}).values())
+        why = f": {execution.reason}" if execution.reason else ""
+        yield Cause(
+            code="other_execution" if is_other else f"execution_{execution.status}",
+            at=execution.finished_at or execution.started_at or execution.queued_at,
+            cause=f"execution {execution.execution_id} of {execution.fire_time} is "
+            f"{execution.status}, after {counted(attempts, 'attempt', 'attempts')}{why}",
+            change=_change_of(execution),
+        )
+
+
+def _change_of(execution: ExecutionView) -> str:
+    match execution.status:
+        case "failed" | "cancelled":
+            return f"rota rerun {execution.execution_id}"
+        case "queued" | "running":
+            return f"rota executions cancel {execution.execution_id}"
+        case _:
+            return ""

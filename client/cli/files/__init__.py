@@ -1,0 +1,1 @@
+"""Commands about files of jobs and documents as a whole."""

@@ -1,0 +1,93 @@
+"""``rota apply``: the jobs and documents of files as a whole, checked together."""
+
+import click
+
+from rota.client.cli.display.printing import out
+from rota.client.cli.display.show import print_document, show_many
+from rota.client.cli.display.table_columns import APPLIED as APPLIED_JOB
+from rota.client.cli.display.table_columns import AppliedView
+from rota.client.cli.documents.given_documents import APPLIED, AppliedDocument, apply_documents
+from rota.client.cli.files.given_files import prune_options, pruning_of, read_files
+from rota.client.cli.human import counted
+from rota.client.cli.inputs.files import files_option
+from rota.client.cli.inputs.options import (
+    connect,
+    dry_run_option,
+    examples,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.client.cli.jobs.job_selection import confirm
+from rota.client.cli.jobs.job_sets import apply_all, as_deleted
+from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
+
+
+@click.command(
+    "apply",
+    epilog=examples(
+        "rota apply -f report.yaml",
+        "rota apply -f jobs/ -f types.yaml --dry-run",
+        "rota jobs show report -o yaml | rota apply -f -",
+        "rota apply -f jobs.yaml --prune -l team=core --yes",
+        "rota jobs apply -f report.yaml",
+    ),
+)
+@files_option
+@prune_options
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask before jobs are deleted.")
+@dry_run_option
+@namespace_option
+@format_option
+@url_option
+def apply_files(
+    files: tuple[str, ...],
+    *,
+    is_pruning: bool,
+    labels: tuple[str, ...],
+    is_sure: bool,
+    is_dry: bool,
+    namespace: str | None,
+    form: str,
+) -> None:
+    """Create or replace jobs and shared documents; identical definitions change nothing.
+
+    A document has kind, name and definition; a job has no kind. All definitions are checked before
+    the first is written. Documents are written before the jobs, roles before the bindings that name
+    them. Unfinished executions continue with the version that they started with. With --prune, jobs
+    in the namespaces of the files that have the labels are deleted unless a file contains them.
+    `rota plan` shows the changes first. `rota jobs apply` is the same command.
+    """
+    pruning = pruning_of(namespace, is_pruning=is_pruning, labels=labels)
+    given = read_files(files, namespace)
+    pruning.check(given)
+    named = {(each.kind, each.name) for each in given.documents}
+    with connect() as client:
+        documents = apply_documents(client, given.documents, is_dry=True)
+        jobs = apply_all(client, given.jobs, is_dry=True, written_before=named)
+        surplus = [*pruning.surplus(client, given)]
+        for job in surplus:
+            client.delete_job(job.job_id, dry_run=True)
+        if surplus and not (is_sure or is_dry):
+            confirm(f"delete {counted(len(surplus), 'job', 'jobs')} that no file has")
+        if not is_dry:
+            documents = apply_documents(client, given.documents, is_dry=False)
+            jobs = apply_all(client, given.jobs, is_dry=False)
+            for job in surplus:
+                client.delete_job(job.job_id)
+    _show(documents, [*jobs, *map(as_deleted, surplus)], form)
+    say_warnings(jobs)
+    say_if_dry(is_dry=is_dry)
+
+
+def _show(documents: list[AppliedDocument], jobs: list[AppliedView], form: str) -> None:
+    """Print what was applied: in two tables, or as one list."""
+    if form in ("json", "yaml"):
+        print_document([*documents, *jobs], form)
+        return
+    if documents:
+        show_many(documents, APPLIED, form)
+    if documents and jobs and form in ("table", "wide"):
+        out("")
+    if jobs or not documents:
+        show_many(jobs, APPLIED_JOB, form)

@@ -1,0 +1,298 @@
+"""``rota plan`` and ``rota jobs diff``: what `apply` would change."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from rota.client.cli.display.printing import Piece, Styled, out
+from rota.client.cli.display.show import Column, Look, as_yaml, is_coloured, show_many
+from rota.client.cli.documents.given_documents import (
+    Given,
+    apply_document,
+    document_before,
+    missing_documents,
+)
+from rota.client.cli.documents.kinds import word_of
+from rota.client.cli.files.given_files import (
+    GivenFiles,
+    Pruning,
+    prune_options,
+    pruning_of,
+    read_files,
+)
+from rota.client.cli.human import absolute, now
+from rota.client.cli.inputs.files import files_option
+from rota.client.cli.inputs.options import (
+    connect,
+    examples,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.client.cli.jobs.job_files import (
+    dependencies_of,
+    elements_of,
+    file_of,
+    full_name_of,
+    job_before,
+    naming_file,
+)
+from rota.client.cli.jobs.job_flags import Fields
+from rota.client.cli.jobs.job_sets import awaits
+from rota.core.timing.instants import format_instant
+from rota.core.timing.schedule import coming, parse_schedule
+from rota.wire.documents import JobBody, JobView
+
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
+    from rota.client.client import Client
+
+EX_DIFFERENT = 8
+FIRES = 3
+"""The number of fire times that are shown for a new schedule."""
+COLOURS = {"create": "green", "replace": "yellow", "delete": "red"}
+WAITS = "checked only after the documents before it are written"
+
+
+class PlannedView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What `apply` would do with a job or a document.
+
+    Attributes:
+        change: ``create``, ``replace``, ``delete`` or ``unchanged``.
+        kind: ``job``, or the word for a kind of documents.
+        name: Its name, of a job with its namespace.
+        file: The file that has it; empty for a job to delete.
+        version: Its present version; 0 if it does not exist.
+        diff: The lines of a unified diff of the definitions.
+        next_fire_times: The next fire times of a job, if its schedules are new.
+        note: What the plan does not show; empty for nothing.
+    """
+
+    change: str
+    kind: str
+    name: str
+    file: str = ""
+    version: int = 0
+    diff: list[str] = []
+    next_fire_times: list[str] = []
+    note: str = ""
+
+
+PLANNED: Look[PlannedView] = Look(
+    name=lambda planned: planned.name,
+    columns=(
+        Column("CHANGE", lambda planned, _: planned.change),
+        Column("KIND", lambda planned, _: planned.kind),
+        Column("NAME", lambda planned, _: planned.name),
+    ),
+)
+
+
+@click.command(
+    "plan",
+    epilog=examples(
+        "rota plan -f report.yaml",
+        "rota plan -f jobs/ -f types.yaml -o json",
+        "rota plan -f jobs.yaml --prune -l team=core",
+        "rota plan -f report.yaml || rota apply -f report.yaml",
+    ),
+)
+@files_option
+@prune_options
+@namespace_option
+@format_option
+@url_option
+def plan(
+    files: tuple[str, ...],
+    *,
+    is_pruning: bool,
+    labels: tuple[str, ...],
+    namespace: str | None,
+    form: str,
+) -> int:
+    """Show what `rota apply` would change; exit with 8 if it would change anything.
+
+    Each job and document has a line, with the difference of the definitions as the node parses
+    them, and with the next fire times of new and changed schedules. Nothing is changed.
+    """
+    pruning = pruning_of(namespace, is_pruning=is_pruning, labels=labels)
+    given = read_files(files, namespace)
+    pruning.check(given)
+    with connect() as client:
+        found = [*_planned(client, given), *_deleted(client, given, pruning)]
+    if form in ("table", "wide"):
+        for each in found:
+            _print(each)
+        out(_summary(found))
+    else:
+        show_many(found, PLANNED, form)
+    return _status(found)
+
+
+@click.command(
+    "diff",
+    epilog=examples(
+        "rota jobs diff -f report.yaml",
+        "rota jobs diff -f report.yaml || rota jobs apply -f report.yaml",
+    ),
+)
+@files_option
+@namespace_option
+@url_option
+def diff_files(files: tuple[str, ...], namespace: str | None) -> int:
+    """Show how jobs and documents on the node differ from files; exit with 8 if they do.
+
+    Both are shown as the node parses them, with the defaults of omitted fields. `rota plan` shows
+    the fire times, too.
+    """
+    given = read_files(files, namespace)
+    found: list[PlannedView] = []
+    with connect() as client:
+        for each in _planned(client, given):
+            _print_diff(each)
+            found.append(each)
+    return _status(found)
+
+
+def _status(found: Sequence[PlannedView]) -> int:
+    return EX_DIFFERENT if any(each.change != "unchanged" for each in found) else 0
+
+
+def _planned(client: "Client", given: GivenFiles) -> Iterator[PlannedView]:
+    """Yield what would be done with each document and job of files."""
+    missing = missing_documents(client, given.documents)
+    for document in given.documents:
+        yield _planned_document(client, document, missing)
+    documents = {(each.kind, each.name) for each in given.documents}
+    new: list[Fields] = []
+    for job in given.jobs:
+        planned = _planned_job(client, job, new, documents)
+        if planned.change == "create":
+            new.append(job)
+        yield planned
+
+
+def _planned_document(client: "Client", given: Given, missing: set[tuple[str, str]]) -> PlannedView:
+    before = document_before(client, given)
+    after = apply_document(client, given, is_dry=True, missing=missing)
+    name, kind = f"{word_of(given.kind)} {given.name}", word_of(given.kind)
+    version = before.version if before else 0
+    return PlannedView(
+        change=_change(version, after.version),
+        kind=kind,
+        name=given.name,
+        file=given.place.rpartition(",")[0],
+        version=version,
+        diff=_difference(name, version, before.definition if before else None, after.definition),
+    )
+
+
+def _planned_job(
+    client: "Client", definition: Fields, new: Sequence[Fields], documents: set[tuple[str, str]]
+) -> PlannedView:
+    """Return what would be done with a job, if the node had the *new* jobs and the *documents*."""
+    from rota.client.errors import RequestFailed
+
+    before = job_before(client, definition)
+    version = before.version if before else 0
+    name = full_name_of(definition, definition["name"])
+    try:
+        with naming_file(definition):
+            after = _as_saved(client, definition, new)
+    except RequestFailed as error:
+        if not awaits(error, definition, new, documents):
+            raise
+        return PlannedView(
+            change="replace" if before else "create",
+            kind="job",
+            name=name,
+            file=file_of(definition),
+            version=version,
+            note=WAITS,
+        )
+    return PlannedView(
+        change=_change(version, after.version),
+        kind="job",
+        name=name,
+        file=file_of(definition),
+        version=version,
+        diff=_difference(name, version, before.definition if before else None, after.definition),
+        next_fire_times=_new_fires(before, after),
+    )
+
+
+def _deleted(client: "Client", given: GivenFiles, pruning: Pruning) -> Iterator[PlannedView]:
+    for job in pruning.surplus(client, given):
+        client.delete_job(job.job_id, dry_run=True)
+        name = f"{job.namespace}/{job.name}"
+        yield PlannedView(change="delete", kind="job", name=name, version=job.version)
+
+
+def _change(before: int, after: int) -> str:
+    return "unchanged" if before == after else "replace" if before else "create"
+
+
+def _as_saved(client: "Client", definition: Fields, new: Sequence[Fields]) -> JobView:
+    """Return the job as the node would save it, if it had the *new* jobs."""
+    missing = {full_name_of(each, each["name"]) for each in new} & dependencies_of(definition)
+    if not missing:
+        return client.put_job(definition, dry_run=True)
+    named = [full_name_of(definition, each) for each in elements_of(definition, "dependencies")]
+    known = [name for name in named if name not in missing]
+    saved = client.put_job({**definition, "dependencies": known}, dry_run=True)
+    fields = {**(saved.definition or {}), "dependencies": named}
+    order = [each.encode_name for each in msgspec.structs.fields(JobBody)]
+    ordered = {name: fields[name] for name in order if name in fields}
+    return msgspec.structs.replace(saved, definition=ordered)
+
+
+def _new_fires(before: JobView | None, after: JobView) -> list[str]:
+    """Return the next fire times of a job whose schedules are new."""
+    rules = [
+        [(each.schedule, each.timezone, each.day_or) for each in job.schedules]
+        for job in (before, after)
+        if job
+    ]
+    if before and rules[0] == rules[1]:
+        return []
+    schedules = [parse_schedule(*each) for each in rules[-1]]
+    return [format_instant(fire.instant) for _, fire in islice(coming(schedules, now()), FIRES)]
+
+
+def _difference(name: str, version: int, before: object, after: object) -> list[str]:
+    there = f"{name} (version {version})" if version else f"{name} (not there)"
+    old, new = ([] if each is None else as_yaml(each).splitlines() for each in (before, after))
+    return [*difflib.unified_diff(old, new, there, f"{name} (as given)", lineterm="")]
+
+
+def _print(planned: PlannedView) -> None:
+    word = f"{planned.change:9}"
+    note = f"  ({planned.note})" if planned.note else ""
+    shown = Styled(word, colour=COLOURS.get(planned.change), is_dim=planned.change not in COLOURS)
+    out(shown if is_coloured() else word, f"  {planned.kind} {planned.name}{note}")
+    if planned.next_fire_times:
+        out(f"           next {', '.join(map(absolute, planned.next_fire_times))} UTC")
+    if planned.change == "replace":
+        _print_diff(planned)
+
+
+def _print_diff(planned: PlannedView) -> None:
+    lines: Sequence[Piece] = planned.diff
+    for line in map(_coloured, count(), planned.diff) if is_coloured() else lines:
+        out(line)
+
+
+def _coloured(number: int, line: str) -> Styled:
+    if number < 2:
+        return Styled(line, is_bold=True)
+    return Styled(line, colour={"-": "red", "+": "green", "@": "cyan"}.get(line[:1]))
+
+
+def _summary(found: Sequence[PlannedView]) -> str:
+    counts = Counter(each.change for each in found)
+    changes = [f"{counts[word]} to {word}" for word in COLOURS]
+    return ", ".join([*changes, f"{counts['unchanged']} unchanged"])

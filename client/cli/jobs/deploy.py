@@ -1,0 +1,125 @@
+"""``rota deploy``: the jobs of the tasks with a schedule of an app."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.client.app.errors import ModuleNotImported, NothingScheduled
+from rota.client.cli.display.show import show_many
+from rota.client.cli.display.table_columns import APPLIED
+from rota.client.cli.inputs.options import (
+    connect,
+    dry_run_option,
+    examples,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.client.cli.jobs.job_files import in_namespace
+from rota.client.cli.jobs.job_sets import apply_all, check_names
+from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
+from rota.core.errors import RotaError
+from rota.core.near_names import did_you_mean
+
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
+    from rota.client.app.app import App
+
+
+@click.command(
+    "deploy",
+    epilog=examples("rota deploy shop:app", "rota deploy shop:app --dry-run"),
+)
+@click.argument("place", metavar="MODULE:APP")
+@dry_run_option
+@namespace_option
+@format_option
+@url_option
+def deploy(place: str, *, is_dry: bool, namespace: str | None, form: str) -> None:
+    """Save a job for each task with a schedule of the app APP in the Python module MODULE.
+
+    The module is imported, also from the current folder. The jobs are saved as by `rota jobs
+    apply`: all are checked before the first is written, and identical ones change nothing. Jobs of
+    tasks that were removed remain.
+    """
+    app = _app_at(place)
+    definitions = [in_namespace(namespace, dict(each)) for each in app.jobs()]
+    if not definitions:
+        raise NothingScheduled(
+            f"no task of the app {app.name} in {place} has a schedule; give one to a task, such as "
+            '@app.task(schedule="@daily")'
+        )
+    check_names(definitions)
+    with connect() as client:
+        applied = apply_all(client, definitions, is_dry=True)
+        if not is_dry:
+            applied = apply_all(client, definitions, is_dry=False)
+    show_many(applied, APPLIED, form)
+    say_warnings(applied)
+    say_if_dry(is_dry=is_dry)
+
+
+def _app_at(place: str) -> "App":
+    """Return the app at *place*, ``module:app``.
+
+    Raises:
+        click.UsageError: There is none.
+        ModuleNotImported: The module raised an exception.
+    """
+    from rota.client.app.app import App
+
+    name, _, attribute = place.partition(":")
+    if not (attribute.isidentifier() and all(part.isidentifier() for part in name.split("."))):
+        raise click.UsageError(f"{place!r} is not like MODULE:APP, such as shop:app")
+    module = _imported(name)
+    try:
+        found = getattr(module, attribute)
+    except AttributeError:
+        hint = did_you_mean(attribute, vars(module), prefix=f"{name}:")
+        message = f"the module {name} has no {attribute!r}"
+        raise click.UsageError(f"{message}; {hint}" if hint else message) from None
+    if not isinstance(found, App):
+        raise click.UsageError(f"{place} is no rota.App, but of the type {type(found).__name__}")
+    return found
+
+
+def _imported(name: str) -> ModuleType:
+    """Import the module *name*, from the current folder first.
+
+    Raises:
+        click.UsageError: There is no such module.
+        ModuleNotImported: It raised an exception.
+    """
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return import_module(name)
+    except RotaError:
+        raise
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{name}.".startswith(f"{missing}."):
+            raise click.UsageError(_absence(name, missing, folder)) from error
+        raise ModuleNotImported(
+            f"{_line_of(error)}: the import of {name} failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _absence(name: str, missing: str, folder: str) -> str:
+    """Return the error about the module *name*, which or whose package *missing* does not exist."""
+    if name.endswith(".py"):
+        return f"{name} is a file; name its module, {name.removesuffix('.py')}"
+    return f"there is no module {missing!r} in {folder}, nor among the installed ones"
+
+
+def _line_of(error: BaseException) -> str:
+    """Return the file and the line at which *error* was raised."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    last = extract_tb(error.__traceback__)[-1]
+    return f"{last.filename}:{last.lineno}"

@@ -1,0 +1,122 @@
+"""What a format's reader returns: drafts of jobs, and notes on what is lost or changed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rota.client.definitions import Definition, InvalidFile
+from rota.client.imports.templates import literal_work
+from rota.core.errors import Refused
+from rota.core.timing.schedule import parse_schedule
+
+DESCRIPTION_MAX = 10_000
+"""The most characters of a description, as for a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to import.
+
+    Attributes:
+        name: Its path, as the user named it.
+        text: Its content.
+        is_system: For a crontab, whether its entries have a user; None if the path decides.
+    """
+
+    name: str
+    text: str
+    is_system: bool | None = None
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something that the definitions lack, or do otherwise than the source.
+
+    Attributes:
+        file: The name of the source.
+        line: The line in it, from 1.
+        effect: ``lost`` if the definitions lack it; ``changed`` if they do it in another way.
+        what: The part of the source, and its meaning there.
+        remedy: What to do about it.
+    """
+
+    file: str
+    line: int
+    effect: str
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job that has no unique name yet.
+
+    Attributes:
+        file: The name of the source.
+        line: The line of the job in it, from 1.
+        name: The preferred name; any text.
+        definition: The other fields of the job.
+    """
+
+    file: str
+    line: int
+    name: str
+    definition: Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The jobs and notes found so far in one source.
+
+    Attributes:
+        file: The name of the source.
+        drafts: The jobs.
+        notes: The notes.
+    """
+
+    file: str
+    drafts: list[Draft] = field(default_factory=list[Draft])
+    notes: list[Note] = field(default_factory=list[Note])
+
+    def add(
+        self, line: int, name: str, definition: Definition, *, has_templates: bool = False
+    ) -> None:
+        """Add a job; fields without a value (None, empty text, list or object) are left out.
+
+        Args:
+            line: The line of the job, from 1.
+            name: The preferred name; any text.
+            definition: The fields of the job.
+            has_templates: Whether its command, environment and input are templates of rota;
+                otherwise ``{{`` in them is text for another program.
+        """
+        fields = definition if has_templates else literal_work(definition)
+        kept = {key: value for key, value in fields.items() if value or value == 0}
+        self.drafts.append(Draft(self.file, line, name, kept))
+
+    def lose(self, line: int, what: str, remedy: str) -> None:
+        """Add a note on something that the definitions lack."""
+        self.notes.append(Note(self.file, line, "lost", what, remedy))
+
+    def change(self, line: int, what: str, remedy: str) -> None:
+        """Add a note on something that the definitions do in another way."""
+        self.notes.append(Note(self.file, line, "changed", what, remedy))
+
+    def invalid(self, line: int, detail: str) -> InvalidFile:
+        """Return the error about a line."""
+        return InvalidFile(f"{self.file}:{line}: {detail}")
+
+    def check_schedule(self, line: int, schedule: str, timezone: str) -> None:
+        """Check a schedule that is written in *line*.
+
+        Raises:
+            InvalidFile: The schedule or the time zone is invalid.
+        """
+        try:
+            parse_schedule(schedule, timezone)
+        except Refused as refusal:
+            raise self.invalid(line, refusal.detail) from refusal
+
+
+Reader = Callable[[list[Source]], list[Findings]]
+"""Returns the findings in all files of one format, in their order."""

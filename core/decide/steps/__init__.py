@@ -1,0 +1,1 @@
+"""Steps of executions: attempts, loops and waits, each a kind with a module and a row."""

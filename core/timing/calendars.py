@@ -1,0 +1,279 @@
+"""Calendars: sets of local times, such as holidays or business hours, that exclude fire times.
+
+A calendar is the union of its dates, weekdays, days of months, windows and other calendars, without
+those of its ``except``. A date is a whole local day. The local times are those of the calendar's
+zone or, if it has none, of the schedule.
+
+A fire time is excluded if it is in none of a job's ``only`` calendars (if there are any), in one of
+its ``except`` calendars, or in a blackout of its namespace. A missing calendar is empty.
+
+A calendar changes its answer only at its *edges*: local midnights, and the ends of windows. The end
+of an excluded stretch is found from edge to edge, however dense a schedule is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta, tzinfo
+from types import MappingProxyType
+
+import msgspec
+
+from rota.core.timing.instants import MICROSECOND, Instant, to_datetime
+from rota.core.timing.schedule import (
+    Schedule,
+    instants_at,
+    latest_fire,
+    load_zone,
+    next_fire,
+)
+
+DEPTH_MAX = 8
+"""The most calendars in a chain each of which contains the next."""
+STRETCH_DAYS_MAX = 400
+"""The most days of an excluded stretch: more than a year. What is later counts as never."""
+EDGES_MAX = 1_000
+"""The most edges that one search for a fire time examines: about 10 ms. Then it finds none."""
+EVERYWHERE = "*"
+"""The namespace of blackouts that stop all jobs."""
+_MINUTES = 24 * 60
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of some days.
+
+    Attributes:
+        start: Its first minute of the day.
+        end: The minute at which it ends; if that is not later than *start*, on the next day.
+        weekdays: Mask of the weekdays on which it begins, Monday being bit 0.
+    """
+
+    start: int
+    end: int
+    weekdays: int = 0b111_1111
+
+    def covers(self, wall: datetime) -> bool:
+        """Return True if the local time *wall* is in the window."""
+        minute, weekday = wall.hour * 60 + wall.minute, wall.weekday()
+        if self.start < self.end:
+            return self.start <= minute < self.end and bool(self.weekdays >> weekday & 1)
+        begins_today = minute >= self.start and bool(self.weekdays >> weekday & 1)
+        began_yesterday = minute < self.end and bool(self.weekdays >> (weekday - 1) % 7 & 1)
+        return begins_today or began_yesterday
+
+
+class Calendar(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of local times.
+
+    Attributes:
+        name: Its name.
+        version: The version of its document.
+        dates: Days, as ordinals (`datetime.date.toordinal`).
+        yearly: Days of each year, as month and day.
+        weekdays: Mask of weekdays, Monday being bit 0.
+        month_days: Days of each month from 1, or from the last one back from -1.
+        windows: Parts of days.
+        includes: The names of calendars whose times it has, too.
+        excludes: The names of calendars whose times it does not have.
+        timezone: The zone of its local times; empty for that of the schedule.
+        blackout_of: The namespaces whose jobs it stops, or `EVERYWHERE`.
+    """
+
+    name: str
+    version: int = 1
+    dates: frozenset[int] = frozenset()
+    yearly: frozenset[tuple[int, int]] = frozenset()
+    weekdays: int = 0
+    month_days: tuple[int, ...] = ()
+    windows: tuple[Window, ...] = ()
+    includes: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    timezone: str = ""
+    blackout_of: tuple[str, ...] = ()
+
+    def has_day(self, day: date) -> bool:
+        """Return True if the whole local *day* is in the calendar by itself."""
+        return (
+            day.toordinal() in self.dates
+            or bool(self.weekdays >> day.weekday() & 1)
+            or (day.month, day.day) in self.yearly
+            or any(_is_day_of_month(day, number) for number in self.month_days)
+        )
+
+
+Calendars = Mapping[str, Calendar]
+NO_CALENDARS: Calendars = MappingProxyType({})
+
+
+class Budget:
+    """The edges that one search, or several together, may still examine."""
+
+    def __init__(self) -> None:
+        self.left = EDGES_MAX
+
+
+class Exclusion(msgspec.Struct, frozen=True):
+    """What excludes fire times of a schedule.
+
+    Attributes:
+        calendars: All calendars by name.
+        zone: The zone of the schedule.
+        only: The names of calendars of which one must have a fire time; none for no condition.
+        unless: The names of calendars that exclude their times.
+        blackouts: Likewise, but of the namespace.
+    """
+
+    calendars: Calendars
+    zone: tzinfo
+    only: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    blackouts: tuple[str, ...] = ()
+
+    def why(self, at: Instant) -> str:
+        """Return why the fire time *at* is excluded; empty if it is not."""
+        known: dict[str, bool] = {}
+        for name in self.unless:
+            if self._covers(name, at, known):
+                return f"in calendar {self._named(name)}"
+        if self.only and not any(self._covers(name, at, known) for name in self.only):
+            return f"not in calendar {' or '.join(map(self._named, self.only))}"
+        for name in self.blackouts:
+            if self._covers(name, at, known):
+                return f"blackout: calendar {self._named(name)}"
+        return ""
+
+    def ends_at(self, at: Instant, budget: Budget | None = None) -> Instant | None:
+        """Return the end of the excluded stretch that has *at*, or None if it is too long."""
+        for edge in self._within(budget, self._edges(at, step=1)):
+            if not self.why(edge):
+                return edge
+        return None
+
+    @staticmethod
+    def _within(budget: Budget | None, edges: Iterator[Instant]) -> Iterator[Instant]:
+        for edge in edges:
+            if budget is not None:
+                budget.left -= 1
+                if budget.left < 0:
+                    return
+            yield edge
+
+    def begins_at(self, at: Instant, budget: Budget | None = None) -> Instant | None:
+        """Return the first instant of the excluded stretch that has *at*; None if too long."""
+        for edge in self._within(budget, self._edges(at, step=-1)):
+            if not self.why(Instant(edge - MICROSECOND)):
+                return edge
+        return None
+
+    def _edges(self, at: Instant, step: int) -> Iterator[Instant]:
+        """Yield the instants at which an answer may change, from *at* on or (*step* -1) back."""
+        zones = {each.timezone: self._zone_of(each) for each in self._used()}
+        minutes = {0} | {
+            minute % _MINUTES
+            for calendar in self._used()
+            for window in calendar.windows
+            for minute in (window.start, window.end)
+        }
+        for days in range(STRETCH_DAYS_MAX):
+            found: set[Instant] = set()
+            for zone in zones.values():
+                day = to_datetime(at).astimezone(zone).date() + timedelta(days=step * days)
+                for minute in minutes:
+                    wall = datetime.combine(day, time(*divmod(minute, 60)))
+                    found.update(instants_at(zone, wall))
+            yield from sorted(
+                (edge for edge in found if (edge - at) * step > 0 or (edge == at and step < 0)),
+                reverse=step < 0,
+            )
+
+    def _used(self) -> list[Calendar]:
+        """Return the calendars that decide, with those that they name."""
+        names, found = [*self.only, *self.unless, *self.blackouts], dict[str, Calendar]()
+        while names:
+            calendar = self.calendars.get(names.pop())
+            if calendar is not None and calendar.name not in found:
+                found[calendar.name] = calendar
+                names += [*calendar.includes, *calendar.excludes]
+        return list(found.values())
+
+    def _covers(self, name: str, at: Instant, known: dict[str, bool]) -> bool:
+        """Return True if a calendar has *at*; each is evaluated once, and *known* from then on."""
+        calendar = self.calendars.get(name)
+        if calendar is None:
+            return False
+        if name not in known:
+            known[name] = False  # For a circle, which two changes at the same time may make.
+            wall = to_datetime(at).astimezone(self._zone_of(calendar))
+            known[name] = (
+                calendar.has_day(wall.date())
+                or any(window.covers(wall) for window in calendar.windows)
+                or any(self._covers(each, at, known) for each in calendar.includes)
+            ) and not any(self._covers(each, at, known) for each in calendar.excludes)
+        return known[name]
+
+    def _zone_of(self, calendar: Calendar) -> tzinfo:
+        return load_zone(calendar.timezone) if calendar.timezone else self.zone
+
+    def _named(self, name: str) -> str:
+        calendar = self.calendars.get(name)
+        return f"{name} (version {calendar.version})" if calendar else f"{name}, which is missing"
+
+
+def next_permitted(
+    schedule: Schedule,
+    exclusion: Exclusion | None,
+    after: Instant,
+    budget: Budget | None = None,
+) -> Instant | None:
+    """Return the first fire time strictly after *after* that is not excluded, or None.
+
+    The search ends without a result when the *budget*, by default one of its own, is used up.
+    """
+    budget = budget or Budget()
+    fire_at = next_fire(schedule, after)
+    while fire_at is not None and exclusion is not None and exclusion.why(fire_at):
+        end = exclusion.ends_at(fire_at, budget)
+        fire_at = None if end is None else next_fire(schedule, Instant(end - MICROSECOND))
+    return fire_at
+
+
+def latest_permitted(
+    schedule: Schedule, exclusion: Exclusion | None, after: Instant, until: Instant
+) -> Instant | None:
+    """Return the last fire time in ``(after, until]`` that is not excluded, or None."""
+    budget = Budget()
+    fire_at = latest_fire(schedule, after, until)
+    while fire_at is not None and exclusion is not None and exclusion.why(fire_at):
+        begin = exclusion.begins_at(fire_at, budget)
+        until = after if begin is None else Instant(begin - MICROSECOND)
+        fire_at = latest_fire(schedule, after, until) if until > after else None
+    return fire_at
+
+
+def circle_of(calendars: Calendars, name: str) -> Sequence[str]:
+    """Return a path of names from *name* back to itself, or one that is too long; else nothing."""
+    levels: list[dict[str, str]] = [{name: ""}]
+    while levels[-1] and len(levels) <= DEPTH_MAX + 1:
+        level: dict[str, str] = {}
+        for parent in levels[-1]:
+            calendar = calendars.get(parent)
+            for each in (*calendar.includes, *calendar.excludes) if calendar else ():
+                level.setdefault(each, parent)
+                if each == name:
+                    return _path(levels, parent, each)
+        levels.append(level)
+    last = next(iter(levels[-1]), "")
+    return _path(levels[:-1], levels[-1][last], last) if last else ()
+
+
+def _path(levels: Sequence[Mapping[str, str]], parent: str, last: str) -> Sequence[str]:
+    """Return the names from the first level to *parent* of the last one, and *last*."""
+    path = [last, parent]
+    for level in reversed(levels[1:]):
+        path.append(level[path[-1]])
+    return tuple(reversed(path))
+
+
+def _is_day_of_month(day: date, number: int) -> bool:
+    if number > 0:
+        return day.day == number
+    following = date(day.year + day.month // 12, day.month % 12 + 1, 1)
+    return (following - day).days == -number

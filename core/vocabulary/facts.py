@@ -1,0 +1,74 @@
+"""Facts: what shared documents say to decisions."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.core.model.job import JobPlan, JobSpec, Pause
+from rota.core.timing.calendars import (
+    EVERYWHERE,
+    NO_CALENDARS,
+    Budget,
+    Calendars,
+    Exclusion,
+    next_permitted,
+)
+from rota.core.timing.schedule import Schedule, load_zone
+from rota.core.vocabulary.quotas import Quota
+
+NO_PAUSES: Mapping[str, Pause] = MappingProxyType({})
+NO_QUOTAS: Mapping[str, Quota] = MappingProxyType({})
+NO_BLACKOUTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What the shared documents that a node has received say; replaced as a whole by each change.
+
+    Attributes:
+        version: The sum of the versions of the documents, so the number of their changes. It is
+            equal on nodes with the same documents; an entry of the journal names it.
+        pauses: The pauses of namespaces, by namespace.
+        quotas: The quotas of the namespaces that have some, by namespace.
+        calendars: The calendars, by name.
+        blackouts: The names of the calendars that stop the jobs of a namespace, by namespace.
+    """
+
+    version: int = 0
+    pauses: Mapping[str, Pause] = NO_PAUSES
+    quotas: Mapping[str, Quota] = NO_QUOTAS
+    calendars: Calendars = NO_CALENDARS
+    blackouts: Mapping[str, tuple[str, ...]] = NO_BLACKOUTS
+
+    def exclusion_of(
+        self, spec: JobSpec, schedule: Schedule, *, has_blackouts: bool = True
+    ) -> Exclusion | None:
+        """Return what excludes fire times of *schedule* of the job *spec*; None for nothing.
+
+        Blackouts count if *has_blackouts*: they stop the clock, not what a user starts.
+        """
+        blackouts = self.blackouts if has_blackouts else NO_BLACKOUTS
+        stopping = blackouts.get(spec.namespace, ()) + blackouts.get(EVERYWHERE, ())
+        if not (spec.only_calendars or spec.except_calendars or stopping):
+            return None
+        return Exclusion(
+            calendars=self.calendars,
+            zone=load_zone(schedule.timezone),
+            only=spec.only_calendars,
+            unless=spec.except_calendars,
+            blackouts=stopping,
+        )
+
+    def permitted(self, spec: JobSpec, plan: JobPlan) -> JobPlan:
+        """Return the plan of the job *spec* with the next fire times that are not excluded."""
+        next_fires, budget = list(plan.next_fires), Budget()
+        for number, at in enumerate(next_fires):
+            schedule = spec.schedules[number]
+            exclusion = self.exclusion_of(spec, schedule) if at is not None else None
+            if at is not None and exclusion is not None and exclusion.why(at):
+                next_fires[number] = next_permitted(schedule, exclusion, at, budget)
+        return replace(plan, next_fires=tuple(next_fires))
+
+
+NO_FACTS = Facts()

@@ -1,0 +1,1 @@
+"""The web page: its files, which are built from ``ui/``, and their routes."""

@@ -1,0 +1,1 @@
+"""Tests of the web page that a node serves, in a browser too."""

@@ -1,0 +1,108 @@
+"""An app whose functions nodes import in tests."""
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from pydantic import BaseModel
+
+import rota
+
+app = rota.App("billing")
+
+
+class Currency(Enum):
+    """A currency."""
+
+    EURO = "EUR"
+
+
+@dataclass
+class Invoice:
+    """What is to be paid, and when."""
+
+    number: UUID
+    total: Decimal
+    due: date
+    currency: Currency
+
+
+class Receipt(msgspec.Struct):
+    """What was paid, and when."""
+
+    invoice: Invoice
+    paid_at: datetime
+
+
+class Address(BaseModel):
+    """Where a customer lives."""
+
+    city: str
+    since: date
+
+
+@app.task()
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@app.task()
+async def pay(invoice: Invoice, paid_at: datetime) -> Receipt:
+    """Pay an invoice a day after *paid_at*."""
+    return Receipt(invoice, paid_at + timedelta(days=1))
+
+
+@app.task()
+def move(address: Address) -> Address:
+    """Move to the capital."""
+    return address.model_copy(update={"city": "Berlin"})
+
+
+@app.task()
+def kinds(*values: Decimal, **named: date) -> list[str]:
+    """Return the names of the types of the arguments."""
+    return [type(each).__name__ for each in (*values, *named.values())]
+
+
+@app.task(retries=1, backoff="fixed 0s")
+def attempt_of(folder: Path | None = None, ctx: Any = None) -> int:
+    """Fail at the first attempt, and return the number of the second one."""
+    del folder
+    if ctx.attempt == 1:
+        raise OSError("not yet")
+    number: int = ctx.attempt
+    return number
+
+
+@app.task()
+def refuse(reason: str) -> None:
+    """Raise an exception."""
+    raise ValueError(reason)
+
+
+@app.task()
+def halve(number: int) -> int:
+    """Return half of an even number."""
+    if number % 2:
+        raise ValueError(f"{number} is odd")
+    return number // 2
+
+
+@app.task()
+def wait(seconds: float) -> None:
+    """Wait."""
+    import threading
+
+    threading.Event().wait(seconds)
+
+
+@app.task(schedule="*/15 * * * *", timezone="Europe/Berlin", timeout="10m")
+def report(days: int = 7) -> int:
+    """Report some days."""
+    return days

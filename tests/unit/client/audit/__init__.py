@@ -1,0 +1,1 @@
+"""Tests of ``rota audit`` and ``rota explain`` without a node."""

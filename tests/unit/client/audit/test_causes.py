@@ -1,0 +1,151 @@
+"""Causes of what happened, or will happen, at a time, from the documents of the API."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rota.client.cli.audit.causes import Known, causes_of
+from rota.core.timing.instants import format_instant
+from rota.wire.documents import JobView, NextFireView, ScheduleView
+from unit.client.audit.test_comparison import entry, execution
+from unit.core.shard import at
+
+JOB = JobView(
+    job_id="j",
+    name="report",
+    namespace="shop",
+    status="scheduled",
+    version=2,
+    description="",
+    schedules=[ScheduleView(schedule="@hourly", timezone="UTC")],
+    tasks=[],
+    dependencies=[],
+    misfire="latest",
+    grace="10s",
+    overlap="skip",
+    labels={},
+    created_at=format_instant(at("08:00")),
+    updated_at=format_instant(at("09:00")),
+)
+NOW = at("14:00")
+
+
+def fire(text: str) -> NextFireView:
+    """Return a future fire time."""
+    return NextFireView(at=format_instant(at(text)), local="", schedule=0)
+
+
+def known(text: str, job: JobView = JOB, **fields: Any) -> Known:
+    """Return what is known about a time of the day of the tests."""
+    return Known(job=job, at=at(text), now=NOW, **fields)
+
+
+def failed(text: str) -> Any:
+    """Return a failed execution."""
+    return replace(execution(f"x-{text}"), status="failed", reason="task main failed", tasks={})
+
+
+PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pause_reason="move")
+
+
+@pytest.mark.parametrize(
+    ("given", "codes", "part"),
+    [
+        (known("07:00"), ["not_yet_created"], "the job was created at 2027-01-04T08:00"),
+        (
+            known("12:00", replace(JOB, schedules=[])),
+            ["no_schedule"],
+            "rota jobs set shop/report 'schedule",
+        ),
+        (
+            known("12:20", before=entry("12:00"), after=fire("13:00")),
+            ["no_fire_time"],
+            "rota explain shop/report --at 2027-01-04T12:00",
+        ),
+        (known("12:50", later=entry("13:00")), ["no_fire_time"], "the next one is 2027-01-04T13"),
+        (known("12:00", after=fire("12:00")), ["no_outcome"], "rota audit shop/report"),
+        (
+            known("12:00", after=fire("12:00"), version=(1, at("08:00"))),
+            ["version", "no_fire_time"],
+            "version 1 was in use; the present one is 2",
+        ),
+        (
+            known("12:00", entries=[entry("12:00")], executions=[failed("12:00")]),
+            ["fired", "execution_failed"],
+            "rota rerun x-12:00",
+        ),
+        (
+            known(
+                "12:00",
+                entries=[entry("12:00", outcome="skipped", execution_id="x-11:00", reason="busy")],
+                executions=[replace(execution("x-11:00"), status="running")],
+            ),
+            ["overlap", "other_execution"],
+            "rota jobs set shop/report overlap=allow",
+        ),
+        (
+            known("12:00", entries=[entry("12:00", outcome="skipped", reason="quota_exceeded: 5")]),
+            ["quota"],
+            "rota namespace quota shop",
+        ),
+        (
+            known(
+                "12:00",
+                entries=[
+                    entry(
+                        "12:00",
+                        outcome="skipped",
+                        reason="x still waits for the jobs that it depends on",
+                    )
+                ],
+            ),
+            ["dependencies"],
+            "run the jobs that shop/report depends on",
+        ),
+        (
+            known("12:00", entries=[entry("12:00", outcome="missed", reason="noticed 31 s late")]),
+            ["late"],
+            "misfire=latest",
+        ),
+        (
+            known("12:00", entries=[entry("12:00", outcome="missed", reason="disk_full: n1")]),
+            ["disk_full"],
+            "free space",
+        ),
+        (
+            known("12:00", entries=[entry("11:00", "13:00", 3, outcome="coalesced")]),
+            ["coalesced"],
+            "with 3 fire times from 2027-01-04T11:00",
+        ),
+        (
+            known("12:00", entries=[entry("12:00", outcome="paused", reason="paused by ada")]),
+            ["paused"],
+            "rota jobs resume shop/report",
+        ),
+        (
+            known("12:00", entries=[entry("12:00", outcome="excluded", reason="in calendar x")]),
+            ["excluded"],
+            "in calendar x",
+        ),
+        (
+            known("07:00", entries=[entry("07:00", outcome="missed", reason="late")]),
+            ["late"],
+            "late",
+        ),
+        (known("15:00", after=fire("15:00")), ["will_fire"], "rota jobs pause shop/report"),
+        (known("15:00", PAUSED, after=fire("15:00")), ["paused"], "paused by ada: move"),
+        (
+            known("15:00", after=fire("15:00"), excluded="the calendar x excludes it"),
+            ["excluded"],
+            "the calendar x excludes it",
+        ),
+        (known("15:20", after=fire("16:00")), ["no_fire_time"], "the next one is 2027-01-04T16"),
+        (known("15:20"), ["no_fire_time"], "no schedule fires at this time"),
+    ],
+)
+def test_a_time_has_its_causes(given: Known, codes: list[str], part: str) -> None:
+    causes = causes_of(given)
+
+    assert [each.code for each in causes] == codes
+    assert any(part in f"{each.cause} {each.change}" for each in causes)

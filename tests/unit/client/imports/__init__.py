@@ -1,0 +1,1 @@
+"""Tests of the imports of other schedulers' jobs."""
