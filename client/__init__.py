@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: `rota --help` loads no HTT
         Unreachable,
         WaitTimedOut,
     )
+    from rota.client.job_state import JobState
     from rota.client.task_functions import result, skip
     from rota.core.errors import RotaError
 
@@ -43,6 +44,7 @@ __all__ = [
     "Invalid",
     "InvalidTls",
     "InvalidToken",
+    "JobState",
     "NodeFailed",
     "NotAllowed",
     "NotAuthenticated",
@@ -61,6 +63,7 @@ __all__ = [
 _HOMES = {
     "AsyncClient": "rota.client.async_client",
     "Client": "rota.client.client",
+    "JobState": "rota.client.job_state",
     "RotaError": "rota.core.errors",
     "result": "rota.client.task_functions",
     "skip": "rota.client.task_functions",

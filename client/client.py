@@ -54,6 +54,7 @@ from rota.wire.documents import (
     NextFireView,
     NodeView,
     PauseBody,
+    PostEventBody,
     QuotaView,
     RecoveryView,
     RepairView,
@@ -63,6 +64,8 @@ from rota.wire.documents import (
     SecretBody,
     SecretView,
     ShardLossView,
+    StateBody,
+    StateView,
     Timespan,
     TriggerBody,
     TriggeredItem,
@@ -556,6 +559,92 @@ class Client:
             call(operations.DELETE_DOCUMENT, kind, name, if_version=if_version, dry_run=dry_run)
         )
 
+    def state(self, job: str, *, namespace: str | None = None) -> list[StateView]:
+        """Return the values of the state of a job, sorted by key."""
+        return (self._ask(call(operations.LIST_STATE, job, namespace=namespace))).items
+
+    def get_state(self, job: str, key: str, *, namespace: str | None = None) -> StateView:
+        """Return a value of the state of a job.
+
+        Raises:
+            NotFound: The job has no such value.
+        """
+        return self._ask(call(operations.GET_STATE, job, key, namespace=namespace))
+
+    def put_state(
+        self,
+        job: str,
+        key: str,
+        value: Json,
+        *,
+        if_revision: int | None = None,
+        only_forward: bool = False,
+        execution_id: str | None = None,
+        task: str | None = None,
+        namespace: str | None = None,
+        dry_run: bool = False,
+    ) -> StateView:
+        """Set a value of the state of a job, and return it with its revision.
+
+        Args:
+            job: The job, named as the class describes.
+            key: The name of the value.
+            value: The value, at most 64 KiB as JSON.
+            if_revision: The revision that it must have, 0 for a value that must not exist; None for
+                any.
+            only_forward: Whether a value is refused that is smaller than the one before.
+            execution_id: The execution of the job with whose end the value ends; with *if_revision*
+                0 the value is a lock.
+            task: The task of that execution with whose end the value ends; None for none.
+            namespace: The namespace of a job that is named without one.
+            dry_run: Whether to check only.
+
+        Raises:
+            Conflict: The value has another revision, is held by an execution, or is not smaller.
+        """
+        body = StateBody(
+            value=value, only_forward=only_forward, execution_id=execution_id, task=task
+        )
+        is_lock = if_revision == 0 and execution_id is not None
+        return self._ask(
+            call(
+                operations.PUT_STATE,
+                job,
+                key,
+                namespace=namespace,
+                body=body,
+                headers={"If-None-Match": "*"} if if_revision == 0 else None,
+                if_version=if_revision or None,
+                is_repeatable=if_revision is None or is_lock,
+                dry_run=dry_run,
+            )
+        )
+
+    def delete_state(
+        self,
+        job: str,
+        key: str,
+        *,
+        if_revision: int | None = None,
+        namespace: str | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Delete a value of the state of a job, which need not exist.
+
+        Raises:
+            Conflict: The value does not have *if_revision*.
+        """
+        self._ask(
+            call(
+                operations.DELETE_STATE,
+                job,
+                key,
+                namespace=namespace,
+                if_version=if_revision,
+                dry_run=dry_run,
+            )
+        )
+
     def pause_namespace(
         self, name: str, *, reason: str = "", dry_run: bool = False
     ) -> DocumentView:
@@ -988,6 +1077,23 @@ class Client:
         body = AnswerBody(approve=approve, reason=reason, form=form)
         operation = operations.ANSWER_TASK
         return self._ask(call(operation, execution_id, task, body=body, dry_run=dry_run))
+
+    def post_event(
+        self, execution_id: str, name: str, data: Json = None, *, dry_run: bool = False
+    ) -> ExecutionView:
+        """Post an event for the tasks of an execution that wait for it, now or later.
+
+        Args:
+            execution_id: The execution.
+            name: The name of the event.
+            data: Its data, which becomes the result of the tasks; at most 64 KiB as JSON.
+            dry_run: Whether to return the answer of the node without a change.
+
+        Raises:
+            Conflict: The execution has ended, or the event was posted with other data.
+        """
+        body = PostEventBody(name=name, data=data)
+        return self._ask(call(operations.POST_EVENT, execution_id, body=body, dry_run=dry_run))
 
     @overload
     def output(

@@ -39,6 +39,8 @@ from rota.wire.documents import (
     SecretPage,
     SecretView,
     ShardLossView,
+    StateList,
+    StateView,
     TriggeredManyView,
     TriggeredView,
     VersionView,
@@ -86,6 +88,7 @@ _KIND, _DOCUMENT = f"{_API}/{{kind}}", f"{_API}/{{kind}}/{{document}}"
 _NAMESPACE = f"{_API}/namespaces/{{document}}"
 _SECRET = f"{_API}/secrets/{{namespace}}/{{secret}}"
 _BACKFILL = f"{_JOB}/backfills/{{backfill}}"
+_STATE = f"{_JOB}/state/{{key}}"
 _NODE, _SHARD = f"{_API}/nodes/{{node}}", f"{_API}/shards/{{shard}}"
 _NOTHING = type(None)
 _KEYED, _HARMLESS, _UNSAFE = Repetition.KEYED, Repetition.HARMLESS, Repetition.UNSAFE
@@ -106,6 +109,10 @@ GET_BACKFILL = Operation("GET", _BACKFILL, BackfillView)
 PAUSE_BACKFILL = Operation("POST", f"{_BACKFILL}/pause", BackfillView, _HARMLESS)
 RESUME_BACKFILL = Operation("POST", f"{_BACKFILL}/resume", BackfillView, _HARMLESS)
 CANCEL_BACKFILL = Operation("POST", f"{_BACKFILL}/cancel", BackfillView, _HARMLESS)
+LIST_STATE = Operation("GET", f"{_JOB}/state", StateList)
+GET_STATE = Operation("GET", _STATE, StateView)
+PUT_STATE = Operation("PUT", _STATE, StateView, _HARMLESS)
+DELETE_STATE = Operation("DELETE", _STATE, _NOTHING, _HARMLESS)
 NEXT_FIRES = Operation("GET", f"{_JOB}/next", NextFires)
 LEDGER = Operation("GET", f"{_JOB}/ledger", LedgerPage)
 UNFIRED = Operation("GET", f"{_API}/ledger", LedgerPage)
@@ -144,6 +151,7 @@ WAIT = Operation("GET", f"{_EXECUTION}/wait", ExecutionView)
 WAIT_FOR_MANY = Operation("POST", f"{_EXECUTIONS}:wait", ExecutionList)
 CANCEL = Operation("POST", f"{_EXECUTION}/cancel", ExecutionView, _HARMLESS)
 ANSWER_TASK = Operation("POST", f"{_EXECUTION}/tasks/{{task}}/answer", ExecutionView, _HARMLESS)
+POST_EVENT = Operation("POST", f"{_EXECUTION}/events", ExecutionView, _HARMLESS)
 OUTPUT = Operation("GET", f"{_EXECUTION}/tasks/{{task}}/output", bytes)
 EVENTS = Operation("GET", f"{_API}/events", EventView)
 

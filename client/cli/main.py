@@ -47,6 +47,10 @@ COMMANDS = {
     ),
     "approve": Entry("rota.client.cli.jobs.answers:approve", "Approve what a task waits for."),
     "reject": Entry("rota.client.cli.jobs.answers:reject", "Reject what a task waits for."),
+    "send": Entry("rota.client.cli.jobs.answers:send", "Post an event to an execution."),
+    "state": Entry(
+        "rota.client.cli.jobs.state:state", "Show and change values that executions share."
+    ),
     "executions": Entry(
         "rota.client.cli.jobs.executions:executions", "List, show, cancel and wait for executions."
     ),
@@ -135,6 +139,7 @@ SECTIONS = {
         "jobs, history, rollback": "Change jobs; return to a version.",
         "run, trigger, rerun, backfill": "Run work now, again, or for past times.",
         "executions, approve, reject": "Cancel, await executions; answer a task.",
+        "send, state": "Post events; values that executions share.",
         "validate, plan, apply, export": "Check, apply, write files of jobs.",
     },
     "Look": {
@@ -142,10 +147,9 @@ SECTIONS = {
         "next, ledger, audit, explain": "Show, check and explain fire times.",
     },
     "Access": {
-        "login, logout, auth": "Store a token; create a key; show the caller.",
-        "key, grant, ungrant": "Create and revoke keys; give and take roles.",
-        "namespace, get, delete": "Manage namespaces, job types, other documents.",
-        "secret, keyring": "Set secrets of namespaces; change their keys.",
+        "login, logout, auth, key": "Store a token; create keys; show the caller.",
+        "grant, ungrant, namespace": "Give and take roles; manage namespaces.",
+        "get, delete, secret, keyring": "Shared documents; secrets and their keys.",
     },
     "Operate": {
         "dev, deploy, import, version": "Run a node; deploy, convert jobs.",

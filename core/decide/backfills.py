@@ -57,7 +57,7 @@ def start_backfill(draft: Draft, command: StartBackfill) -> None:
     job, backfill = draft.job(command.backfill.job_id), command.backfill
     if job is None:
         raise not_found("job", backfill.job_id)
-    known = draft.backfills_of(job.id)
+    known = draft.backfills.of(job.id)
     if backfill.id in known:
         _check_repetition(known[backfill.id], backfill)
         return
@@ -79,7 +79,7 @@ def start_backfill(draft: Draft, command: StartBackfill) -> None:
     _forget_old(draft, job.id)
     started = replace(backfill, created_at=draft.now, total=len(command.times))
     draft.put(Table.BACKFILL_TIMES, _key(started), BackfillTimes(command.times))
-    draft.put_backfill(started)
+    draft.backfills.put(started.job_id, started.id, started)
     draft.publish_job(job, JobEvent.BACKFILL, f"{started.id} started for {started.total} times")
     _advance(draft, job, started)
 
@@ -103,7 +103,7 @@ def control_backfill(draft: Draft, command: ControlBackfill) -> None:
     job = draft.job(command.job_id)
     if job is None:
         raise not_found("job", command.job_id)
-    backfill = draft.backfills_of(job.id).get(command.backfill_id)
+    backfill = draft.backfills.of(job.id).get(command.backfill_id)
     if backfill is None:
         raise not_found("backfill", command.backfill_id)
     if backfill.status not in ACTIVE:
@@ -115,7 +115,7 @@ def control_backfill(draft: Draft, command: ControlBackfill) -> None:
     if status is backfill.status:
         return
     changed = replace(backfill, status=status)
-    draft.put_backfill(changed)
+    draft.backfills.put(changed.job_id, changed.id, changed)
     draft.publish_job(job, JobEvent.BACKFILL, f"{backfill.id} is {status.value}")
     if status is BackfillStatus.RUNNING:
         _advance(draft, job, changed)
@@ -140,11 +140,11 @@ def continue_backfill(draft: Draft, command: ContinueBackfill) -> None:
 
 def note_end(draft: Draft, past: Execution) -> None:
     """Count the end of an execution of a backfill; any end may let one begin the next ones."""
-    backfill = draft.backfills_of(past.job_id).get(past.backfill)
+    backfill = draft.backfills.of(past.job_id).get(past.backfill)
     if backfill is not None:
         is_failure = past.status is not ExecutionStatus.SUCCESS
         counted = replace(backfill, open=backfill.open - 1, failed=backfill.failed + is_failure)
-        draft.put_backfill(counted)
+        draft.backfills.put(counted.job_id, counted.id, counted)
     continue_backfill(draft, ContinueBackfill(job_id=past.job_id))
 
 
@@ -157,7 +157,7 @@ def timers_of(backfills: Iterator[Backfill]) -> Iterator[SetTimer]:
 
 def drop_backfills(draft: Draft, job_id: JobId) -> None:
     """Delete the backfills of a job that is deleted."""
-    for each in draft.backfills_of(job_id).values():
+    for each in draft.backfills.of(job_id).values():
         _drop(draft, each)
 
 
@@ -179,7 +179,7 @@ def _advance(draft: Draft, job: Job, backfill: Backfill) -> None:
         backfill = replace(backfill, begun=backfill.begun + 1, open=backfill.open + 1)
         draft.backfill_count += 1
         begin_execution(draft, job, birth)
-    draft.put_backfill(backfill)
+    draft.backfills.put(backfill.job_id, backfill.id, backfill)
     if backfill.begun == backfill.total and not backfill.open:
         _end(draft, job, replace(backfill, status=BackfillStatus.DONE))
     elif _has_turn(backfill) and draft.backfill_count >= SLICE:
@@ -208,7 +208,7 @@ def _timer(job_id: JobId, at: Instant) -> SetTimer:
 
 def _end(draft: Draft, job: Job, backfill: Backfill) -> None:
     ended = replace(backfill, finished_at=draft.now)
-    draft.put_backfill(ended)
+    draft.backfills.put(ended.job_id, ended.id, ended)
     draft.drop(Table.BACKFILL_TIMES, _key(ended))
     if ended.status is BackfillStatus.DONE:
         succeeded = ended.total - ended.failed
@@ -222,13 +222,13 @@ def _is_cancelled(backfill: Backfill) -> bool:
 
 def _forget_old(draft: Draft, job_id: JobId) -> None:
     """Delete the oldest backfills, which have ended, so that at most `KEPT_MAX` are left."""
-    known = sorted(draft.backfills_of(job_id).values(), key=lambda each: each.created_at)
+    known = sorted(draft.backfills.of(job_id).values(), key=lambda each: each.created_at)
     for each in known[: max(0, len(known) + 1 - KEPT_MAX)]:
         _drop(draft, each)
 
 
 def _drop(draft: Draft, backfill: Backfill) -> None:
-    draft.drop_backfill(backfill)
+    draft.backfills.drop(backfill.job_id, backfill.id)
     draft.drop(Table.BACKFILL_TIMES, _key(backfill))
 
 

@@ -16,6 +16,7 @@ from rota.core.decide.dependencies import receive_message, run_met
 from rota.core.decide.fallback import follow_job, reconcile_execution, reconcile_fires
 from rota.core.decide.fire import fire
 from rota.core.decide.idempotency import forget_requests
+from rota.core.decide.job_state import delete_state, put_state
 from rota.core.decide.outbox import drop_outbox_item
 from rota.core.decide.pause_job import pause_job, resume_job
 from rota.core.decide.record_documents import record_document
@@ -27,6 +28,7 @@ from rota.core.decide.run_hooks import end_notification, note_late
 from rota.core.decide.save_job import delete_job, save_job
 from rota.core.decide.startup_schedules import fire_at_startup
 from rota.core.decide.steps.attempts import finish_attempt, lose_session, start_task
+from rota.core.decide.steps.events import post_event
 from rota.core.decide.steps.waits import answer_task
 from rota.core.decide.stop_execution import cancel_execution, expire_execution
 from rota.core.decide.trigger_job import trigger
@@ -40,6 +42,7 @@ from rota.core.vocabulary.commands import (
     ContinueBackfill,
     ControlBackfill,
     DeleteJob,
+    DeleteState,
     EndNotification,
     Expire,
     FinishAttempt,
@@ -52,6 +55,8 @@ from rota.core.vocabulary.commands import (
     LoseSession,
     NoteLate,
     PauseJob,
+    PostEvent,
+    PutState,
     ReceiveMessage,
     ReconcileExecution,
     ReconcileFires,
@@ -105,6 +110,9 @@ ROWS = (
         lambda it: f"answer {it.execution_id}/{it.task}",
         user_changes.answered,
     ),
+    Row(PostEvent, post_event, lambda it: f"post {it.name} to {it.execution_id}"),
+    Row(PutState, put_state, lambda it: f"set {it.key} of {it.job_id}"),
+    Row(DeleteState, delete_state, lambda it: f"delete {it.key} of {it.job_id}"),
     Row(Cancel, cancel_execution, lambda it: f"cancel {it.execution_id}", user_changes.cancelled),
     Row(
         StartBackfill,

@@ -87,6 +87,7 @@ def delete_job(draft: Draft, command: DeleteJob) -> Reply:
     clear_fire_timer(draft, job.id, plan)
     _subscribe(draft, job.spec.full_name, before=job.spec.dependencies, after=())
     drop_backfills(draft, job.id)
+    draft.entries.drop_all(job.id)
     live = [execution.id for execution in draft.live_of(job.id)]
     draft.drop(Table.JOB, job.id)
     draft.drop(Table.NAME, job.spec.full_name)

@@ -98,7 +98,7 @@ def backfill_changed(draft: Draft, command: ControlBackfill, reply: Reply) -> Us
     """Return the pause, the resumption or the cancellation of a backfill; None for no change."""
     del reply
     before = draft.state.backfills[command.job_id][command.backfill_id]
-    if draft.backfills_of(command.job_id)[before.id].status is before.status:
+    if draft.backfills.of(command.job_id)[before.id].status is before.status:
         return None
     job = draft.state.jobs[command.job_id]
     return _of_job(draft, _BACKFILL[command.action], command.author, job, detail=before.id)

@@ -71,7 +71,8 @@ TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
     _T.BLOCKED: {
         _T.READY: "its trigger rule is met and no slot is free",
         _T.RUNNING: "its trigger rule is met and a slot is free",
-        _T.WAITING: "its trigger rule is met; it waits for steps, a time, a person or another job",
+        _T.WAITING: "its trigger rule is met; it waits for steps, a time, an event, a person or "
+        "another job",
         _T.BACKING_OFF: "it is a further round of a loop, after a delay",
         _T.SUCCESS: "it is a loop over no items, or has chosen the tasks that follow",
         _T.FAILED: "its condition, its items or its templates have no value",
@@ -94,19 +95,19 @@ TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
         _T.SKIPPED: "its attempt asked for it",
     },
     _T.BACKING_OFF: {
-        _T.WAITING: "the delay before a round of a loop is over; it waits for a time, a person or "
-        "another job",
+        _T.WAITING: "the delay before a round of a loop is over; it waits for a time, an event, "
+        "a person or another job",
         _T.READY: "the delay is over and no slot is free",
         _T.RUNNING: "the delay is over and a slot is free",
         _T.FAILED: "its templates have no value",
         _T.CANCELLED: "its execution is cancelled",
     },
     _T.WAITING: {
-        _T.SUCCESS: "its items have ended, the time has come, a person approved, or the other job "
-        "succeeded",
-        _T.FAILED: "too many of its items failed, a person rejected or did not answer in time, or "
-        "the other job failed or cannot run",
-        _T.SKIPPED: "all of its items were skipped, or a person rejected",
+        _T.SUCCESS: "its items have ended, the time or the event has come, a person approved, or "
+        "the other job succeeded",
+        _T.FAILED: "too many of its items failed, a person rejected or did not answer in time, the "
+        "event did not come in time, or the other job failed or cannot run",
+        _T.SKIPPED: "all of its items were skipped, a person rejected, or the event did not come",
         _T.CANCELLED: "its execution is cancelled",
     },
     _T.SUCCESS: {},
@@ -298,7 +299,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         item: The item, or the result of the round before, as JSON; empty if it is no step.
         loop: The numbers of steps of a loop that waits or has ended; None for other tasks.
         result: The result of a task without attempts, as JSON; empty for none.
-        answered_by: The person who approved or rejected; None for no answer.
+        answered_by: The person who approved or rejected, or who posted the event; None for none.
         called: The execution of another job that it waits for, or waited for; empty for none.
     """
 

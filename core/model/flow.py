@@ -19,6 +19,10 @@ MATRIX_BYTES_MAX = 8 << 20
 """The most bytes of all items of a matrix together, in which each value occurs often."""
 CALL_BYTES_MAX = ITEM_BYTES_MAX
 """The largest parameters, and the largest results, that pass between a step and another job."""
+EVENT_BYTES_MAX = ITEM_BYTES_MAX
+"""The largest data of an event."""
+EVENTS_MAX = 1_000
+"""The most names of events of one execution, posted or waited for."""
 PARALLEL_DEFAULT = 100
 PARALLEL_MAX = 1_000
 ROUNDS_MAX = 1_000
@@ -126,8 +130,24 @@ class RunJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     parameters: str = ""
 
 
+class WaitForEvent(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="waitForEvent"
+):
+    """A wait for an event that a user, a program or a task posts to the execution.
+
+    Attributes:
+        event: The name of the event; a template.
+        timeout: The time after which the wait ends without the event; 0 for no limit.
+        is_skipped_after: Whether the end of that time skips the task; otherwise it fails.
+    """
+
+    event: str
+    timeout: Duration = Duration(0)
+    is_skipped_after: bool = False
+
+
 Loop = Foreach | Repeat
-Wait = Sleep | Approval | Switch | RunJob
+Wait = Sleep | Approval | Switch | RunJob | WaitForEvent
 
 
 class Text(NamedTuple):

@@ -31,8 +31,10 @@ from rota.core.model.flow import (
     Switch,
     Text,
     Wait,
+    WaitForEvent,
     texts_of,
 )
+from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.model.work import Work
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import Duration, format_duration
@@ -239,6 +241,15 @@ def problems_of_wait(wait: Wait, pointer: str) -> Iterator[Problem]:
                     yield from _problem_of_expression(case.when, f"{place}/{number}/when")
                 elif number < len(wait.cases) - 1:
                     yield Problem(f"{place}/{number}", "only the last case may have no when")
+        case WaitForEvent():
+            place = f"{pointer}/waitForEvent"
+            if has_template(wait.event):
+                if detail := problem_of_template(wait.event):
+                    yield Problem(f"{place}/event", detail)
+            elif not is_name(wait.event):
+                detail = f"{in_quotes(wait.event)} is not a name: {NAME_RULE}"
+                yield Problem(f"{place}/event", detail)
+            yield from _problem_of_duration(wait.timeout, f"{place}/timeout")
         case RunJob():
             size = len(wait.parameters.encode())
             if size > CALL_BYTES_MAX:

@@ -5,6 +5,7 @@ A handler reads its own writes, may write a key several times, and leaves the st
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.backfill import ACTIVE, Backfill, BackfillTimes, backfill_key
@@ -24,12 +25,21 @@ from rota.core.model.execution import (
 from rota.core.model.hook import HookOutcome, Notification
 from rota.core.model.ids import ExecutionId, JobId, namespace_of
 from rota.core.model.job import Job, JobPlan, JobSpec, Pause, TaskSpec
+from rota.core.model.job_state import StateEntry
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.trigger_rules import Census, UpstreamState, census_of
 from rota.core.model.work import Work
+from rota.core.state.inner_tables import InnerTables
 from rota.core.state.shard_state import Graph, State, graph_of, version_key
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.changes import Change, Checkpoint, Hooked, Record, Table
+from rota.core.vocabulary.changes import (
+    Change,
+    Checkpoint,
+    Hooked,
+    PostedEvent,
+    Record,
+    Table,
+)
 from rota.core.vocabulary.decision import Decision, Limits, Reply, Situation
 from rota.core.vocabulary.effects import (
     Consequence,
@@ -81,7 +91,6 @@ class Draft:
         self._initial_tasks: dict[ExecutionId, dict[str, Task]] = {}
         self._graphs: dict[tuple[JobId, int], Graph] = {}
         self._censuses: dict[tuple[ExecutionId, str], Census] = {}
-        self._backfills: dict[JobId, dict[str, Backfill]] = {}
 
     @property
     def limits(self) -> Limits:
@@ -187,14 +196,24 @@ class Draft:
         assert found is None or isinstance(found, Checkpoint)
         return found.data if found else b""
 
-    def backfills_of(self, job_id: JobId) -> dict[str, Backfill]:
-        """Return the backfills of a job by id."""
-        changed = self._backfills.get(job_id)
-        return dict(self.state.backfills.get(job_id, {})) if changed is None else dict(changed)
+    @cached_property
+    def backfills(self) -> InnerTables[JobId, Backfill]:
+        """The backfills of each job by id."""
+        return InnerTables(Table.BACKFILL, self.state.backfills, self._write)
+
+    @cached_property
+    def events(self) -> InnerTables[ExecutionId, PostedEvent]:
+        """The events of each unfinished execution by name."""
+        return InnerTables(Table.EVENT, self.state.events, self._write)
+
+    @cached_property
+    def entries(self) -> InnerTables[JobId, StateEntry]:
+        """The state of each job by key."""
+        return InnerTables(Table.STATE, self.state.entries, self._write)
 
     def active_backfill(self, job_id: JobId) -> Backfill | None:
         """Return the backfill of a job that has not ended, or None."""
-        found = self.backfills_of(job_id).values()
+        found = self.backfills.of(job_id).values()
         return next((each for each in found if each.status in ACTIVE), None)
 
     def backfill_times(self, backfill: Backfill) -> tuple[Instant, ...]:
@@ -223,21 +242,12 @@ class Draft:
         """Set *key* of *table* to *record*."""
         self._records[table, key] = record
 
+    def _write(self, table: Table, key: str, record: Record | None) -> None:
+        self._records[table, key] = record
+
     def drop(self, table: Table, key: str) -> None:
         """Delete *key* of *table*."""
         self._records[table, key] = None
-
-    def put_backfill(self, backfill: Backfill) -> None:
-        """Write a backfill."""
-        found = self._backfills.setdefault(backfill.job_id, self.backfills_of(backfill.job_id))
-        found[backfill.id] = backfill
-        self.put(Table.BACKFILL, backfill_key(backfill.job_id, backfill.id), backfill)
-
-    def drop_backfill(self, backfill: Backfill) -> None:
-        """Delete a backfill."""
-        found = self._backfills.setdefault(backfill.job_id, self.backfills_of(backfill.job_id))
-        found.pop(backfill.id, None)
-        self.drop(Table.BACKFILL, backfill_key(backfill.job_id, backfill.id))
 
     def put_execution(self, execution: Execution) -> None:
         """Write an unfinished execution; a new one must be queued."""

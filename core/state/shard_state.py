@@ -7,7 +7,7 @@ ahead of the commit: a node that loses the shard discards the state and loads it
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from rota.core.model.backfill import Backfill, BackfillTimes
 from rota.core.model.dag import dependents
@@ -30,6 +30,7 @@ from rota.core.model.ids import (
     task_of_step,
 )
 from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
+from rota.core.model.job_state import StateEntry
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.shared_document import DocumentKey
 from rota.core.model.trigger_rules import Census, UpstreamState, census_of
@@ -45,6 +46,7 @@ from rota.core.vocabulary.changes import (
     Name,
     OutboxItem,
     Pointer,
+    PostedEvent,
     RecordedDocument,
     RecordedReply,
     Retired,
@@ -54,6 +56,8 @@ from rota.core.vocabulary.changes import (
 )
 from rota.core.vocabulary.quotas import Use
 
+_Owner = TypeVar("_Owner", bound=str)
+_Record = TypeVar("_Record")
 _Counted = TypeVar("_Counted", JobId, str, tuple[str, str])
 
 
@@ -140,6 +144,14 @@ class State:
     """The backfills of each job that has some, by id."""
     backfill_times: dict[str, BackfillTimes] = field(default_factory=dict[str, BackfillTimes])
     """The fire times of backfills that have not ended, by `backfill_key`."""
+    events: dict[ExecutionId, dict[str, PostedEvent]] = field(
+        default_factory=dict[ExecutionId, dict[str, PostedEvent]]
+    )
+    """The events of each unfinished execution that has some, by name."""
+    entries: dict[JobId, dict[str, StateEntry]] = field(
+        default_factory=dict[JobId, dict[str, StateEntry]]
+    )
+    """The state of each job that has some, by key."""
 
     live: dict[JobId, dict[ExecutionId, None]] = field(
         default_factory=dict[JobId, dict[ExecutionId, None]]
@@ -224,6 +236,8 @@ class State:
             recorded_documents=dict(self.recorded_documents),
             backfills={each: dict(found) for each, found in self.backfills.items()},
             backfill_times=dict(self.backfill_times),
+            events={each: dict(found) for each, found in self.events.items()},
+            entries={each: dict(found) for each, found in self.entries.items()},
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
             outbox_counts=dict(self.outbox_counts),
@@ -277,6 +291,11 @@ class State:
                 self.backfills.setdefault(record.job_id, {})[record.id] = record
             case BackfillTimes():
                 self.backfill_times[key] = record
+            case PostedEvent():
+                execution_id = ExecutionId(key.partition("/")[0])
+                self.events.setdefault(execution_id, {})[record.name] = record
+            case StateEntry():
+                self.entries.setdefault(record.job_id, {})[record.key] = record
             case None:
                 self._remove(table, key)
             case LedgerEntry() | Pointer() | StandInExecution() | SealedChange() | Retired():
@@ -374,9 +393,13 @@ class State:
             case Table.RECORDED_DOCUMENT:
                 self.recorded_documents.pop(key, None)
             case Table.BACKFILL:
-                self._remove_backfill(key)
+                _remove_inner(self.backfills, key)
             case Table.BACKFILL_TIMES:
                 self.backfill_times.pop(key, None)
+            case Table.EVENT:
+                _remove_inner(self.events, key)
+            case Table.STATE:
+                _remove_inner(self.entries, key)
             case (
                 Table.HISTORY
                 | Table.PAST_EXECUTION
@@ -400,13 +423,6 @@ class State:
         names.pop(name, None)
         if not names:
             self.dependents.pop(upstream, None)
-
-    def _remove_backfill(self, key: str) -> None:
-        job_id, _, backfill_id = key.partition("/")
-        found = self.backfills.get(JobId(job_id), {})
-        found.pop(backfill_id, None)
-        if not found:
-            self.backfills.pop(JobId(job_id), None)
 
     def _remove_execution(self, execution_id: ExecutionId) -> None:
         execution = self.executions.pop(execution_id, None)
@@ -439,6 +455,15 @@ def load_state(changes: Iterable[Change]) -> State:
     for execution_id, tasks in state.tasks.items():
         state.tasks[execution_id] = in_place(tasks.values())
     return state
+
+
+def _remove_inner(table: dict[_Owner, dict[str, _Record]], key: str) -> None:
+    """Remove the record with *key*, such as ``job id/backfill``, and an inner table left empty."""
+    outer, _, inner = key.partition("/")
+    found = table.get(cast("_Owner", outer), {})
+    found.pop(inner, None)
+    if not found:
+        table.pop(cast("_Owner", outer), None)
 
 
 def version_key(job_id: JobId, version: int) -> str:

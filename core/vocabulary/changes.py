@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from rota.core.model.author import Author
 from rota.core.model.backfill import Backfill, BackfillTimes
 from rota.core.model.checked_fields import (
     CheckedExecutionId,
@@ -26,6 +27,7 @@ from rota.core.model.flow import CALL_BYTES_MAX
 from rota.core.model.hook import DOCUMENT_BYTES_MAX, REASON_MAX, HookEvent, Notification
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.model.job import Job, JobPlan, JobSpec
+from rota.core.model.job_state import StateEntry
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.change_chain import ChangeChain, SealedChange
@@ -78,6 +80,10 @@ class Table(IntEnum):
     """job id/backfill -> Backfill; the newest ones are kept when they have ended"""
     BACKFILL_TIMES = 20
     """job id/backfill -> BackfillTimes, while the backfill has not ended"""
+    EVENT = 21
+    """execution id/name -> PostedEvent, while the execution is not finished"""
+    STATE = 22
+    """job id/key -> StateEntry"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -130,6 +136,24 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     """
 
     data: bytes
+
+
+class PostedEvent(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """An event of an execution, or the steps that wait for one.
+
+    Attributes:
+        name: Its name, unique in the execution.
+        at: When it was posted; 0 before that.
+        data: Its data as JSON; empty for none.
+        author: Who posted it; None if that is unknown.
+        waiting: The names of the steps that have begun to wait for it before it was posted.
+    """
+
+    name: str
+    at: CheckedInstant = Instant(0)
+    data: bytes = b""
+    author: Author | None = None
+    waiting: tuple[str, ...] = ()
 
 
 class Available(msgspec.Struct, frozen=True, array_like=True):
@@ -340,6 +364,8 @@ Record = (
     | RecordedDocument
     | Backfill
     | BackfillTimes
+    | PostedEvent
+    | StateEntry
     | Retired
     | SealedChange
 )

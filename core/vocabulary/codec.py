@@ -16,6 +16,7 @@ from rota.core.model.backfill import Backfill, BackfillTimes
 from rota.core.model.execution import Execution, ExecutionEnd, Task
 from rota.core.model.hook import Notification
 from rota.core.model.job import Job, JobPlan, JobSpec
+from rota.core.model.job_state import StateEntry
 from rota.core.model.ledger import LedgerEntry
 from rota.core.vocabulary.change_chain import ChangeChain, SealedChange
 from rota.core.vocabulary.changes import (
@@ -27,6 +28,7 @@ from rota.core.vocabulary.changes import (
     Name,
     OutboxItem,
     Pointer,
+    PostedEvent,
     Record,
     RecordedDocument,
     RecordedReply,
@@ -69,6 +71,8 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.USER_CHANGE: SealedChange,
     Table.BACKFILL: Backfill,
     Table.BACKFILL_TIMES: BackfillTimes,
+    Table.EVENT: PostedEvent,
+    Table.STATE: StateEntry,
 }
 
 RawChange = tuple[int, str, bytes | None]

@@ -194,6 +194,54 @@ class AnswerTask(msgspec.Struct, frozen=True, kw_only=True):
     author: Author | None = None
 
 
+class PostEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event happens, for which steps of an execution wait, or will wait.
+
+    Attributes:
+        name: Its name.
+        data: Its data as JSON; empty for none.
+    """
+
+    execution_id: ExecutionId
+    name: str
+    data: bytes = b""
+    author: Author | None = None
+
+
+class PutState(msgspec.Struct, frozen=True, kw_only=True):
+    """Set a value of a job's state.
+
+    Attributes:
+        value: The value as JSON.
+        if_revision: The revision that is expected, 0 for none; None for any.
+        is_forward: Whether a value is refused that is smaller than the one before.
+        holder: The execution with whose end the value ends; empty for none.
+        holding_task: The task or step of it with whose end the value ends; empty for none.
+    """
+
+    job_id: JobId
+    key: str
+    value: bytes
+    if_revision: int | None = None
+    is_forward: bool = False
+    holder: ExecutionId = ExecutionId("")
+    holding_task: str = ""
+    author: Author | None = None
+
+
+class DeleteState(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete a value of a job's state.
+
+    Attributes:
+        if_revision: The revision that is expected; None for any.
+    """
+
+    job_id: JobId
+    key: str
+    if_revision: int | None = None
+    author: Author | None = None
+
+
 class StartBackfill(msgspec.Struct, frozen=True, kw_only=True):
     """Run a job for fire times of the past, at a user's request.
 
@@ -481,6 +529,9 @@ Command = (
     | Rerun
     | Cancel
     | AnswerTask
+    | PostEvent
+    | PutState
+    | DeleteState
     | StartBackfill
     | ControlBackfill
     | ContinueBackfill

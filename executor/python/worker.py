@@ -97,6 +97,7 @@ class Context:
         self._results: dict[str, Json] = {}
         self._percent = -1
         self._worker = worker
+        self._state: Any = None
 
     @property
     def fire_time(self) -> datetime.datetime:
@@ -122,6 +123,17 @@ class Context:
         if self._results_text and not self._results:
             self._results = json.loads(self._results_text)
         return self._results
+
+    @property
+    def state(self) -> Any:  # Any: its class is in a package that this interpreter may lack.
+        """The state of the job (`rota.client.JobState`), for a task with ``identity``.
+
+        Raises:
+            ImportError: The interpreter has no package rota.
+        """
+        if self._state is None:
+            self._state = importlib.import_module("rota.client").JobState()
+        return self._state
 
     def progress(self, percent: float) -> None:
         """Report the progress in percent, from 0 to 100; may be called at every step of a loop.

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rota.core.errors import Kind, Refused
-from rota.core.model.ids import ExecutionId
+from rota.core.model.ids import ExecutionId, JobId, job_of
 from rota.core.timing.instants import Instant
 from rota.node.access.attempt_identity import AttemptIdentity
 from rota.node.access.grants import Grant, Grants
@@ -54,6 +54,10 @@ class Principal:
     def may(self, verb: Verb, namespace: str) -> bool:
         """Return True if the caller has *verb* in *namespace*; `EVERY` is the whole cluster."""
         return self.grants.may(verb, namespace)
+
+    def is_task_of(self, job_id: JobId) -> bool:
+        """Return True if the caller is a task of this job, whose state it may use in any case."""
+        return self.attempt is not None and job_of(self.attempt.execution_id) == job_id
 
     def is_part_of(self, execution_id: ExecutionId) -> bool:
         """Return True if the caller is a task of this execution, which it may read in any case."""

@@ -11,6 +11,7 @@ from rota.node.access.refused_access import Refusal
 from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.handlers import (
     access,
+    answers,
     backfills,
     batches,
     changes,
@@ -21,6 +22,7 @@ from rota.node.api.handlers import (
     hook_tests,
     job_changes,
     job_list,
+    job_state,
     jobs,
     keys,
     ledger,
@@ -66,10 +68,12 @@ OPERATIONS = [
         job_list.operations,
         job_changes.operations,
         backfills.operations,
+        job_state.operations,
         ledger.operations,
         changes.operations,
         executions.operations,
         reruns.operations,
+        answers.operations,
         batches.operations,
         outputs.operations,
         *shared_documents.OF_ALL_KINDS,

@@ -17,6 +17,7 @@ from rota.core.model.flow import (
     Sleep,
     Switch,
     Wait,
+    WaitForEvent,
     texts_of,
 )
 from rota.core.model.job import TaskSpec
@@ -34,6 +35,7 @@ from rota.wire.documents import (
     SleepBody,
     TaskBody,
     Timespan,
+    WaitForEventBody,
 )
 
 
@@ -62,6 +64,7 @@ def flow_of(task: TaskBody, work: Work, namespace: str, reader: Reader, pointer:
             or _approval(task.approval, reader, pointer)
             or _switch(task.switch)
             or _call(task.run_job, namespace, reader, pointer)
+            or _event(task.wait_for_event, reader, pointer)
         ),
         skip_exit_codes=tuple(task.skip_exit_codes),
         handles_failure=task.handles_failure,
@@ -144,6 +147,20 @@ def _call(
     )
 
 
+def _event(
+    body: str | WaitForEventBody | None, reader: Reader, pointer: str
+) -> WaitForEvent | None:
+    if body is None:
+        return None
+    if isinstance(body, str):
+        body = WaitForEventBody(event=body)
+    return WaitForEvent(
+        event=body.event,
+        timeout=reader.timespan(body.timeout, f"{pointer}/waitForEvent/timeout"),
+        is_skipped_after=body.on_timeout == "skip",
+    )
+
+
 def full_name_of(name: str, namespace: str) -> str:
     """Return the full name of the job *name*, which a job in *namespace* refers to."""
     return name if "/" in name else f"{namespace}/{name}"
@@ -194,6 +211,12 @@ def shown_flow(task: TaskSpec) -> Mapping[str, Any]:
         case RunJob() as call:
             fields["run_job"] = RunJobBody(
                 job=call.job.partition("/")[2], parameters=_decoded(call.parameters)
+            )
+        case WaitForEvent() as wait:
+            fields["wait_for_event"] = WaitForEventBody(
+                event=wait.event,
+                timeout=format_duration(wait.timeout),
+                on_timeout="skip" if wait.is_skipped_after else "fail",
             )
         case None:
             pass

@@ -80,12 +80,13 @@ def _problems_of_alternatives(task: TaskBody, pointer: str) -> list[Problem]:
         "approval": task.approval,
         "switch": task.switch,
         "runJob": task.run_job,
+        "waitForEvent": task.wait_for_event,
     }
     present = [name for name, value in alternatives.items() if value is not None]
     if len(present) > 1:
         detail = (
             f"the task has {' and '.join(present)}; give one of command, python, type, sleep, "
-            "approval, switch, runJob and container (which may have a command)"
+            "approval, switch, runJob, waitForEvent and container (which may have a command)"
         )
         return [Problem(f"{pointer}/{present[1]}", detail)]
     if task.container and present and present != ["command"]:

@@ -52,12 +52,14 @@ from rota.wire.documents.executions import (
     ExecutionList,
     ExecutionView,
     ParentView,
+    PostEventBody,
     RerunBody,
     StepsView,
     TaskView,
     WaitManyBody,
 )
 from rota.wire.documents.fire_times import LedgerEntryView, LedgerPage, NextFires, NextFireView
+from rota.wire.documents.job_state import StateBody, StateList, StateView
 from rota.wire.documents.jobs import (
     HOOK_FIELDS,
     CreatedItem,
@@ -129,6 +131,7 @@ from rota.wire.documents.tasks import (
     SleepBody,
     TaskBody,
     TaskSpecView,
+    WaitForEventBody,
 )
 from rota.wire.documents.triggers import (
     TriggerBody,
@@ -211,6 +214,7 @@ __all__ = [
     "ParentView",
     "PauseBody",
     "PolicyBody",
+    "PostEventBody",
     "ProblemView",
     "Profile",
     "PromiseView",
@@ -241,6 +245,9 @@ __all__ = [
     "ShardRecoveryView",
     "ShardView",
     "SleepBody",
+    "StateBody",
+    "StateList",
+    "StateView",
     "StepsView",
     "TaskBody",
     "TaskSpecView",
@@ -255,6 +262,7 @@ __all__ = [
     "TriggeredView",
     "UseView",
     "VersionView",
+    "WaitForEventBody",
     "WaitManyBody",
     "WhoamiView",
     "WindowBody",

@@ -120,9 +120,9 @@ class TaskView(View, frozen=True):
         item: The item of a step of a ``foreach``, or the result of the round before in a
             ``repeat``; null for other tasks.
         steps: The numbers of steps of a loop; null for other tasks.
-        result: The result of a task without attempts: the form of an approval, the names that a
-            switch chose, or the end of the job that it ran.
-        answered_by: The person who approved or rejected; null without an answer.
+        result: The result of a task without attempts: the form of an approval, the data of an
+            event, the names that a switch chose, or the end of the job that it ran.
+        answered_by: Who approved or rejected, or posted the event; null for no one.
         child_execution_id: The execution of the job that it runs; null for none.
     """
 
@@ -247,6 +247,18 @@ class AnswerBody(Body, frozen=True):
     approve: bool
     reason: LineText = ""
     form: Json = None
+
+
+class PostEventBody(Body, frozen=True):
+    """An event for the tasks of an execution that wait for it, now or later.
+
+    Attributes:
+        name: Its name.
+        data: Its data, at most 64 KiB as JSON; it becomes the result of the tasks.
+    """
+
+    name: Word
+    data: Json = None
 
 
 class RerunBody(Body, frozen=True):

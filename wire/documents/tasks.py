@@ -221,6 +221,20 @@ class ApprovalBody(Body, frozen=True):
     on_reject: Literal["fail", "skip"] = "fail"
 
 
+class WaitForEventBody(Body, frozen=True):
+    """A wait for an event that is posted to the execution; the data of the event is the result.
+
+    Attributes:
+        event: The name of the event, unique in the execution; a template.
+        timeout: The time after which the wait ends without the event; 0 for no limit.
+        on_timeout: What the end of that time does: ``fail`` or ``skip``.
+    """
+
+    event: LineText
+    timeout: Timespan = "0s"
+    on_timeout: Literal["fail", "skip"] = "fail"
+
+
 class CaseBody(Body, frozen=True):
     """A case of a switch.
 
@@ -285,6 +299,8 @@ class TaskBody(Body, frozen=True):
             place of a command; null for none.
         run_job: A job that it runs, in place of a command, until that has ended: a name, or an
             object; null for none.
+        wait_for_event: An event that it waits for, in place of a command: a name, or an object;
+            null for none.
         skip_exit_codes: Exit statuses with which its command skips it.
         handles_failure: Whether its success handles the failures of the tasks that it needs,
             directly or through others, so that they do not fail the execution.
@@ -334,6 +350,7 @@ class TaskBody(Body, frozen=True):
     approval: LineText | ApprovalBody | None = None
     switch: Annotated[list[CaseBody], msgspec.Meta(max_length=CASES_MAX)] | None = None
     run_job: Word | RunJobBody | None = None
+    wait_for_event: LineText | WaitForEventBody | None = None
     skip_exit_codes: ExitCodes = []
     handles_failure: bool = False
     teardown: bool = False
@@ -407,6 +424,7 @@ class TaskSpecView(View, frozen=True):
         approval: What a person has to approve; null for nothing.
         switch: Cases that choose the tasks that run after it; null for none.
         run_job: The job that it runs until that has ended; null for none.
+        wait_for_event: The event that it waits for; null for none.
         handles_failure: Whether its success handles failures of the tasks that it needs.
         teardown: Whether it starts after all tasks that are no teardowns have ended.
     """
@@ -432,5 +450,6 @@ class TaskSpecView(View, frozen=True):
     approval: ApprovalBody | None = None
     switch: list[CaseBody] | None = None
     run_job: RunJobBody | None = None
+    wait_for_event: WaitForEventBody | None = None
     handles_failure: bool = False
     teardown: bool = False

@@ -1,7 +1,10 @@
 """The columns of a table for each kind of document."""
 
+import msgspec
+
 from rota.client.cli.display.show import Column, Look
 from rota.client.cli.human import absolute, relative, span, took
+from rota.core.quoting import shortened
 from rota.core.timing.instants import SECOND, Instant, parse_instant
 from rota.wire.documents import (
     BackfillView,
@@ -11,6 +14,7 @@ from rota.wire.documents import (
     JobView,
     LedgerEntryView,
     NextFireView,
+    StateView,
     TaskView,
     TriggeredView,
 )
@@ -187,6 +191,22 @@ BACKFILL: Look[BackfillView] = Look(
         Column("FAILED", lambda found, _: str(found.failed)),
         Column("RUNS", lambda found, _: f"{found.reprocess}, {found.order} first", is_wide=True),
         Column("STARTED (UTC)", lambda found, _: absolute(found.created_at), is_wide=True),
+    ),
+)
+
+STATE: Look[StateView] = Look(
+    name=lambda found: found.key,
+    columns=(
+        Column("KEY", lambda found, _: found.key),
+        Column("VALUE", lambda found, _: shortened(msgspec.json.encode(found.value).decode())),
+        Column("REVISION", lambda found, _: str(found.revision)),
+        Column("CHANGED (UTC)", lambda found, _: absolute(found.changed_at)),
+        Column("HELD BY", lambda found, _: found.execution_id or "", is_optional=True),
+        Column(
+            "CHANGED BY",
+            lambda found, _: found.changed_by.principal if found.changed_by else "",
+            is_wide=True,
+        ),
     ),
 )
 

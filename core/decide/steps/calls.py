@@ -15,14 +15,13 @@ from rota.core.decide.outbox import has_room, send_message
 from rota.core.decide.steps.flow_values import names_of, results_of
 from rota.core.decide.steps.step import (
     begin_running,
-    close,
+    close_with,
     fail,
     graph_of,
     spec_of,
     unfinished,
     wait,
 )
-from rota.core.model.attempt import RESULTS_BYTES_MAX
 from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus
 from rota.core.model.expressions import ExpressionError, rendered_json
 from rota.core.model.flow import CALL_BYTES_MAX, RunJob
@@ -93,16 +92,10 @@ def note_answer(draft: Draft, message: Answered) -> None:
         draft.put_task(execution.id, waiting)
         draft.publish_task(execution, waiting)
         return
-    task = replace(task, reason=message.reason, result=message.result)
-    result_bytes = execution.result_bytes + len(message.result)
-    if result_bytes > RESULTS_BYTES_MAX:
-        detail = f"the results of an execution have {RESULTS_BYTES_MAX:,} bytes as JSON at most"
-        fail(draft, execution.id, replace(task, result=b""), detail)
-        return
-    draft.put_execution(replace(execution, result_bytes=result_bytes))
     is_success = message.status is ExecutionStatus.SUCCESS
     status = TaskStatus.SUCCESS if is_success else TaskStatus.FAILED
-    close(draft, execution.id, replace(task, status=status))
+    ended = replace(task, status=status, reason=message.reason)
+    close_with(draft, execution.id, ended, message.result)
 
 
 def report_call(draft: Draft, called: Execution) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from rota.core.decide.steps import attempts, calls, loops, waits
+from rota.core.decide.steps import attempts, calls, events, loops, waits
 from rota.core.model.execution import Task
-from rota.core.model.flow import Approval, Foreach, Repeat, RunJob, Sleep, Switch
+from rota.core.model.flow import Approval, Foreach, Repeat, RunJob, Sleep, Switch, WaitForEvent
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import TaskSpec
 from rota.core.state.draft import Draft
@@ -43,6 +43,7 @@ KINDS: dict[type, StepKind] = {
     Sleep: StepKind(waits.start_sleep, waits.end_sleep),
     Approval: StepKind(waits.start_approval, waits.end_approval),
     Switch: StepKind(waits.start_switch),
+    WaitForEvent: StepKind(events.start_wait, events.end_wait),
     RunJob: StepKind(calls.start_call, abandon=calls.abandon_call),
 }
 """The kinds by the type of the loop, wait or choice of a task; without these it is an attempt."""

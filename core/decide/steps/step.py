@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from rota.core.model.attempt import RESULTS_BYTES_MAX
 from rota.core.model.backfill import PRIORITY
 from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus, task_key
 from rota.core.model.ids import ExecutionId
@@ -102,6 +103,21 @@ def close(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
 def fail(draft: Draft, execution_id: ExecutionId, task: Task, reason: str) -> None:
     """Close a step as failed."""
     close(draft, execution_id, replace(task, status=TaskStatus.FAILED, reason=reason))
+
+
+def close_with(draft: Draft, execution_id: ExecutionId, task: Task, result: bytes) -> None:
+    """Close a step without attempts with a result from elsewhere, as JSON; empty for none.
+
+    It fails if the results of the execution have too many bytes with it.
+    """
+    execution = unfinished(draft, execution_id)
+    result_bytes = execution.result_bytes + len(result)
+    if result_bytes > RESULTS_BYTES_MAX:
+        detail = f"the results of an execution have {RESULTS_BYTES_MAX:,} bytes as JSON at most"
+        fail(draft, execution_id, task, detail)
+        return
+    draft.put_execution(replace(execution, result_bytes=result_bytes))
+    close(draft, execution_id, replace(task, result=result))
 
 
 def wait(

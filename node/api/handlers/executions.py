@@ -9,10 +9,8 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from rota.core.decide.steps.waits import ANSWER_BYTES_MAX, not_waiting
-from rota.core.errors import Kind, Problem, Refused, invalid, invalid_fields, not_found
+from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus, in_place
-from rota.core.model.flow import Approval
 from rota.core.model.ids import (
     ExecutionId,
     JobId,
@@ -22,11 +20,10 @@ from rota.core.model.ids import (
     job_of,
     namespace_of,
 )
-from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant, parse_duration, seconds
 from rota.core.vocabulary.codec import Undecodable
-from rota.core.vocabulary.commands import AnswerTask, Cancel
+from rota.core.vocabulary.commands import Cancel
 from rota.core.vocabulary.decision import Reply, Triggered
 from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.documents.omitted_output import execution_without_tasks, without_output
@@ -69,9 +66,7 @@ from rota.node.shards.shard import Shard
 from rota.node.system.pacing import Pace
 from rota.storage.history import NEWEST, KeptPosition, UnreadableExecution, past_before
 from rota.wire import operations as api
-from rota.wire.bodies.parameter_schema import problems_of_value
 from rota.wire.documents import (
-    AnswerBody,
     ExecutionList,
     ExecutionView,
     Timespan,
@@ -124,15 +119,15 @@ async def load_execution(
     tasks = dict(state.tasks[execution_id]) if live is not None else {}
     history = await request.history(shard)
     if live is not None:
-        _authorize(request, live)
+        authorize(request, live)
         return live, tasks
     with _readable():
         past = _past(request.node, execution_id)
-        _authorize(request, past)
+        authorize(request, past)
         return past, history.tasks(shard.id, execution_id)
 
 
-def _authorize(request: RequestContext, execution: Execution) -> None:
+def authorize(request: RequestContext, execution: Execution) -> None:
     """Check that the caller has the operation's verb in the namespace of an execution.
 
     Raises:
@@ -188,7 +183,7 @@ async def _complete_view(
         if refusal.kind is not Kind.NOT_FOUND or not duplicates:
             raise
         first, *duplicates = duplicates
-        _authorize(request, first.execution)
+        authorize(request, first.execution)
         execution = replace(first.execution, stand_in=first.node_id)
         tasks = in_place(first.tasks)
     view = execution_view(execution, _with_places(request, execution, tasks), duplicates)
@@ -271,7 +266,7 @@ async def wait_for_execution(request: RequestContext) -> web.Response:
     timeout = min(TIMEOUT.of(request), WAIT_MAX)
     live = request.state(request.shard).executions.get(execution_id)
     if live is not None:
-        _authorize(request, live)
+        authorize(request, live)
         await request.node.waiters.ended([execution_id], timeout / SECOND)
     return document(await _complete_view(request, execution_id))
 
@@ -296,7 +291,7 @@ async def cancel_execution(request: RequestContext) -> web.Response:
     found = None
     live = request.state(shard).executions.get(execution_id)
     if live is not None:
-        _authorize(request, live)
+        authorize(request, live)
         try:
             cancel = Cancel(
                 execution_id=execution_id,
@@ -310,92 +305,16 @@ async def cancel_execution(request: RequestContext) -> web.Response:
             if refusal.kind is not Kind.NOT_FOUND:
                 raise
     found = found or await load_execution(request, execution_id)
-    return document(_after_change(request, *found), status=202)
+    return document(after_change(request, *found), status=202)
 
 
-def _after_change(
+def after_change(
     request: RequestContext, execution: Execution, tasks: dict[str, Task]
 ) -> ExecutionView:
     """Return the answer to a change of an execution, without what the caller may not read."""
     view = _permitted(request, execution, execution_view(execution, tasks))
     may_read = request.may(Verb.READ, namespace_of(execution.job_name))
     return view if may_read else execution_without_tasks(view)
-
-
-@operations.declare(
-    api.ANSWER_TASK,
-    Success(200, "The execution, with the answer."),
-    permission=on_object(Verb.RUN),
-    target=shard_of_execution,
-    query=(DRY_RUN,),
-    body=Body(AnswerBody),
-    problems=(
-        "execution_not_found",
-        "task_not_found",
-        "not_waiting",
-        "invalid_answer",
-        *DECIDING,
-    ),
-)
-async def answer_task(request: RequestContext) -> web.Response:
-    """Approve or reject what a task waits for.
-
-    The caller is recorded with the answer. A repetition of an answer by the same caller changes
-    nothing.
-    """
-    body = await read_body(request, AnswerBody)
-    execution_id, shard = execution_id_of(request), request.shard
-    name = request.http.match_info["task"]
-    found = await load_execution(request, execution_id)
-    execution, tasks = found
-    _authorize(request, execution)
-    task = tasks.get(name)
-    if task is None:
-        raise not_found("task", name, did_you_mean(name, tasks))
-    author = author_of(request)
-    is_repetition = (
-        task.answered_by is not None
-        and task.answered_by.principal == author.principal
-        and (task.status is TaskStatus.SUCCESS) == body.approve
-    )
-    if execution.finished_at and not is_repetition:
-        raise not_waiting(task)
-    if not is_repetition:
-        answer = AnswerTask(
-            execution_id=execution_id,
-            task=name,
-            is_approved=body.approve,
-            reason=body.reason,
-            result=_checked_form(request, execution, name, body),
-            author=author,
-        )
-        _, written = await write(request, shard, answer)
-        found = written.execution(shard, execution_id) or await load_execution(
-            request, execution_id
-        )
-    return document(_after_change(request, *found))
-
-
-def _checked_form(
-    request: RequestContext, execution: Execution, task: str, body: AnswerBody
-) -> bytes:
-    """Return what a person filled in, as JSON; empty for nothing.
-
-    Raises:
-        Refused: Code ``invalid_answer``: it does not match the schema of the task, or is too long.
-    """
-    form = b"" if body.form is None else msgspec.json.encode(body.form)
-    if len(form) > ANSWER_BYTES_MAX:
-        detail = f"the form has {len(form):,} bytes; at most {ANSWER_BYTES_MAX:,} are allowed"
-        raise invalid("invalid_answer", detail)
-    state = request.state(request.shard)
-    if execution.id in state.executions and body.approve:
-        wait = state.graph(execution.job_id, execution.job_version).spec_of(task).wait
-        if isinstance(wait, Approval) and wait.form:
-            problems = problems_of_value(msgspec.json.decode(wait.form), body.form, "/form")
-            if problems:
-                raise invalid_fields("invalid_answer", problems)
-    return form
 
 
 @operations.declare(
@@ -460,7 +379,7 @@ async def _ended(
 
     unfinished = [execution for each in ids if (execution := live(each))]
     for execution in unfinished:
-        _authorize(request, execution)
+        authorize(request, execution)
     await request.node.waiters.ended([each.id for each in unfinished], limit / SECOND)
     found = [live(each) for each in ids]
     await request.settle()  # Executions that have ended are in the history then.

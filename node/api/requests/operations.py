@@ -227,6 +227,7 @@ _BODY_PROBLEMS = (
 
 PATH_PARTS = {
     "backfill": "The id of a backfill of the job.",
+    "key": "The name of a value of the state of the job.",
     "job": "The id of a job, its name in `namespace`, or `namespace/name`; the slash may be `%2F`.",
     "namespace": "The namespace.",
     "execution": "The id of an execution.",

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import ExecutionId, NodeId
+from rota.core.model.job import Job
 from rota.core.state.shard_state import State
 from rota.node.access.access_control import ObservedRefusals
 from rota.node.access.principal import ANONYMOUS, Principal, forbidden
@@ -185,6 +186,23 @@ class RequestContext:
             return
         is_readable = is_own or self.principal.may(Verb.READ, namespace)
         self._authorize(namespace, missing, of, is_readable=is_readable)
+
+    def authorize_state(self, job: Job, *, missing: Refused) -> None:
+        """Check that the caller has the operation's verb for the state of a job.
+
+        A task may use the state of its own job, without any grant.
+
+        Args:
+            job: The job.
+            missing: The refusal for a job that does not exist.
+
+        Raises:
+            Refused: The caller lacks the verb.
+        """
+        if self.principal.is_task_of(job.id):
+            self._is_authorized = True
+        else:
+            self.authorize(job.spec.namespace, missing=missing, of=job.spec.full_name)
 
     def _authorize(
         self, namespace: str, missing: Refused | None, of: str, *, is_readable: bool

@@ -118,6 +118,18 @@ def find_job(request: RequestContext, named: str) -> tuple[Shard, Job]:
     return shard, job
 
 
+def find_job_of_state(request: RequestContext) -> tuple[Shard, Job]:
+    """Return the job in the path, whose state the request is about, and its shard.
+
+    Raises:
+        Refused: No such job exists, or the caller may not use its state.
+    """
+    named = request.http.match_info["job"]
+    shard, job = _job(request, named)
+    request.authorize_state(job, missing=missing_job(request, named))
+    return shard, job
+
+
 def written_name(request: RequestContext, named: str) -> tuple[str, str]:
     """Return namespace and name of the job *named*, which need not exist unless it is an id.
 

@@ -26,6 +26,8 @@ ALLOWED, MISSING_VERB, MISSING_OBJECT, MISSING_KEY = "allowed", "403", "404", "4
 FRESH = count()
 BODIES: dict[str, Json] = {
     "answer_task": {"approve": True},
+    "post_event": {"name": "paid"},
+    "put_state": {"value": 1},
     "create_backfill": {"since": "2026-01-01T00:00:00Z"},
     "put_calendar": {"weekdays": ["SUN"]},
     "patch_job": {"description": "x"},
@@ -100,6 +102,7 @@ class World:
             .replace("{execution}", self.executions[namespace])
             .replace("{task}", "main")
             .replace("{backfill}", self.backfills[namespace])
+            .replace("{key}", "cursor")
             .replace("{document}", next(iter(documents), "doomed"))
             .replace("{secret}", "doomed")
             .replace("{node}", "n9")
@@ -153,6 +156,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             made.executions[namespace] = started["executionId"]
             path, body = f"/jobs/{namespace}%2Fjob/backfills", BODIES["create_backfill"]
             made.backfills[namespace] = (await made.admin("POST", path, body))["backfillId"]
+            path, body = f"/jobs/{namespace}%2Fjob/state/cursor", BODIES["put_state"]
+            await made.admin("PUT", path, body)
             await made.admin("GET", f"/executions/{started['executionId']}/wait?timeout=30s")
         yield made
 

@@ -176,3 +176,51 @@ def test_jobs_that_run_each_other_in_a_circle_are_refused(node: Rotad) -> None:
     assert (refused.value.status, error["pointer"]) == (422, "/tasks/0/runJob")
     assert f"the jobs run each other in a circle: {circle}" in error["detail"]
     assert made["name"] == "c"
+
+
+def test_an_event_ends_the_wait_of_a_task_and_survives_a_restart(own_node: Rotad) -> None:
+    own_node.start()
+    wait = {"event": "paid", "timeout": "1h"}
+    own_node.create(
+        name="order",
+        tasks=[
+            {"name": "ask", "approval": "all well?"},
+            {"name": "pay", "needs": ["ask"], "waitForEvent": wait},
+            {"name": "ship", "needs": ["pay"], "command": "echo {{ results.pay.sum }}"},
+        ],
+    )
+    started = own_node.trigger("order")
+    path = f"/api/v1/executions/{started}"
+    own_node.wait_until(lambda: _is_waiting(own_node, started, "ask"))
+    event = {"name": "paid", "data": {"sum": 7}}
+    own_node.call("POST", f"{path}/events", event)
+
+    own_node.kill()
+    own_node.start()
+    own_node.call("POST", f"{path}/events", event)  # A repetition changes nothing.
+    own_node.call("POST", f"{path}/tasks/ask/answer", {"approve": True})
+    execution = own_node.ended(started)
+
+    assert execution["tasks"]["ship"]["attempts"][0]["outputTail"] == "7\n"
+    assert execution["tasks"]["pay"]["answeredBy"]["principal"]
+    with pytest.raises(Refusal) as refused:
+        own_node.call("POST", f"{path}/events", event)
+    assert refused.value.problem["code"] == "not_unfinished"
+
+
+@pytest.mark.parametrize(
+    ("event", "pointer"),
+    [({"name": "a b"}, "/name"), ({"name": "a", "data": "x" * 65_536}, "/data")],
+)
+def test_an_event_with_a_strange_name_or_much_data_is_refused(
+    node: Rotad, event: dict[str, str], pointer: str
+) -> None:
+    node.create(name="waiter", tasks=[{"name": "wait", "waitForEvent": "a"}])
+    started = node.trigger("waiter")
+
+    with pytest.raises(Refusal) as refused:
+        node.call("POST", f"/api/v1/executions/{started}/events", event)
+
+    node.call("POST", f"/api/v1/executions/{started}/cancel")
+    assert refused.value.problem["code"] == "invalid_event"
+    assert [each["pointer"] for each in refused.value.problem["errors"]] == [pointer]

@@ -102,6 +102,41 @@ def test_the_client_of_a_task_finds_the_token(node: Rotad) -> None:
     assert node.call("GET", path) == "job:default/client\n"
 
 
+COUNT = """
+def count(ctx):
+    ctx.state.update("count", lambda value: value + 1, default=0)
+    with ctx.state.lock("turn"):
+        assert ctx.state.get("busy") is None
+        ctx.state.set("busy", ctx.execution_id)
+        ctx.state.delete("busy")
+    return ctx.state.get("count")
+"""
+
+
+def test_tasks_share_the_state_of_their_job_and_no_other(node: Rotad) -> None:
+    folder = node.data_dir.parent
+    (folder / "counts.py").write_text(COUNT)
+    function = {"function": "counts:count", "path": [str(folder)]}
+    count = {"name": "main", "foreach": "range(5)", "python": function, "identity": True}
+    script = "from rota.client import Client; Client().state('default/counter')"
+
+    first = node.run(name="counter", tasks=[count])
+    second = node.run(name="counter", tasks=[count])
+    other = node.run(name="spy", command=[sys.executable, "-P", "-c", script], identity=True)
+
+    assert [each["status"] for each in (first, second)] == ["success"] * 2, (first, second)
+    found = node.call("GET", "/api/v1/jobs/counter/state")["items"]
+    assert [(each["key"], each["value"]) for each in found] == [("count", 10)]
+    assert found[0]["changedBy"]["principal"] == "job:default/counter"
+    assert (other["status"], "job_not_found" in output_of(node, other)) == ("failed", True)
+
+
+def output_of(node: Rotad, execution: Json) -> str:
+    """Return the output of the only task of an execution."""
+    path = f"/api/v1/executions/{execution['executionId']}/tasks/main/output"
+    return str(node.call("GET", path))
+
+
 def test_a_token_outlives_the_process_of_its_node_and_is_on_no_disk(
     node: Rotad, tmp_path: Path
 ) -> None:

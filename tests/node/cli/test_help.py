@@ -57,6 +57,9 @@ EXIT_STATUSES = {
     "rota hooks test report --hook 2": 1,
     # A single node: there is no other.
     "rota node drain n3": 3,
+    "rota state get report cursor": 3,
+    # It is no task.
+    "rota state lock report table --wait 10m": 2,
     "rota node drain n3 --wait": 3,
     "rota node drain n3 --wait --timeout 10m": 3,
     "rota node undrain n3": 3,
@@ -216,6 +219,8 @@ def test_every_example_works(
             ask = {"name": "check", "approval": "ship?"}
             client.put_job({"name": "release", "namespace": namespace, "tasks": [ask]})
             client.trigger("release", namespace=namespace)
+        if "namespace quota" in example:
+            client.put_document("namespaces", "team-a", {})
         if "BACKFILL" in example:
             example = example.replace("BACKFILL", _backfill(client, namespace, example))
     line = re.sub(r"\bID\b", latest.execution_id, example)

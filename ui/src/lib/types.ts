@@ -397,8 +397,15 @@ export type TaskSpec = {
   approval: ApprovalBody | null
   switch: CaseBody[] | null
   runJob: RunJobBody | null
+  waitForEvent: WaitForEventBody | null
   handlesFailure: boolean
   teardown: boolean
+}
+
+export type WaitForEventBody = {
+  event: string
+  timeout: number | number | string
+  onTimeout: "fail" | "skip"
 }
 
 export type WindowBody = {

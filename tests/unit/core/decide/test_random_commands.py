@@ -19,6 +19,7 @@ from rota.core.decide.backfills import STATUS_AFTER
 from rota.core.decide.dependencies import is_met
 from rota.core.decide.dispatch import pending
 from rota.core.decide.fire import first_fire
+from rota.core.decide.job_state import present
 from rota.core.decide.steps.step import is_stopped
 from rota.core.errors import Refused
 from rota.core.model.attempt import AttemptKey, Outcome
@@ -44,7 +45,16 @@ from rota.core.model.execution import (
     standing,
     task_key,
 )
-from rota.core.model.flow import Approval, Case, Foreach, Repeat, RunJob, Sleep, Switch
+from rota.core.model.flow import (
+    Approval,
+    Case,
+    Foreach,
+    Repeat,
+    RunJob,
+    Sleep,
+    Switch,
+    WaitForEvent,
+)
 from rota.core.model.hook import Hook, HookEvent, HookOutcome
 from rota.core.model.ids import Epoch, ExecutionId, JobId, job_of, task_of_step
 from rota.core.model.job import Job, JobSpec, Misfire, Overlap, TaskSpec
@@ -62,6 +72,7 @@ from rota.core.vocabulary.commands import (
     ContinueBackfill,
     ControlBackfill,
     DeleteJob,
+    DeleteState,
     EndNotification,
     Expire,
     FinishAttempt,
@@ -71,6 +82,8 @@ from rota.core.vocabulary.commands import (
     ForgetChanges,
     NoteLate,
     PauseJob,
+    PostEvent,
+    PutState,
     Rerun,
     RerunScope,
     ResumeJob,
@@ -120,7 +133,10 @@ WAITS = (
     Sleep(duration=Duration(20 * SECOND)),
     Approval(message="all well?"),
     Approval(timeout=Duration(20 * SECOND), is_skipped_if_rejected=True),
+    WaitForEvent(event="paid"),
+    WaitForEvent(event="{{ index | default(7) }}", timeout=Duration(20 * SECOND)),
 )
+EVENTS = ("paid", "0", "1", "7")
 SCHEDULES = ((), every("* * * * *"), every("*/15 * * * * *") + every("@startup"))
 
 
@@ -450,6 +466,34 @@ class _ShardUnderFire(RuleBasedStateMachine):
         )
         self.attempt(answer)
 
+    @precondition(lambda self: self.shard.state.executions)
+    @rule(data=st.data(), name=st.sampled_from(EVENTS))
+    def post_event(self, data: st.DataObject, name: str) -> None:
+        execution_id = data.draw(st.sampled_from(sorted(self.shard.state.executions)))
+        event = PostEvent(execution_id=execution_id, name=name, data=b"7", author=AUTHOR)
+        assert self.attempt(event)
+
+    @precondition(lambda self: self.shard.state.jobs)
+    @rule(data=st.data(), key=st.sampled_from(NAMES), is_new=st.booleans())
+    def set_state(self, data: st.DataObject, key: str, is_new: bool) -> None:
+        """Set or delete a value, or get a lock."""
+        state = self.shard.state
+        job_id = data.draw(st.sampled_from(sorted(state.jobs)))
+        holder = data.draw(st.sampled_from(("", *sorted(state.live_of(job_id)))))
+        if data.draw(st.integers(0, 5)) == 0:
+            self.attempt(DeleteState(job_id=job_id, key=key))
+            return
+        before = present(state, job_id).get(key)
+        is_refused = before is not None and before.holder != holder and (is_new or before.holder)
+        put = PutState(
+            job_id=job_id,
+            key=key,
+            value=b"7",
+            if_revision=0 if is_new else None,
+            holder=ExecutionId(holder),
+        )
+        assert self.attempt(put) or is_refused or (before and is_new and not holder)
+
     @rule(slots=st.integers(0, 5))
     def change_slots(self, slots: int) -> None:
         self.shard.slots = slots
@@ -535,13 +579,15 @@ class _ShardUnderFire(RuleBasedStateMachine):
         for effect in pending(shard.state, shard.ahead):
             shard.note(effect)
 
-    def attempt(self, command: Command) -> None:
-        """Send a command that may be refused."""
+    def attempt(self, command: Command) -> bool:
+        """Send a command that may be refused, and return True if it is not."""
         before = dict(self.shard.rows)
         try:
             self.shard.do(command)
         except Refused:
             assert self.shard.rows == before
+            return False
+        return True
 
     def reports(self, outcome: Outcome = Outcome.SUCCEEDED) -> list[FinishAttempt]:
         """Return a report for each attempt that runs."""
@@ -705,6 +751,12 @@ class _ShardUnderFire(RuleBasedStateMachine):
                     assert ContinueBackfill(job_id=job_id) in timers
 
     @invariant()
+    def events_and_values_belong_to_something(self) -> None:
+        state = self.shard.state
+        assert state.events.keys() <= state.executions.keys()
+        assert state.entries.keys() <= state.jobs.keys()
+
+    @invariant()
     def nothing_is_stuck(self) -> None:
         """Check that every unfinished execution waits for an event that will come."""
         shard = self.shard
@@ -720,7 +772,9 @@ class _ShardUnderFire(RuleBasedStateMachine):
                     assert one.loop.open == sum(_is_open_step(each, one) for each in tasks) > 0
                 elif one.status is TaskStatus.WAITING:
                     is_asked = (execution.id, one.name) in self.unanswered()
-                    assert is_asked or self.is_called(execution, one)
+                    events = shard.state.events.get(execution.id, {}).values()
+                    is_expected = any(not e.at and one.name in e.waiting for e in events)
+                    assert is_asked or is_expected or self.is_called(execution, one)
             unfinished = {
                 TaskStatus.READY,
                 TaskStatus.RUNNING,

@@ -25,10 +25,20 @@ from rota.core.model.execution import (
     Task,
     TaskStatus,
 )
-from rota.core.model.flow import Approval, Case, Foreach, Repeat, RunJob, Sleep, Switch
+from rota.core.model.flow import (
+    Approval,
+    Case,
+    Foreach,
+    Repeat,
+    RunJob,
+    Sleep,
+    Switch,
+    WaitForEvent,
+)
 from rota.core.model.hook import Hook, HookEvent, Notification
 from rota.core.model.ids import Epoch, ExecutionId, Index, JobId, NodeId, Session
 from rota.core.model.job import Consistency, Job, JobPlan, Misfire, Overlap, TaskSpec, Upstream
+from rota.core.model.job_state import StateEntry
 from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Explicit, Exponential, Fixed, Linear, RetryPolicy
 from rota.core.model.trigger_rules import TriggerRule
@@ -48,6 +58,7 @@ from rota.core.vocabulary.changes import (
     Name,
     OutboxItem,
     Pointer,
+    PostedEvent,
     Recalled,
     Record,
     RecordedDocument,
@@ -470,6 +481,34 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.BACKFILL_TIMES, BackfillTimes((NOON, NOON))),
     (Table.EXECUTION, replace(STOOD_IN_FOR, origin=Origin.BACKFILL, backfill="b1")),
     (Table.VERSION, job(only_calendars=("shop",), except_calendars=("days",))),
+    (
+        Table.EVENT,
+        PostedEvent(name="paid", at=NOON, data=b"7", author=AUTHOR, waiting=("a", "b[1]")),
+    ),
+    (
+        Table.STATE,
+        StateEntry(
+            job_id=JOB,
+            key="cursor",
+            value=b'"2026-11-01"',
+            revision=3,
+            changed_at=NOON,
+            author=AUTHOR,
+            holder=EXECUTION,
+            holding_task="load[3]",
+        ),
+    ),
+    (
+        Table.VERSION,
+        job(
+            replace(
+                task("pay"),
+                wait=WaitForEvent(
+                    event="paid-{{ item }}", timeout=Duration(SECOND), is_skipped_after=True
+                ),
+            )
+        ),
+    ),
 )
 
 
@@ -541,7 +580,7 @@ def test_a_damaged_record_is_refused(value: bytes) -> None:
         decode_record(Table.NAME, value)
 
 
-@pytest.mark.parametrize("number", [0, 21, 32, 99])
+@pytest.mark.parametrize("number", [0, 23, 32, 99])
 def test_a_change_of_a_table_that_has_no_records_is_refused(number: int) -> None:
     with pytest.raises(Undecodable, match=f"table {number}"):
         decode_change((number, "key", encode_record(Name(JOB))))

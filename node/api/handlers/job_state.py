@@ -1,0 +1,180 @@
+"""The state of a job: list, read, set and delete values."""
+
+import msgspec
+from aiohttp import web
+
+from rota.core.decide.job_state import present
+from rota.core.errors import Problem, invalid_fields, not_found
+from rota.core.model.ids import NAME_RULE, ExecutionId, JobId, is_name
+from rota.core.model.job_state import VALUE_BYTES_MAX, StateEntry
+from rota.core.near_names import did_you_mean
+from rota.core.quoting import in_quotes
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import format_instant
+from rota.core.vocabulary.commands import DeleteState, PutState
+from rota.node.access.verbs import Verb
+from rota.node.api.documents.change_views import author_view
+from rota.node.api.handlers.jobs import NAMESPACE
+from rota.node.api.requests.authors import author_of
+from rota.node.api.requests.error_codes import DECIDING, READING
+from rota.node.api.requests.operations import (
+    ETAG,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    Body,
+    Operations,
+    Success,
+)
+from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.permissions import on_object
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import (
+    document,
+    expected_version,
+    read_body,
+    written_version,
+)
+from rota.node.api.requests.targets import find_job_of_state, shard_of_job
+from rota.node.api.requests.writes import write
+from rota.wire import operations as api
+from rota.wire.documents import StateBody, StateList, StateView
+
+operations = Operations("State of jobs")
+
+
+@operations.declare(
+    api.LIST_STATE,
+    Success(200, "The values, by key."),
+    permission=on_object(Verb.LOGS),
+    target=shard_of_job,
+    query=(NAMESPACE,),
+    problems=("job_not_found", *READING),
+)
+async def list_state(request: RequestContext) -> web.Response:
+    """List the state of a job: at most 1,000 values, and 1 MiB in all."""
+    shard, job = find_job_of_state(request)
+    found = present(request.state(shard), job.id)
+    return document(StateList(items=[_view_of(found[key]) for key in sorted(found)]))
+
+
+@operations.declare(
+    api.GET_STATE,
+    Success(200, "The value.", headers=(ETAG,)),
+    permission=on_object(Verb.LOGS),
+    target=shard_of_job,
+    query=(NAMESPACE,),
+    problems=("job_not_found", "state_not_found", *READING),
+)
+async def get_state(request: RequestContext) -> web.Response:
+    """Show a value of the state of a job: the one of the newest acknowledged change."""
+    shard, job = find_job_of_state(request)
+    return _answer(request.state(shard), job.id, request.http.match_info["key"])
+
+
+@operations.declare(
+    api.PUT_STATE,
+    Success(200, "The value, set.", headers=(ETAG,)),
+    permission=on_object(Verb.RUN),
+    target=shard_of_job,
+    query=(NAMESPACE, DRY_RUN),
+    headers=(IF_MATCH, IF_NONE_MATCH),
+    body=Body(StateBody),
+    problems=(
+        "job_not_found",
+        "execution_not_found",
+        "task_not_found",
+        "invalid_state",
+        "state_full",
+        "state_held",
+        "not_forward",
+        "version_mismatch",
+        "invalid_if_match",
+        "invalid_if_none_match",
+        *DECIDING,
+    ),
+)
+async def put_state(request: RequestContext) -> web.Response:
+    """Set a value of the state of a job.
+
+    With ``If-Match``, only if it has that revision; with ``If-None-Match: *``, only if it does not
+    exist. With ``executionId``, and ``task``, the value ends with that unfinished execution of the
+    job, or task of it, and only that one can change it: a lock.
+    """
+    shard, job = find_job_of_state(request)
+    body = await read_body(request, StateBody)
+    key = request.http.match_info["key"]
+    command = PutState(
+        job_id=job.id,
+        key=key,
+        value=_checked(key, body),
+        if_revision=written_version(request.http),
+        is_forward=body.only_forward,
+        holder=ExecutionId(body.execution_id or ""),
+        holding_task=body.task or "",
+        author=author_of(request),
+    )
+    _, made = await write(request, shard, command)
+    return _answer(made.state(shard), job.id, key)
+
+
+@operations.declare(
+    api.DELETE_STATE,
+    Success(204, "The value is deleted, or did not exist."),
+    permission=on_object(Verb.RUN),
+    target=shard_of_job,
+    query=(NAMESPACE, DRY_RUN),
+    headers=(IF_MATCH,),
+    problems=("job_not_found", "version_mismatch", "invalid_if_match", *DECIDING),
+)
+async def delete_state(request: RequestContext) -> web.Response:
+    """Delete a value of the state of a job, also one that an execution holds."""
+    shard, job = find_job_of_state(request)
+    command = DeleteState(
+        job_id=job.id,
+        key=request.http.match_info["key"],
+        if_revision=expected_version(request.http),
+        author=author_of(request),
+    )
+    await write(request, shard, command)
+    return web.Response(status=204)
+
+
+def _checked(key: str, body: StateBody) -> bytes:
+    """Return the value as JSON.
+
+    Raises:
+        Refused: It is too long, or *key* is not a name.
+    """
+    problems: list[Problem] = []
+    if body.task and not body.execution_id:
+        problems.append(Problem("/task", "give executionId, too"))
+    if not is_name(key):
+        problems.append(Problem("", f"the key {in_quotes(key)} is not a name: {NAME_RULE}"))
+    value = msgspec.json.encode(body.value)
+    if len(value) > VALUE_BYTES_MAX:
+        detail = f"has {len(value):,} bytes as JSON; at most {VALUE_BYTES_MAX:,} are allowed"
+        problems.append(Problem("/value", detail))
+    if problems:
+        raise invalid_fields("invalid_state", problems)
+    return value
+
+
+def _answer(state: State, job_id: JobId, key: str) -> web.Response:
+    found = present(state, job_id)
+    if key not in found:
+        raise not_found("state", key, did_you_mean(key, found), about="value")
+    entry = found[key]
+    return document(_view_of(entry), headers={"ETag": f'"{entry.revision}"'})
+
+
+def _view_of(entry: StateEntry) -> StateView:
+    author = entry.author
+    return StateView(
+        key=entry.key,
+        value=msgspec.Raw(entry.value),
+        revision=entry.revision,
+        changed_at=format_instant(entry.changed_at),
+        changed_by=author_view(author, has_address=False) if author else None,
+        execution_id=entry.holder or None,
+        task=entry.holding_task or None,
+    )
