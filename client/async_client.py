@@ -344,6 +344,7 @@ class AsyncClient:
         status: str | None = None,
         last_status: str | None = None,
         labels: Labels | None = None,
+        calendar: str | None = None,
         limit: int | None = None,
     ) -> AsyncGenerator[JobView, None]:
         """Iterate over jobs by name.
@@ -356,6 +357,7 @@ class AsyncClient:
             last_status: Only jobs whose latest finished execution has the status ``success``,
                 ``failed`` or ``cancelled``.
             labels: Only jobs with all of these labels; None matches any value.
+            calendar: Only jobs that name this calendar.
             limit: The most jobs.
         """
         query: Query = {
@@ -364,6 +366,7 @@ class AsyncClient:
             "status": status,
             "lastStatus": last_status,
             "label": label_texts(labels or {}),
+            "calendar": calendar,
         }
         return self._over_pages(operations.LIST_JOBS, query, limit)
 

@@ -338,6 +338,7 @@ class Client:
         status: str | None = None,
         last_status: str | None = None,
         labels: Labels | None = None,
+        calendar: str | None = None,
         limit: int | None = None,
     ) -> Generator[JobView, None, None]:
         """Iterate over jobs by name.
@@ -350,6 +351,7 @@ class Client:
             last_status: Only jobs whose latest finished execution has the status ``success``,
                 ``failed`` or ``cancelled``.
             labels: Only jobs with all of these labels; None matches any value.
+            calendar: Only jobs that name this calendar.
             limit: The most jobs.
         """
         query: Query = {
@@ -358,6 +360,7 @@ class Client:
             "status": status,
             "lastStatus": last_status,
             "label": label_texts(labels or {}),
+            "calendar": calendar,
         }
         return self._over_pages(operations.LIST_JOBS, query, limit)
 

@@ -8,19 +8,26 @@ do not replace those of its mapping.
 """
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import msgspec
 import yaml
 
 from rota.core.decoding import repeated_key, second_key
 from rota.core.errors import RotaError
+from rota.core.quoting import in_quotes, shortened
 
+FILE_BYTES_MAX = 64 << 20
+"""The most bytes of a file of definitions; `rota export` writes 100,000 jobs in half of it."""
+NUMBER_DIGITS_MAX = 309
+"""The most digits of an integer. No JSON number is longer: integers of a node have 64 bits, and its
+other numbers are at most 1.8e308."""
 REPEATED_MAX = 1_000_000
 """The most values of a file that references to anchors repeat: a few lines of references to
 references can stand for more values than a machine has memory for."""
@@ -54,14 +61,29 @@ def read_text(path: Path) -> str:
     """Return the text in a file.
 
     Raises:
-        InvalidFile: The file cannot be read, or is not UTF-8.
+        InvalidFile: As for `text_in`, or the file cannot be read.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            return text_in(stream, str(path))
     except OSError as error:
         raise InvalidFile(f"{path}: {error.strerror}") from error
+
+
+def text_in(stream: IO[bytes], source: str) -> str:
+    """Return the text in *stream*, with newlines as line ends; *source* is its name in errors.
+
+    Raises:
+        InvalidFile: It has more than `FILE_BYTES_MAX` bytes, or is not UTF-8.
+    """
+    content = stream.read(FILE_BYTES_MAX + 1)
+    if len(content) > FILE_BYTES_MAX:
+        limit = f"{FILE_BYTES_MAX >> 20} MiB"
+        raise InvalidFile(f"{source}: the file has more than {limit}, the limit; split it")
+    try:
+        return content.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        detail = f"{path}: the file is not UTF-8 text: {error.reason}; save it as UTF-8"
+        detail = f"{source}: the file is not UTF-8 text: {error.reason}; save it as UTF-8"
         raise InvalidFile(detail) from error
 
 
@@ -128,6 +150,8 @@ def _json_with_lines(text: str, source: str, *, is_strict: bool) -> list[tuple[o
             if not is_strict:
                 return [*_nodes_with_lines(text)]
         raise InvalidFile(f"{source}:{json_error.lineno}: {json_error.msg}") from json_error
+    except ValueError:
+        value = None  # An integer is too long for Python; the next line refuses it with its place.
     # JSON may be indented with tabs, which YAML forbids; within its texts there are none.
     [(_, lines)] = _nodes_with_lines(text.replace("\t", " "))
     return [(value, lines)]
@@ -158,16 +182,19 @@ def parse_value(text: str) -> Any:  # Any: as in `Definition`
     """Return the value that *text* stands for in YAML, such as ``3`` or ``[a, b]``, else *text*.
 
     Raises:
-        InvalidFile: The text begins like a list or an object, but is not valid YAML.
+        InvalidFile: The text begins like a list or an object, but is not valid YAML, or is a number
+            that is too large.
 
     >>> parse_value("0 6 * * 1-5")
     '0 6 * * 1-5'
     """
-    if text[:1] not in ("[", "{"):
-        # Quotes are not needed: a schedule may begin with an asterisk or an at sign.
-        return yaml.load(text, Loader=_Loader) if re.fullmatch(_PLAIN, text) else text
+    # Quotes are not needed: a schedule may begin with an asterisk or an at sign.
+    if text[:1] not in ("[", "{") and not re.fullmatch(_PLAIN, text):
+        return text
     try:
         return yaml.load(text, Loader=_Loader)
+    except _NumberError as error:
+        raise InvalidFile(str(error.problem)) from error
     except yaml.YAMLError as error:
         detail = f"{text!r} is not valid YAML; write a list as [a, b], an object as {{a: 1}}"
         raise InvalidFile(detail) from error
@@ -273,6 +300,8 @@ def _parsed(text: str, source: str) -> list[Any]:
         except msgspec.DecodeError as json_error:
             try:
                 return list(yaml.load_all(text, Loader=_Loader))
+            except _NumberError as error:
+                raise InvalidFile(_explained(error, text, source)) from error
             except yaml.YAMLError:
                 raise InvalidFile(f"{source}: {json_error}") from json_error
         if path := repeated_key(text.encode()):
@@ -291,12 +320,16 @@ def _explained(error: yaml.YAMLError, text: str, source: str) -> str:
     number = error.problem_mark.line
     lines = text.splitlines()
     line = lines[number].strip() if number < len(lines) else ""
-    said = f"{source}:{number + 1}: {error.problem}: {line}"
+    said = f"{source}:{number + 1}: {error.problem}: {shortened(line)}"
     value = line.partition(":")[2].strip()
     if value.startswith(("*", "@", "%", "`")):
         # A bare asterisk is YAML's reference to an anchor.
         said += f'\n  quote it: {line.partition(":")[0]}: "{value}"'
     return said
+
+
+class _NumberError(yaml.constructor.ConstructorError):
+    """A number is too large, or is none."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -333,6 +366,40 @@ class _Loader(yaml.SafeLoader):
 
     def _size_of(self, node: yaml.Node) -> int:
         return self._sizes[node]
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Return an integer.
+
+        Raises:
+            yaml.constructor.ConstructorError: It is not decimal, or has more than
+                `NUMBER_DIGITS_MAX` digits.
+        """
+        digits = self._number_text(node, "int").lstrip("+-")
+        if len(digits) > NUMBER_DIGITS_MAX:
+            detail = f"the number has {len(digits):,} digits; the limit is {NUMBER_DIGITS_MAX}"
+            raise _NumberError(None, None, f"{detail}; quote it if it is a text", node.start_mark)
+        return int(node.value)
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        """Return a number.
+
+        Raises:
+            yaml.constructor.ConstructorError: It is not decimal, or is larger than all numbers of
+                64 bits.
+        """
+        number = float(self._number_text(node, "float"))
+        if math.isinf(number):
+            detail = f"the number {shortened(node.value)} is larger than 1.8e308; quote it if it is"
+            raise _NumberError(None, None, f"{detail} a text", node.start_mark)
+        return number
+
+    def _number_text(self, node: yaml.ScalarNode, kind: str) -> str:
+        # A tag in the file, such as !!int, leads to texts and lists here.
+        text = str(self.construct_scalar(node))
+        if not re.fullmatch(_PLAIN_VALUES[kind], text):
+            detail = f"{in_quotes(text)} is not a decimal number; remove the tag"
+            raise _NumberError(None, None, detail, node.start_mark)
+        return text
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Put the members of merged mappings (``<<``) into *node*, unless it has their keys itself.
@@ -396,6 +463,8 @@ _PLAIN_VALUES = {
 _PLAIN = "|".join(f"(?:{pattern})" for pattern in _PLAIN_VALUES.values())
 """A pattern of the texts that stand for other values than themselves."""
 _NEVER_FOLDED = 1 << 30
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
 _Dumper.add_representer(str, _as_block)
 _Loader.yaml_implicit_resolvers = {}
 for _kind, _pattern in _PLAIN_VALUES.items():

@@ -4,6 +4,7 @@ import ast
 from datetime import timedelta
 
 from rota.client.definitions import Definition
+from rota.client.imports.airflow_dates import date_of, limits_of, zone_of
 from rota.client.imports.airflow_graph import AirflowDag, AirflowTask, dags_of
 from rota.client.imports.airflow_tasks import attempts, name_in_dag, span_s, task_of
 from rota.client.imports.drafts import DESCRIPTION_MAX, Findings, Source
@@ -30,11 +31,19 @@ _PRESETS = {"@quarterly": "0 0 1 */3 *", "@annually": "@yearly"}
 _TIMETABLES = frozenset({"CronTriggerTimetable", "CronDataIntervalTimetable"})
 _CARRIED = frozenset(
     {"dag_id", "description", "doc_md", "schedule", "schedule_interval", "timetable"}
-    | {"start_date", "catchup", "default_args", "max_active_runs", "dagrun_timeout", "tags"}
+    | {
+        "start_date",
+        "end_date",
+        "catchup",
+        "default_args",
+        "max_active_runs",
+        "dagrun_timeout",
+        "tags",
+    }
     | {"params", "is_paused_upon_creation"}
 )
 _OF_DEFAULT_ARGS = frozenset(
-    {"owner", "start_date", "retries", "retry_delay", "retry_exponential_backoff"}
+    {"owner", "start_date", "end_date", "retries", "retry_delay", "retry_exponential_backoff"}
     | {"max_retry_delay", "execution_timeout", "trigger_rule", "email"}
 )
 _HOOK = "add onFailure, onSuccess or onLate with a webhook or a job"
@@ -45,7 +54,6 @@ _REMEDIES = {
     "sla": _HOOK,
     "email_on_failure": _HOOK,
     "email_on_retry": _HOOK,
-    "end_date": "delete or pause the job at this time",
     "max_active_tasks": "the setting slots of the nodes limits the attempts at a time",
     "concurrency": "the setting slots of the nodes limits the attempts at a time",
     "depends_on_past": "overlap: queue_all starts an execution after the one before",
@@ -191,7 +199,13 @@ def _schedule(arguments: Located, defaults: Located) -> Definition:
             f'to let it fire, add schedule: "{schedule}"; rota jobs pause stops a job',
         )
         return {}
-    return {"schedule": schedule, "timezone": timezone, **_misfire(arguments, defaults)}
+    misfire = _misfire(arguments, defaults)
+    limits = limits_of(arguments, defaults, timezone or "UTC")
+    if not limits:
+        return {"schedule": schedule, "timezone": timezone, **misfire}
+    arguments.findings.check_schedule(line, schedule, timezone or "UTC", limits)
+    limited = {"schedule": schedule, **limits}
+    return {"schedules": [limited], "timezone": timezone, **misfire}
 
 
 def _schedule_text(arguments: Located, key: str, value: object) -> str:
@@ -227,21 +241,9 @@ def _schedule_text(arguments: Located, key: str, value: object) -> str:
             raise arguments.invalid(key, "a cron expression, a preset or a timedelta")
 
 
-def _start(arguments: Located, defaults: Located) -> tuple[object, int]:
-    """Return the start date and its line; None if there is none."""
-    for each in (arguments, defaults):
-        if each.fields.get("start_date") is not None:
-            return each.fields["start_date"], each.line("start_date")
-    return None, 1
-
-
 def _timezone(arguments: Located, defaults: Located) -> str:
-    start, line = _start(arguments, defaults)
-    if not isinstance(start, Called):
-        return ""
-    zone = start.kwargs.get("tz", start.kwargs.get("tzinfo"))
-    if isinstance(zone, Called) and zone.args:
-        zone = zone.args[0]
+    start, line = date_of(arguments, defaults, "start_date")
+    zone = zone_of(start)
     if isinstance(zone, str):
         return zone
     if zone is not None and not repr(zone).lower().endswith("utc"):
@@ -252,7 +254,7 @@ def _timezone(arguments: Located, defaults: Located) -> str:
 
 
 def _misfire(arguments: Located, defaults: Located) -> Definition:
-    start, line = _start(arguments, defaults)
+    start, line = date_of(arguments, defaults, "start_date")
     catchup = arguments.fields.get("catchup")
     if catchup is False:
         return {}
@@ -267,6 +269,6 @@ def _misfire(arguments: Located, defaults: Located) -> Definition:
         arguments.findings.change(
             line,
             "start_date without catchup: Airflow 2 makes up for the times since then",
-            "the job fires from now on; rota backfill runs past fire times",
+            "the job fires from now on, or from startAt; rota backfill runs past fire times",
         )
     return {}

@@ -1,15 +1,17 @@
 """What a format's reader returns: drafts of jobs, and notes on what is lost or changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import msgspec
 
 from rota.client.definitions import Definition, InvalidFile
 from rota.client.imports.templates import literal_work
 from rota.core.errors import Refused
-from rota.core.timing.schedule import parse_schedule
+from rota.core.timing.schedule import Schedule, checked
 
+NO_LIMITS: Mapping[str, str] = MappingProxyType({})
 DESCRIPTION_MAX = 10_000
 """The most characters of a description, as for a node."""
 
@@ -106,14 +108,23 @@ class Findings:
         """Return the error about a line."""
         return InvalidFile(f"{self.file}:{line}: {detail}")
 
-    def check_schedule(self, line: int, schedule: str, timezone: str) -> None:
-        """Check a schedule that is written in *line*.
+    def check_schedule(
+        self, line: int, schedule: str, timezone: str, limits: Mapping[str, str] = NO_LIMITS
+    ) -> None:
+        """Check a schedule that is written in *line*, with its ``startAt`` and ``endAt``.
 
         Raises:
             InvalidFile: The schedule or the time zone is invalid.
         """
         try:
-            parse_schedule(schedule, timezone)
+            checked(
+                Schedule(
+                    text=schedule,
+                    timezone=timezone,
+                    start_at=limits.get("startAt", ""),
+                    end_at=limits.get("endAt", ""),
+                )
+            )
         except Refused as refusal:
             raise self.invalid(line, refusal.detail) from refusal
 

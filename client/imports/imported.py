@@ -104,6 +104,8 @@ def schedules_of(definition: Definition) -> Sequence[Schedule]:
                 text=fields["schedule"],
                 timezone=fields.get("timezone", timezone),
                 day_or=fields.get("dayOr", True),
+                start_at=fields.get("startAt", ""),
+                end_at=fields.get("endAt", ""),
             )
             found.append(checked(own))
         elif isinstance(text, str):

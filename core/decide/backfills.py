@@ -44,6 +44,8 @@ AGAIN = Duration(5 * SECOND)
 """The time after which a backfill tries again that could begin nothing."""
 SLICE = 100
 """The most executions of backfills that one decision begins."""
+SLICE_BYTES = 1 << 20
+"""The most bytes of their parameters, which each execution stores; one execution begins anyway."""
 
 
 def start_backfill(draft: Draft, command: StartBackfill) -> None:
@@ -165,8 +167,8 @@ def _advance(draft: Draft, job: Job, backfill: Backfill) -> None:
     """Begin executions until a limit is reached; end the backfill if none is left."""
     if backfill.status is not BackfillStatus.RUNNING:
         return
-    times = draft.backfill_times(backfill)
-    while _has_turn(backfill) and draft.backfill_count < SLICE and _may_begin(draft, job):
+    times, most = draft.backfill_times(backfill), _slice_of(backfill)
+    while _has_turn(backfill) and draft.backfill_count < most and _may_begin(draft, job):
         entropy = draft.situation.entropy + backfill.begun
         birth = Birth(
             id=trigger_execution_id(job.id, draft.now, entropy),
@@ -182,10 +184,16 @@ def _advance(draft: Draft, job: Job, backfill: Backfill) -> None:
     draft.backfills.put(backfill.job_id, backfill.id, backfill)
     if backfill.begun == backfill.total and not backfill.open:
         _end(draft, job, replace(backfill, status=BackfillStatus.DONE))
-    elif _has_turn(backfill) and draft.backfill_count >= SLICE:
+    elif _has_turn(backfill) and draft.backfill_count >= most:
         draft.add(_timer(job.id, draft.now))
     elif _has_turn(backfill) and not backfill.open:
         draft.add(_timer(job.id, later(draft.now, AGAIN)))
+
+
+def _slice_of(backfill: Backfill) -> int:
+    """Return the most executions that one decision begins."""
+    size = max(1, len(backfill.parameters.encode()))
+    return max(1, min(SLICE, SLICE_BYTES // size))
 
 
 def _has_turn(backfill: Backfill) -> bool:

@@ -168,6 +168,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(dict.fromkeys(wait.job for wait in waits if isinstance(wait, RunJob)))
 
     @property
+    def calendars(self) -> tuple[str, ...]:
+        """The names of the calendars that decide about its fire times."""
+        return self.only_calendars + self.except_calendars
+
+    @property
     def full_name(self) -> str:
         """``namespace/name``, unique in a cluster."""
         return f"{self.namespace}/{self.name}"

@@ -38,7 +38,7 @@ class BackfillView(View, frozen=True):
     Attributes:
         backfill_id: Its id.
         job_id: The id of its job.
-        status: ``running``, ``paused``, ``done`` or ``cancelled``.
+        status: ``running``, ``paused``, ``done`` or ``cancelled``; of a dry run ``dry_run``.
         since: The first instant of its range.
         until: The end of its range.
         reprocess: ``missing``, ``failed`` or ``all``.

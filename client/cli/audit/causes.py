@@ -4,9 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.client.cli.human import counted
-from rota.core.timing.instants import Instant, format_instant, parse_instant
+from rota.client.cli.jobs.viewed_schedules import schedule_of
+from rota.core.errors import Refused
+from rota.core.timing.instants import MICROSECOND, Instant, format_instant, parse_instant
+from rota.core.timing.schedule import next_fire
 from rota.wire.documents import ExecutionView, JobView, LedgerEntryView, NextFireView
 
 
@@ -41,6 +45,7 @@ class Known:
         later: The earliest entry after *at*.
         executions: Executions that entries name, by id; also those that blocked.
         excluded: Why a calendar excludes *at*, for a time in the future; empty if none does.
+        fills: Executions with this fire time that no schedule has begun, such as of backfills.
     """
 
     job: JobView
@@ -53,6 +58,7 @@ class Known:
     later: LedgerEntryView | None = None
     executions: Sequence[ExecutionView] = ()
     excluded: str = ""
+    fills: Sequence[ExecutionView] = ()
 
     @property
     def name(self) -> str:
@@ -62,7 +68,8 @@ class Known:
 
 def causes_of(known: Known) -> list[Cause]:
     """Return the causes, each of which explains the next."""
-    return [*_of_definition(known), *(_of_future(known) if _is_open(known) else _of_past(known))]
+    found = _of_future(known) if _is_open(known) else _of_past(known)
+    return [*_of_definition(known), *found, *_of_fills(known)]
 
 
 def _is_open(known: Known) -> bool:
@@ -116,7 +123,7 @@ def _of_future(known: Known) -> Iterator[Cause]:
             code="excluded",
             at=format_instant(known.at),
             cause=known.excluded,
-            change="change the calendar, or the job's onlyCalendars and exceptCalendars",
+            change=_change_of_exclusion(known, known.excluded),
         )
     else:
         yield Cause(
@@ -157,7 +164,48 @@ def _is_by(known: Known) -> bool:
     return known.version is None or known.version[0] == known.job.version
 
 
+def _change_of_exclusion(known: Known, reason: str) -> str:
+    """Return what alters that calendars exclude a time, which has a *reason*."""
+    if not reason.startswith("blackout"):
+        return "change the calendar, or the job's onlyCalendars and exceptCalendars"
+    if known.at > known.now:
+        return "change the times or blackoutOf of the calendar; `rota trigger` runs it meanwhile"
+    return f"rota trigger {known.name} --fire-time {format_instant(known.at)}"
+
+
+def _of_limit(known: Known) -> Cause | None:
+    """Return the cause that a schedule has ended, or not begun; None if that is not why."""
+    if not _is_by(known):
+        return None
+    before = Instant(known.at - MICROSECOND)
+    for number, view in enumerate(known.job.schedules):
+        if not (view.start_at or view.end_at) or view.every:
+            continue  # Without its begin, the periods of `every` are others.
+        try:
+            whole = schedule_of(view, known.name)
+            free = schedule_of(replace(view, start_at=None, end_at=None), known.name)
+        except Refused:
+            continue
+        if next_fire(free, before) != known.at:
+            continue
+        has_ended = next_fire(whole, before) is None
+        code, field = ("ended", "endAt") if has_ended else ("not_begun", "startAt")
+        limit = view.end_at if has_ended else view.start_at
+        what = f"ended at {limit}" if has_ended else f"begins at {limit}"
+        return Cause(
+            code=code,
+            at=format_instant(known.at),
+            cause=f"schedule {number} has no fire time then: it {what} ({field})",
+            change=f"change {field} of the schedule: rota jobs show {known.name} -o yaml, then "
+            "rota apply",
+        )
+    return None
+
+
 def _no_fire_time(known: Known) -> Cause:
+    limit = _of_limit(known)
+    if limit is not None:
+        return limit
     earlier = known.before.until if known.before else None
     following = known.after.at if known.after and _is_by(known) else None
     if known.later is not None:
@@ -192,10 +240,7 @@ def _of_entry(known: Known, entry: LedgerEntryView) -> Cause:
             "paused",
             f"rota jobs resume {name}, or rota namespace resume {job.namespace}",
         ),
-        "excluded": (
-            "excluded",
-            "change the calendar, or the job's onlyCalendars and exceptCalendars",
-        ),
+        "excluded": ("excluded", _change_of_exclusion(known, reason)),
     }.get(entry.outcome, (entry.outcome, ""))
     if reason.startswith("quota_exceeded"):
         code, change = "quota", f"rota namespace quota {job.namespace}"
@@ -228,6 +273,23 @@ def _of_executions(known: Known, entry: LedgerEntryView) -> Iterator[Cause]:
             at=execution.finished_at or execution.started_at or execution.queued_at,
             cause=f"execution {execution.execution_id} of {execution.fire_time} is "
             f"{execution.status}, after {counted(attempts, 'attempt', 'attempts')}{why}",
+            change=_change_of(execution),
+        )
+
+
+def _of_fills(known: Known) -> Iterator[Cause]:
+    """Yield the executions that ran the time without a schedule."""
+    named = {entry.execution_id for entry in known.entries}
+    for execution in known.fills:
+        if execution.trigger == "schedule" or execution.execution_id in named:
+            continue
+        is_backfill = execution.trigger == "backfill"
+        what = "a backfill" if is_backfill else f"a trigger ({execution.trigger})"
+        yield Cause(
+            code="backfill" if is_backfill else "other_trigger",
+            at=execution.finished_at or execution.started_at or execution.queued_at,
+            cause=f"{what} ran this fire time: execution {execution.execution_id} is "
+            f"{execution.status}",
             change=_change_of(execution),
         )
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
 
 ENTRIES_MAX = 50
 """The most entries before a time that are searched for those that have it."""
+FILLS_MAX = 20
+"""The most executions with one fire time that are shown."""
 
 
 def _look() -> "Look[Cause]":
@@ -82,7 +84,7 @@ def explain(job: str, *, text: str, namespace: str | None, form: str) -> None:
 def _known(client: "Client", job: JobView, at: Instant) -> "Known":
     from rota.client.cli.audit.causes import Known
 
-    after = format_instant(later(at, MICROSECOND))
+    at_text, after = format_instant(at), format_instant(later(at, MICROSECOND))
     earlier = [
         *client.ledger(job.job_id, until=after, newest_first=True, limit=ENTRIES_MAX),
     ]
@@ -102,6 +104,7 @@ def _known(client: "Client", job: JobView, at: Instant) -> "Known":
         after=fire,
         later=following,
         executions=_executions(client, entries),
+        fills=list(client.executions(job=job.job_id, since=at_text, until=after, limit=FILLS_MAX)),
         excluded=_exclusion(client, job, fire, at) if at > now() else "",
     )
 

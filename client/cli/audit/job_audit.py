@@ -141,11 +141,16 @@ class JobAudit:
 
     def why_excluded(self, version: Version, at: Instant, zone: ZoneInfo) -> str:
         """Return which calendar excludes *at* from schedules of a zone; empty if none does."""
-        for name in (*version.unless, *self._blackouts()):
+        for name in version.unless:
             if self.calendars.has(name, at, zone):
                 return f"the calendar {name} excludes it"
         if version.only and not any(self.calendars.has(name, at, zone) for name in version.only):
-            return f"it is not in the calendar {' or '.join(version.only)}"
+            missing = [name for name in version.only if name not in self.calendars.documents]
+            note = f" ({', '.join(missing)} is missing)" if missing else ""
+            return f"it is not in the calendar {' or '.join(version.only)}{note}"
+        for name in self._blackouts():
+            if self.calendars.has(name, at, zone):
+                return f"blackout: the calendar {name} excludes it"
         return ""
 
     def _blackouts(self) -> list[str]:

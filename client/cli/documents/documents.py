@@ -51,8 +51,8 @@ CHANGE: Look[DocumentChangeView] = Look(
 def get_documents(kind: Kind, *, name: str | None, has_changes: bool, form: str) -> None:
     """List the shared documents of a kind, or show one.
 
-    The kinds are: types (job types), keys, roles, bindings, issuers and namespaces. The YAML form
-    can be edited and passed to `rota apply -f`.
+    The kinds are: types (job types), calendars, keys, roles, bindings, issuers and namespaces. The
+    YAML form can be edited and passed to `rota apply -f`.
     """
     if has_changes and name is None:
         raise click.UsageError("--changes needs the name of a document")
@@ -75,6 +75,9 @@ def get_documents(kind: Kind, *, name: str | None, has_changes: bool, form: str)
 @dry_run_option
 @url_option
 def delete_documents(kind: Kind, *, names: tuple[str, ...], is_dry: bool) -> None:
-    """Delete shared documents; jobs that were created with them stay as they are."""
+    """Delete shared documents; jobs that were created with them stay as they are.
+
+    A calendar is not deleted while jobs, job types, namespaces or other calendars name it.
+    """
     with connect() as client:
         delete_all(client, kind, names, is_dry=is_dry)

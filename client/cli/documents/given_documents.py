@@ -8,6 +8,7 @@ from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Column, Look
 from rota.client.cli.documents.kinds import kind_of, unknown_kind, word_of
 from rota.client.cli.inputs.files import Item
+from rota.core.timing.calendars import DEPTH_MAX, Calendar, circle_of
 from rota.wire.documents import DocumentView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
@@ -19,6 +20,8 @@ when a file is read."""
 STAND_IN_ROLE = "viewer"
 CALENDARS_IN = ("includes", "excludes")
 """The fields of a calendar that name others."""
+CALENDARS_OF_JOB = ("onlyCalendars", "exceptCalendars")
+"""The fields of a job that name calendars."""
 
 
 class AppliedDocument(DocumentView, frozen=True, kw_only=True):
@@ -118,19 +121,70 @@ def calendars_in(definition: Mapping[str, Any], fields: Iterable[str]) -> set[st
     return {str(name) for names in given for name in names}
 
 
+def circles_of(given: Iterable[Given], present: Iterable[DocumentView] = ()) -> dict[str, str]:
+    """Return what is wrong with calendars that name each other in a circle, by their names.
+
+    A node checks each calendar against those that it has; of those that name each other, it would
+    take the first ones and refuse the last.
+
+    Args:
+        given: Documents, of which the calendars are checked.
+        present: The calendars of the node, in whose place the given ones are written.
+    """
+    new = {each.name: each.definition for each in given if each.kind == "calendars"}
+    both = {**{each.name: each.definition for each in present}, **new}
+    calendars = {name: _names_of(name, definition) for name, definition in both.items()}
+    found: dict[str, str] = {}
+    for name in new:
+        path = circle_of(calendars, name)
+        if path:
+            is_circle = path[-1] == name
+            what = "is part of itself" if is_circle else f"has more than {DEPTH_MAX} levels"
+            found[name] = f"the calendar {what}: {' > '.join(path)}; remove one of the names"
+    return found
+
+
+def _names_of(name: str, definition: Mapping[str, Any]) -> Calendar:
+    """Return a calendar with the names in *definition*, and nothing else; Any: JSON."""
+    named = calendars_in(definition, CALENDARS_IN)
+    return Calendar(name=name, includes=tuple(sorted(named)))
+
+
 def apply_documents(
     client: "Client", given: Sequence[Given], *, is_dry: bool
 ) -> list[AppliedDocument]:
-    """Apply documents in their order, and return them with their changes."""
+    """Apply documents in their order, and return them with their changes.
+
+    Raises:
+        InvalidFile: As for `missing_documents`.
+    """
     missing = missing_documents(client, given) if is_dry else ()
     return [apply_document(client, each, is_dry=is_dry, missing=missing) for each in given]
 
 
-def missing_documents(client: "Client", given: Iterable[Given]) -> set[tuple[str, str]]:
-    """Return kind and name of those among *given* that others name and that do not exist yet."""
+def missing_documents(client: "Client", given: Sequence[Given]) -> set[tuple[str, str]]:
+    """Return kind and name of those among *given* that others name and that the node lacks.
+
+    It lacks a calendar, too, if it has another definition for it.
+
+    Raises:
+        InvalidFile: Calendars name each other in a circle.
+    """
+    from rota.client.definitions import InvalidFile
+
+    if any(each.kind == "calendars" for each in given):
+        circles = circles_of(given, client.documents("calendars"))
+        for each in given:
+            if each.kind == "calendars" and each.name in circles:
+                raise InvalidFile(f"{each.place}: {circles[each.name]}")
     by_key = {(each.kind, each.name): each for each in given}
     named = {key for each in by_key.values() for key in _named_in(each) if key in by_key}
-    return {key for key in named if document_before(client, by_key[key]) is None}
+    return {key for key in named if _is_missing(document_before(client, by_key[key]), by_key[key])}
+
+
+def _is_missing(before: DocumentView | None, given: Given) -> bool:
+    # A node checks calendars against the old definitions, which may name each other differently.
+    return before is None or (given.kind == "calendars" and before.definition != given.definition)
 
 
 def document_before(client: "Client", given: Given) -> DocumentView | None:
@@ -167,22 +221,25 @@ def apply_document(
         client: The client.
         given: The document.
         is_dry: True if it is only checked.
-        missing: Kind and name of documents that will exist when the document is written. Since
-            nodes refuse names of what does not exist, the document is checked without these
-            calendars, or with a built-in role.
+        missing: Kind and name of documents that will exist, or have another definition, when the
+            document is written. Since nodes refuse names of what does not exist, the document is
+            checked without these calendars, or with a built-in role.
     """
     from rota.client.errors import RequestFailed
 
-    definition = _without(given, missing)
     present = document_before(client, given)
     before = present.version if present else 0
+    is_same = present is not None and present.definition == given.definition
+    definition = given.definition if is_same else _without(given, missing)
     try:
         after = client.put_document(given.kind, given.name, definition, dry_run=is_dry)
     except RequestFailed as error:
         error.file = given.place
         say(f"{word_of(given.kind)} {given.name!r} is refused:")
         raise
-    change = "unchanged" if after.version == before else "replaced" if before else "created"
+    # Without its new names, a document may look like the present one.
+    is_unchanged = after.version == before and definition is given.definition
+    change = "unchanged" if is_unchanged else "replaced" if before else "created"
     fields = {name: getattr(after, name) for name in after.__struct_fields__}
     if definition is not given.definition:
         fields["definition"] = given.definition

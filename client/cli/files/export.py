@@ -11,7 +11,7 @@ import click
 
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import as_yaml
-from rota.client.cli.documents.given_documents import CALENDARS_IN, calendars_in
+from rota.client.cli.documents.given_documents import CALENDARS_IN, CALENDARS_OF_JOB, calendars_in
 from rota.client.cli.documents.kinds import word_of
 from rota.client.cli.human import counted
 from rota.client.cli.inputs.files import SUFFIXES
@@ -33,10 +33,6 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
 SCHEMA = ".job.schema.json"
 """The JSON Schema of jobs, for editors; the file is hidden, so that it is none of definitions."""
 SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
-
-
-CALENDARS_OF_JOB = ("onlyCalendars", "exceptCalendars")
-"""The fields of a job that name calendars."""
 
 
 class Exported(NamedTuple):
@@ -73,9 +69,9 @@ class Exported(NamedTuple):
 def export(*, is_everywhere: bool, target: str | None, namespace: str | None) -> None:
     """Print the jobs of a namespace as YAML that `rota apply -f` takes, or write it to files.
 
-    The job types of these jobs and the document of the namespace come first; with -A, those of all
-    namespaces. Applied again, nothing changes. Jobs whose fire times have all passed, such as
-    one-off jobs, are left out. Secrets and access are not exported.
+    The job types and calendars of these jobs and the document of the namespace come first; with -A,
+    those of all namespaces. Applied again, nothing changes. Jobs whose fire times have all passed,
+    such as one-off jobs, are left out. Secrets and access are not exported.
     """
     within = None if is_everywhere else namespace or DEFAULT_NAMESPACE
     with connect() as client:

@@ -2,9 +2,9 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import count, islice
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence, Set
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from rota.client.cli.display.printing import Piece, Styled, out
 from rota.client.cli.display.show import Column, Look, as_yaml, is_coloured, show_many
 from rota.client.cli.documents.given_documents import (
+    CALENDARS_OF_JOB,
     Given,
     apply_document,
     document_before,
@@ -25,6 +26,7 @@ from rota.client.cli.files.given_files import (
     pruning_of,
     read_files,
 )
+from rota.client.cli.files.planned_fires import calendars_with, new_fires
 from rota.client.cli.human import absolute, now
 from rota.client.cli.inputs.files import files_option
 from rota.client.cli.inputs.options import (
@@ -44,17 +46,16 @@ from rota.client.cli.jobs.job_files import (
 )
 from rota.client.cli.jobs.job_flags import Fields
 from rota.client.cli.jobs.job_sets import awaits
-from rota.core.timing.instants import format_instant
-from rota.core.timing.schedule import coming, parse_schedule
+from rota.core.timing.calendars import Calendars
 from rota.wire.documents import JobBody, JobView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
 
 EX_DIFFERENT = 8
-FIRES = 3
-"""The number of fire times that are shown for a new schedule."""
 COLOURS = {"create": "green", "replace": "yellow", "delete": "red"}
+DONE = {"created": "create", "replaced": "replace", "unchanged": "unchanged"}
+"""What is done with a document, by the word for it when it is done."""
 WAITS = "checked only after the documents before it are written"
 
 
@@ -164,13 +165,16 @@ def _status(found: Sequence[PlannedView]) -> int:
 
 def _planned(client: "Client", given: GivenFiles) -> Iterator[PlannedView]:
     """Yield what would be done with each document and job of files."""
+    present = list(client.documents("calendars"))
+    calendars = calendars_with(given.documents, present)
     missing = missing_documents(client, given.documents)
     for document in given.documents:
         yield _planned_document(client, document, missing)
     documents = {(each.kind, each.name) for each in given.documents}
     new: list[Fields] = []
+    new_calendars = calendars.keys() - {each.name for each in present}
     for job in given.jobs:
-        planned = _planned_job(client, job, new, documents)
+        planned = _planned_job(client, job, _New(new, documents, new_calendars, calendars))
         if planned.change == "create":
             new.append(job)
         yield planned
@@ -182,7 +186,7 @@ def _planned_document(client: "Client", given: Given, missing: set[tuple[str, st
     name, kind = f"{word_of(given.kind)} {given.name}", word_of(given.kind)
     version = before.version if before else 0
     return PlannedView(
-        change=_change(version, after.version),
+        change=DONE[after.change],
         kind=kind,
         name=given.name,
         file=given.place.rpartition(",")[0],
@@ -191,10 +195,24 @@ def _planned_document(client: "Client", given: Given, missing: set[tuple[str, st
     )
 
 
-def _planned_job(
-    client: "Client", definition: Fields, new: Sequence[Fields], documents: set[tuple[str, str]]
-) -> PlannedView:
-    """Return what would be done with a job, if the node had the *new* jobs and the *documents*."""
+class _New(NamedTuple):
+    """What the node would have when a job is written.
+
+    Attributes:
+        jobs: The new jobs that are written before it.
+        documents: Kind and name of the documents that are written before it.
+        new_calendars: The names of the calendars among these that the node does not have.
+        calendars: All calendars, as they would be.
+    """
+
+    jobs: Sequence[Fields]
+    documents: set[tuple[str, str]]
+    new_calendars: Set[str]
+    calendars: Calendars
+
+
+def _planned_job(client: "Client", definition: Fields, new: _New) -> PlannedView:
+    """Return what would be done with a job, if the node had what is *new*."""
     from rota.client.errors import RequestFailed
 
     before = job_before(client, definition)
@@ -204,7 +222,7 @@ def _planned_job(
         with naming_file(definition):
             after = _as_saved(client, definition, new)
     except RequestFailed as error:
-        if not awaits(error, definition, new, documents):
+        if not awaits(error, definition, new.jobs, new.documents):
             raise
         return PlannedView(
             change="replace" if before else "create",
@@ -214,14 +232,16 @@ def _planned_job(
             version=version,
             note=WAITS,
         )
+    # A job that was checked without its new names may look like the present one.
+    is_other = before is not None and before.definition != after.definition
     return PlannedView(
-        change=_change(version, after.version),
+        change="replace" if is_other else _change(version, after.version),
         kind="job",
         name=name,
         file=file_of(definition),
         version=version,
         diff=_difference(name, version, before.definition if before else None, after.definition),
-        next_fire_times=_new_fires(before, after),
+        next_fire_times=new_fires(before, after, new.calendars, now()),
     )
 
 
@@ -236,31 +256,34 @@ def _change(before: int, after: int) -> str:
     return "unchanged" if before == after else "replace" if before else "create"
 
 
-def _as_saved(client: "Client", definition: Fields, new: Sequence[Fields]) -> JobView:
-    """Return the job as the node would save it, if it had the *new* jobs."""
-    missing = {full_name_of(each, each["name"]) for each in new} & dependencies_of(definition)
-    if not missing:
-        return client.put_job(definition, dry_run=True)
-    named = [full_name_of(definition, each) for each in elements_of(definition, "dependencies")]
-    known = [name for name in named if name not in missing]
-    saved = client.put_job({**definition, "dependencies": known}, dry_run=True)
-    fields = {**(saved.definition or {}), "dependencies": named}
+def _as_saved(client: "Client", definition: Fields, new: _New) -> JobView:
+    """Return the job as the node would save it, if it had the new jobs and calendars."""
+    left_out, known = _without_new(definition, new)
+    saved = client.put_job({**definition, **known}, dry_run=True)
+    if not left_out:
+        return saved
+    fields = {**(saved.definition or {}), **left_out}
     order = [each.encode_name for each in msgspec.structs.fields(JobBody)]
     ordered = {name: fields[name] for name in order if name in fields}
     return msgspec.structs.replace(saved, definition=ordered)
 
 
-def _new_fires(before: JobView | None, after: JobView) -> list[str]:
-    """Return the next fire times of a job whose schedules are new."""
-    rules = [
-        [(each.schedule, each.timezone, each.day_or) for each in job.schedules]
-        for job in (before, after)
-        if job
-    ]
-    if before and rules[0] == rules[1]:
-        return []
-    schedules = [parse_schedule(*each) for each in rules[-1]]
-    return [format_instant(fire.instant) for _, fire in islice(coming(schedules, now()), FIRES)]
+def _without_new(definition: Fields, new: _New) -> tuple[Fields, Fields]:
+    """Return the fields of a job that name what is new, and the same fields without these names."""
+    whole: Fields = {}
+    jobs = {full_name_of(each, each["name"]) for each in new.jobs} & dependencies_of(definition)
+    if jobs:
+        names = [full_name_of(definition, each) for each in elements_of(definition, "dependencies")]
+        whole["dependencies"] = names
+    for field in CALENDARS_OF_JOB:
+        named = elements_of(definition, field)
+        if not new.new_calendars.isdisjoint(map(str, named)):
+            whole[field] = named
+    missing = jobs | new.new_calendars
+    kept = {
+        field: [each for each in names if each not in missing] for field, names in whole.items()
+    }
+    return whole, kept
 
 
 def _difference(name: str, version: int, before: object, after: object) -> list[str]:

@@ -7,6 +7,7 @@ cluster is not: other jobs, secrets, job types and namespaces that no file has, 
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -14,7 +15,7 @@ import msgspec
 
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import Column, Look, show_many
-from rota.client.cli.documents.given_documents import document_of
+from rota.client.cli.documents.given_documents import Given, circles_of, document_of
 from rota.client.cli.documents.kinds import KINDS, word_of
 from rota.client.cli.human import counted
 from rota.client.cli.inputs.files import Item, expanded, files_option, items_of, text_of
@@ -153,8 +154,12 @@ class _Checked:
         }
         first: dict[str, str] = {}
         found = list(self._unread)
+        circles = circles_of(_documents_in(item for item, _ in self._items))
         for item, places in self._items:
             problems = [*_problems_of(item, self._namespace, types)]
+            if is_document(item.fields) and word_of(str(item.fields["kind"])) == "calendar":
+                circle = circles.get(str(item.fields.get("name")))
+                problems += [Problem("/definition", circle)] if circle else []
             problems += _second(item, self._namespace, places, first)
             found += (
                 FileProblem(
@@ -167,6 +172,16 @@ class _Checked:
                 for each in problems
             )
         return found
+
+
+def _documents_in(items: Iterable[Item]) -> Iterator[Given]:
+    """Yield the documents among *items*, without those that are malformed."""
+    from rota.client.definitions import InvalidFile
+
+    for item in items:
+        with suppress(InvalidFile):
+            if is_document(item.fields):
+                yield document_of(item)
 
 
 class _Places:

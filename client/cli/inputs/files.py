@@ -57,11 +57,12 @@ def text_of(file: str) -> str:
     """Return the content of a file, or of standard input.
 
     Raises:
-        InvalidFile: The file cannot be read.
+        InvalidFile: As for `rota.client.definitions.read_text`.
     """
-    from rota.client.definitions import read_text
+    from rota.client.definitions import read_text, text_in
 
-    return sys.stdin.read() if file == STANDARD_INPUT else read_text(Path(file))
+    is_input = file == STANDARD_INPUT
+    return text_in(sys.stdin.buffer, "standard input") if is_input else read_text(Path(file))
 
 
 def items_of(file: str, text: str) -> Iterator[Item]:

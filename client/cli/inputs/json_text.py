@@ -1,11 +1,9 @@
 """JSON given on the command line, in a file, or on standard input."""
 
-import sys
-from pathlib import Path
-
 import click
 import msgspec
 
+from rota.client.cli.inputs.files import text_of
 from rota.core.decoding import repeated_key, second_key
 from rota.core.quoting import in_quotes
 from rota.wire.documents import Json
@@ -15,16 +13,17 @@ def as_json_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     """Read an option: JSON, ``@FILE``, or ``-`` for standard input; None if it is omitted.
 
     Raises:
-        click.BadParameter: The file cannot be read, or the text is not JSON.
+        click.BadParameter: The file cannot be read or is too long, or the text is not JSON.
     """
     if text is None:
         return None
+    from rota.client.definitions import InvalidFile
+
     try:
         return json_of(_text_of(text))
-    except OSError as error:
-        detail = f"{error.filename}: {error.strerror}"
-        raise click.BadParameter(detail, ctx, param) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except InvalidFile as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+    except msgspec.DecodeError as error:
         raise click.BadParameter(f"{text!r} is not JSON: {error}", ctx, param) from error
 
 
@@ -42,6 +41,4 @@ def json_of(text: str) -> Json:
 
 
 def _text_of(text: str) -> str:
-    if text == "-":
-        return sys.stdin.read()
-    return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+    return text_of(text.removeprefix("@")) if text == "-" or text.startswith("@") else text

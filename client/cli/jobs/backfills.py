@@ -187,8 +187,8 @@ def _print_backfill(found: BackfillView) -> None:
     counts = f"{found.succeeded} succeeded, {found.failed} failed, {found.running} running"
     print_facts(
         [
-            ("backfill", found.backfill_id),
-            ("status", found.status),
+            ("backfill", "" if found.status == "dry_run" else found.backfill_id),
+            ("status", found.status.replace("_", " ")),
             ("range", f"{absolute(found.since)} to {absolute(found.until)} UTC"),
             ("runs", f"{found.reprocess}, {found.order} first, {found.parallel} in parallel"),
             ("fire times", f"{found.total}: {counts}, {found.total - found.begun} to come"),

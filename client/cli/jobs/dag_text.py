@@ -19,6 +19,7 @@ NEEDS_MAX = 3
 """The most tasks of one ``needs`` that are named in a line of text."""
 COMMANDS = ("process", "user")
 """The types of tasks whose work is a command."""
+LOOPS = ("foreach", "repeat")
 ALL_SUCCESS = "all_success"
 NO_STATES: Mapping[str, TaskView] = MappingProxyType({})
 
@@ -62,7 +63,13 @@ _ESCAPES = str.maketrans(
 
 def kind_of(task: TaskSpecView) -> str:
     """Return what a task is: its loop, its wait, ``command``, or the type of its work."""
-    for kind in ("foreach", "repeat", "sleep", "approval", "switch", "run_job"):
+    loop = next((kind for kind in LOOPS if getattr(task, kind) is not None), None)
+    return loop or _kind_of_step(task)
+
+
+def _kind_of_step(task: TaskSpecView) -> str:
+    """Return what a task is, or each step of its loop."""
+    for kind in ("sleep", "approval", "switch", "run_job"):
         if getattr(task, kind) is not None:
             return "job" if kind == "run_job" else kind
     return "command" if task.type in COMMANDS else task.type
@@ -158,6 +165,7 @@ def _row(level: int, task: TaskSpecView, state: TaskView | None) -> tuple[str, .
     about = [
         "teardown" if task.teardown else "",
         _progress(task, state) if state else _definition(task),
+        _of_each(task),
         "" if task.trigger_rule == ALL_SUCCESS else task.trigger_rule,
         f"when {_one_line(task.when, WHEN_MAX)}" if task.when else "",
         f"needs {_named(task.needs)}" if task.needs else "",
@@ -191,6 +199,14 @@ def _definition(task: TaskSpecView) -> str:
     return task.sleep or ""
 
 
+def _of_each(task: TaskSpecView) -> str:
+    """Return what each step of a loop is, unless it is a command; empty for other tasks."""
+    kind = _kind_of_step(task)
+    if kind_of(task) == kind or kind == "command":
+        return ""
+    return f"each {kind}{f' {task.run_job.job}' if task.run_job else ''}"
+
+
 def _progress(task: TaskSpecView, state: TaskView) -> str:
     """Return the counts of a loop, or what a waiting task waits for."""
     if state.steps is not None:
@@ -214,6 +230,7 @@ def _node(number: str, task: TaskSpecView, state: TaskView | None) -> str:
     lines = [
         task.name,
         ": ".join(filter(None, (kind_of(task), about))),
+        _of_each(task),
         f"when {_one_line(task.when, WHEN_MAX)}" if task.when else "",
     ]
     label = "<br/>".join(line.translate(_ESCAPES) for line in lines if line)

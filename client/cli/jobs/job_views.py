@@ -73,6 +73,7 @@ NO_LIMIT = "0s"
     multiple=True,
     help="Only jobs with this label; if repeated, with all of the labels.",
 )
+@click.option("--calendar", metavar="NAME", help="Only jobs that name this calendar.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of jobs.")
 @namespace_option
 @everywhere_option
@@ -85,6 +86,7 @@ def list_jobs(
     status: str | None,
     last_status: str | None,
     labels: tuple[str, ...],
+    calendar: str | None,
     limit: int | None,
     namespace: str | None,
     is_everywhere: bool,
@@ -99,7 +101,7 @@ def list_jobs(
         status, last_status = None, status
     wanted = dict(_label(text) for text in labels)
 
-    is_filtered = bool(within or query or status or last_status or labels)
+    is_filtered = bool(within or query or status or last_status or labels or calendar)
 
     with connect() as client:
         live_table.show(
@@ -110,6 +112,7 @@ def list_jobs(
                     status=status,
                     last_status=last_status,
                     labels=wanted,
+                    calendar=calendar,
                     limit=limit,
                 )
             ),

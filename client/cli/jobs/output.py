@@ -16,6 +16,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.client.cli.jobs.child_executions import about_children
 from rota.client.cli.jobs.followed_tasks import follow_tasks
 from rota.client.cli.jobs.recent_output import print_recent, recent_executions
 from rota.client.client import Client
@@ -90,7 +91,8 @@ def output(
     """Print the standard output and standard error of the tasks of an execution.
 
     EXECUTION is an id, @latest or JOB@latest; JOB alone means JOB@latest. Without TASK, the output
-    of all tasks is printed, one after another.
+    of all tasks is printed, one after another. For a task that runs another job, the command that
+    prints the output of its execution is named.
     """
     if is_followed and line_count is not None:
         raise click.UsageError(
@@ -115,6 +117,8 @@ def output(
         try:
             if is_followed and len(names) > 1:
                 asyncio.run(_follow_all(execution_id, copy))
+            elif len(names) == 1 and (children := about_children(view, names[0])):
+                say(children)
             elif is_followed and attempt is None:
                 _follow(client, execution_id, names[0], copy)
             elif is_followed:
@@ -216,6 +220,9 @@ def _print_all(
             say(f"==> {name} <==")
             content = client.output(execution.execution_id, name)
             copy.write(last_lines(content, line_count), is_last=True)
+        elif task.child_execution_id is not None:
+            say(f"==> {name} <==")
+            say(about_children(execution, name))
 
 
 async def _follow_all(execution_id: str, copy: OutputCopy) -> None:

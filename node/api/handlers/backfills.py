@@ -112,7 +112,13 @@ async def create_backfill(request: RequestContext) -> web.Response:
     after = made.state(shard)
     view = _view_of(after, after.backfills[job.id][backfill.id])
     if request.is_dry_run:
-        view = msgspec.structs.replace(view, next_times=list(map(format_instant, times[:10])))
+        view = msgspec.structs.replace(
+            view,
+            status="dry_run",
+            begun=0,
+            running=0,
+            next_times=list(map(format_instant, times[:NEXT_SHOWN])),
+        )
     view = msgspec.structs.replace(view, warnings=_warnings(request, job, since))
     return document(view, status=201)
 

@@ -50,6 +50,7 @@ _AFTER_NAMES = chr(ord("/") + 1)
 """After a namespace, this sorts after all of its full names, and before those of the next one."""
 WITHIN = text("namespace", "Only jobs in this namespace.")
 WORD = text("q", "Only jobs whose `namespace/name` contains this text.")
+CALENDAR = text("calendar", "Only jobs that name this calendar.")
 STATUS = choice(
     "status",
     "Only jobs with this status; one-off jobs that have ended are `finished`.",
@@ -98,7 +99,7 @@ CURSOR = Parameter(
     api.LIST_JOBS,
     Success(200, "A page of jobs, by `namespace/name`."),
     permission=on_each(Verb.READ),
-    query=(WITHIN, STATUS, LAST_STATUS, LABEL, WORD, LIMIT, CURSOR),
+    query=(WITHIN, STATUS, LAST_STATUS, LABEL, CALENDAR, WORD, LIMIT, CURSOR),
     problems=READING,
 )
 async def list_jobs(request: RequestContext) -> web.Response:
@@ -166,14 +167,18 @@ class _Filter:
         word: Text that the full name must contain; empty for any name.
         status: The required status; None for any.
         labels: The required labels; a value of None stands for any value.
+        calendar: A calendar that the job must name; empty for none.
     """
 
     word: str
     status: str | None
     labels: list[tuple[str, str | None]]
+    calendar: str
 
     def matches(self, state: State, job: Job) -> bool:
         if self.word not in job.spec.full_name:
+            return False
+        if self.calendar and self.calendar not in job.spec.calendars:
             return False
         labels = dict(job.spec.labels) if self.labels else {}
         for name, value in self.labels:
@@ -183,7 +188,12 @@ class _Filter:
 
 
 def _filter(request: RequestContext) -> _Filter:
-    return _Filter(WORD.of(request) or "", STATUS.of(request), labels_of(request))
+    return _Filter(
+        WORD.of(request) or "",
+        STATUS.of(request),
+        labels_of(request),
+        CALENDAR.of(request) or "",
+    )
 
 
 def labels_of(request: RequestContext) -> list[tuple[str, str | None]]:

@@ -1,11 +1,14 @@
 """Operations on shared documents: for each kind, list, read, write, delete, and changes."""
 
 from bisect import bisect_right
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from aiohttp import web
 
 from rota.core.model.shared_document import Definition, SharedDocument
 from rota.core.timing.instants import format_instant
+from rota.node.api.handlers.calendar_users import check_unused
 from rota.node.api.handlers.coordinator_refusals import coordinator_refusals
 from rota.node.api.kinds.bindings import BINDINGS
 from rota.node.api.kinds.calendars import CALENDARS
@@ -50,6 +53,22 @@ CHANGING = (
     "coordinator_unavailable",
     "outcome_unknown",
 )
+
+
+class CheckedDeletion(NamedTuple):
+    """The check of the deletion of a document.
+
+    Attributes:
+        check: Raises a refusal if something needs the document of a name.
+        code: The code of the refusal.
+    """
+
+    check: Callable[[RequestContext, str], Awaitable[None]]
+    code: str
+
+
+CHECKED_DELETIONS = {CALENDARS.plural: CheckedDeletion(check_unused, "calendar_in_use")}
+"""For each kind whose documents are not deleted while something needs them, the check."""
 
 
 def operations_of(kind: DocumentKind[B]) -> Operations:
@@ -133,6 +152,8 @@ def _declare_reads(operations: Operations, kind: DocumentKind[B]) -> None:
 
 
 def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
+    checked = CHECKED_DELETIONS.get(kind.plural)
+
     async def put_document(request: RequestContext) -> web.Response:
         name = request.http.match_info["document"]
         body = await read_body(request, kind.body)
@@ -160,6 +181,8 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
             raise kind.missing(name)
         if kind.rules is not None:
             kind.rules.authorize_change(request, _definition(before), None, kind.missing(name))
+        if checked is not None:
+            await checked.check(request, name)
         with coordinator_refusals(READ_AGAIN):
             await request.node.documents.change(
                 kind.key(name),
@@ -199,7 +222,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
         permission=kind.writing,
         query=(DRY_RUN,),
         headers=(IF_MATCH,),
-        problems=(kind.not_found_code, *CHANGING),
+        problems=(kind.not_found_code, *((checked.code,) if checked else ()), *CHANGING),
     )(delete_document)
 
 

@@ -55,6 +55,7 @@ CODES = {
     ),
     "body_too_slow": Code(408, "the body did not arrive within 30 s"),
     "job_exists": Code(409, "a job with this name exists"),
+    "calendar_in_use": Code(409, "a job or another document names the calendar"),
     "key_exists": Code(409, "a key with this name exists"),
     "no_key_ring": Code(409, "the node has no key ring, so it cannot encrypt secrets"),
     "already_initialized": Code(409, "the cluster has, or had, a key"),

@@ -107,6 +107,7 @@ async def test_a_dry_run_counts_and_starts_nothing(client: Client) -> None:
     _, listed = await client.call("GET", PATH)
 
     assert (status, dry["total"], dry["nextTimes"]) == (201, 3, TIMES)
+    assert (dry["status"], dry["begun"], dry["running"]) == ("dry_run", 0, 0)
     assert listed["items"] == []
     assert await executions(client) == []
 

@@ -97,6 +97,59 @@ async def test_a_job_with_a_calendar_that_does_not_exist_is_refused(client: Clie
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "path", "body", "user"),
+    [
+        ("PUT", f"{CALENDARS}/shop", {"includes": ["bank"]}, "calendar shop"),
+        ("PUT", f"{CALENDARS}/shop", {"excludes": ["bank"]}, "calendar shop"),
+        ("PUT", "/api/v1/namespaces/ops", {"defaults": {"onlyCalendars": ["bank"]}},
+         "namespace ops"),
+        ("PUT", "/api/v1/types/t", {"template": {"command": "x", "exceptCalendars": ["bank"]}},
+         "type t"),
+        ("POST", "/api/v1/jobs", {"name": "a", **TICK, "exceptCalendars": ["bank"]},
+         "job default/a"),
+        ("POST", "/api/v1/jobs", {"name": "a", **TICK, "onlyCalendars": ["bank"]},
+         "job default/a"),
+    ],
+)  # fmt: skip
+async def test_a_calendar_that_is_named_is_not_deleted(
+    client: Client, kind: str, path: str, body: Any, user: str
+) -> None:
+    await put(client, "bank", {})
+    await client.call(kind, path, body)
+
+    status, problem = await client.call("DELETE", f"{CALENDARS}/bank")
+    still_there, _ = await client.call("GET", f"{CALENDARS}/bank")
+
+    assert (status, problem["code"], still_there) == (409, "calendar_in_use", 200)
+    assert problem["detail"].startswith(f"{user} names the calendar 'bank'; ")
+
+
+async def test_a_calendar_can_be_deleted_after_the_jobs_that_named_it(client: Client) -> None:
+    await put(client, "bank", {})
+    for name in "abcdef":
+        job = {"name": name, **TICK, "exceptCalendars": ["bank"]}
+        await client.call("POST", "/api/v1/jobs", job)
+
+    _, refused = await client.call("DELETE", f"{CALENDARS}/bank")
+    for name in "abcdef":
+        await client.call("DELETE", f"/api/v1/jobs/{name}")
+    status, _ = await client.call("DELETE", f"{CALENDARS}/bank")
+
+    assert " and others name the calendar" in refused["detail"]
+    assert status == 204
+
+
+async def test_jobs_are_listed_by_a_calendar_that_they_name(client: Client) -> None:
+    await put(client, "bank", {})
+    await client.call("POST", "/api/v1/jobs", {"name": "a", **TICK, "exceptCalendars": ["bank"]})
+    await client.call("POST", "/api/v1/jobs", {"name": "b", **TICK})
+
+    _, listed = await client.call("GET", "/api/v1/jobs?calendar=bank")
+
+    assert [each["name"] for each in listed["items"]] == ["a"]
+
+
 async def test_fire_times_in_a_calendar_are_in_the_ledger_as_excluded(client: Client) -> None:
     await put(client, "always", ALWAYS)
     job = {"name": "tick", **TICK, "exceptCalendars": ["always"]}

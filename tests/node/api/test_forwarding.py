@@ -236,6 +236,20 @@ def test_a_circle_of_jobs_of_several_nodes_is_refused(cluster: Cluster) -> None:
             asked.call("PATCH", f"/api/v1/jobs/{names[0]}", {"dependencies": [names[-1]]})
 
 
+def test_a_calendar_that_a_job_of_another_node_names_is_not_deleted(cluster: Cluster) -> None:
+    node = cluster.nodes[0]
+    node.call("PUT", "/api/v1/calendars/bank", {})
+    cluster.wait_until(
+        lambda: all(each.call("GET", "/api/v1/calendars")["items"] for each in cluster),
+        "all nodes have the calendar",
+    )
+    node.create(name="of-a-bank", command="true", exceptCalendars=["bank"])
+
+    for asked in cluster:
+        with pytest.raises(Refusal, match="job default/of-a-bank names the calendar 'bank'"):
+            asked.call("DELETE", "/api/v1/calendars/bank")
+
+
 def test_a_job_runs_after_a_job_of_another_node(cluster: Cluster) -> None:
     node = cluster.nodes[0]
     names = [f"before-{number}" for number in range(6)]

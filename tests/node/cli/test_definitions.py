@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from rota.client.definitions import (
+    FILE_BYTES_MAX,
     Definition,
     InvalidFile,
     parse_definitions,
+    parse_value,
+    read_text,
     with_whole_paths,
 )
 from support.rota_program import Rota
@@ -64,6 +67,13 @@ def test_json_may_be_indented_with_tabs() -> None:
         ("", "there is no job in it"),
         ('{"a": 1]', "JSON is malformed"),
         ("a: [", "jobs.yaml:1:"),
+        ("a: b\nc: " + "1" * 6_000, "jobs.yaml:2: the number has 6,000 digits; the limit is 309"),
+        ('{"a": 1,\n"b": -' + "1" * 6_000 + "}", "jobs.yaml:2: the number has 6,000 digits"),
+        ("{a: " + "1" * 6_000 + "}", "jobs.yaml:1: the number has 6,000 digits"),
+        ("a: !!int 0x10", "jobs.yaml:1: '0x10' is not a decimal number"),
+        ("a: !!float x", "jobs.yaml:1: 'x' is not a decimal number"),
+        ("a: !!int [1]", "jobs.yaml:1: expected a scalar node"),
+        ("a: 1e400", "jobs.yaml:1: the number 1e400 is larger than 1.8e308"),
         ("x: !!python/object/apply:os.system [true]", "could not determine a constructor"),
     ],
 )
@@ -141,6 +151,22 @@ def test_a_relative_cwd_in_a_file_is_made_absolute(
 def test_a_file_that_stands_for_more_than_it_has_is_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidFile, match=said):
         parse_definitions(text, "jobs.yaml")
+
+
+def test_a_file_over_the_limit_is_refused_with_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "long.yaml"
+    with file.open("wb") as stream:
+        stream.truncate(FILE_BYTES_MAX + 1)
+
+    with pytest.raises(InvalidFile) as caught:
+        read_text(file)
+
+    assert str(caught.value) == f"{file}: the file has more than 64 MiB, the limit; split it"
+
+
+def test_a_number_of_too_many_digits_is_no_value() -> None:
+    with pytest.raises(InvalidFile, match="the number has 5,000 digits"):
+        parse_value("1" * 5_000)
 
 
 def test_references_to_anchors_are_followed() -> None:

@@ -486,3 +486,24 @@ def test_fire_times_of_all_jobs_that_began_no_execution_are_listed(rota: Rota) -
     assert (none.out, none.status) == ("", 0)
     assert rota("ledger").status == rota("ledger", "slept", "--all").status == 2
     assert "--outcome is for --all" in rota("ledger", "slept", "--outcome", "missed").err
+
+
+def test_output_of_a_task_that_runs_another_job_names_its_execution(
+    rota: Rota, tmp_path: Path
+) -> None:
+    rota("jobs", "create", "called", "--", "echo called")
+    file = tmp_path / "calls.yaml"
+    file.write_text(
+        "name: calls\ntasks:\n- {name: own, command: echo own}\n- {name: call, runJob: called}\n"
+    )
+    rota("jobs", "apply", "-f", str(file))
+    rota("trigger", "calls", "--wait")
+
+    one = rota("output", "calls", "call")
+    whole = rota("output", "calls")
+    command = one.err.splitlines()[-1].split()
+    followed = rota(*command[1:])
+
+    assert command[:2] == ["rota", "output"]
+    assert followed.out == "called\n"
+    assert (whole.out, command[-1] in whole.err) == ("own\n", True)

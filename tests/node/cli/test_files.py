@@ -120,6 +120,40 @@ def test_documents_are_applied_before_the_jobs_that_need_them(rota: Rota, tmp_pa
     assert [each["change"] for each in again.json] == ["unchanged", "unchanged"]
 
 
+CIRCLE = """
+kind: calendar
+name: {0}-left
+definition: {{includes: [{0}-right]}}
+---
+kind: calendar
+name: {0}-right
+definition: {{excludes: [{0}-left]}}
+"""
+
+
+@pytest.mark.parametrize("command", ["apply", "plan", "validate"])
+def test_nothing_is_written_of_calendars_in_a_circle(
+    rota: Rota, tmp_path: Path, command: str
+) -> None:
+    ran = rota(command, "-f", written(tmp_path, CIRCLE.format(command)))
+
+    assert ran.status == 9
+    assert "given.yaml" in ran.out + ran.err
+    assert "the calendar is part of itself: " in ran.out + ran.err
+    assert f"{command}-left" not in rota("get", "calendars", "-o", "name").out
+
+
+def test_a_calendar_may_name_one_that_no_longer_names_it(rota: Rota, tmp_path: Path) -> None:
+    text = "kind: calendar\nname: {}\ndefinition: {}\n"
+    before = text.format("turn-a", "{includes: [turn-b]}"), text.format("turn-b", "{}")
+    after = text.format("turn-a", "{}"), text.format("turn-b", "{includes: [turn-a]}")
+    rota("apply", "-f", written(tmp_path, *before))
+
+    applied = rota("apply", "-f", written(tmp_path, *after), "-o", "json")
+
+    assert [each["change"] for each in applied.json] == ["replaced", "replaced"]
+
+
 def test_nothing_is_written_if_a_job_is_refused(rota: Rota, tmp_path: Path) -> None:
     file = written(tmp_path, TYPE.format(name="unwritten"), "{name: bad, command: x, retries: -1}")
 
@@ -181,6 +215,44 @@ def test_a_new_schedule_of_a_job_has_its_next_fires(rota: Rota, tmp_path: Path) 
     assert planned["change"] == "replace"
     assert all("-01-01T00:00:00" in each for each in planned["nextFireTimes"])
     assert len(planned["nextFireTimes"]) == 3
+
+
+WEEK = "kind: calendar\nname: {}\ndefinition: {{dates: [{}]}}\n"
+
+
+def test_a_plan_has_the_fires_of_a_job_with_the_calendars_of_the_files(
+    rota: Rota, tmp_path: Path
+) -> None:
+    job = "{name: plan-day, schedule: '0 4 * * *', command: x, onlyCalendars: [plan-week]}\n"
+    file = written(tmp_path, WEEK.format("plan-week", "12-24, 12-25"), job)
+
+    [new] = [each for each in planned_in(rota, "-f", file).values() if each["kind"] == "job"]
+    rota("apply", "-f", file)
+    more = job.replace("[plan-week]", "[plan-week, plan-other]")
+    file = written(tmp_path, WEEK.format("plan-other", "12-26"), more)
+    [old] = [each for each in planned_in(rota, "-f", file).values() if each["kind"] == "job"]
+
+    assert (new["change"], old["change"]) == ("create", "replace")
+    assert days_of(new) == {"12-24T04", "12-25T04"}
+    assert days_of(old) == {"12-24T04", "12-25T04", "12-26T04"}
+
+
+def days_of(planned: dict[str, Any]) -> set[str]:
+    """Return the days and hours of the next fires of a job."""
+    return {each[5:13] for each in planned["nextFireTimes"]}
+
+
+def test_a_calendar_that_names_a_new_one_is_planned_as_replaced(rota: Rota, tmp_path: Path) -> None:
+    old = "kind: calendar\nname: names\ndefinition: {}\n"
+    rota("apply", "-f", written(tmp_path, old))
+
+    new = [old.replace("{}", "{includes: [named]}"), old.replace("names", "named")]
+    planned = planned_in(rota, "-f", written(tmp_path, *new))
+
+    assert {name: each["change"] for name, each in planned.items()} == {
+        "names": "replace",
+        "named": "create",
+    }
 
 
 def test_a_plan_with_prune_shows_the_jobs_that_apply_deletes(rota: Rota, tmp_path: Path) -> None:

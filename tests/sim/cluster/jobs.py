@@ -17,12 +17,15 @@ from rota.wire.documents import (
     RepeatBody,
     RetryBody,
     TaskBody,
+    WaitForEventBody,
 )
 from sim.cluster.plan import NO_POOL, POOLS
 
 SECOND_FIELDS = ("*/2", "*/3", "7", "10,40", "5/7", "20-25", "*/10")
 TEARDOWN = "teardown"
 """The name of the teardown of some graphs."""
+EVENT = "go"
+"""The event that some graphs wait for."""
 INTERVALS = ("1s", "2s", "2500ms", "5s phase 1s", "7s")
 
 
@@ -131,12 +134,15 @@ def _with_flow(tasks: list[TaskBody], number: int) -> list[TaskBody]:
 
     By a number and not by chance, so that seeds stay the worlds that they were.
     """
+    wait: dict[str, Any] = {"approval": ApprovalBody(timeout="1s")}
+    if number % 2:
+        wait = {"wait_for_event": WaitForEventBody(event=EVENT, timeout="1s", on_timeout="skip")}
     flows: list[dict[str, Any]] = [
         {"foreach": [1, "two", None], "when": "states|length < 9"},
         {"foreach": ForeachBody(items="range(5)", max_parallel=2, tolerated_failures=2)},
         {"repeat": RepeatBody(until="index > 1", limit=2, delay="300ms")},
         {"sleep": "700ms", "type": None, "parameters": None},
-        {"approval": ApprovalBody(timeout="1s"), "type": None, "parameters": None},
+        {**wait, "type": None, "parameters": None},
         {"when": "index is defined"},
     ]
     if number % 3 == 0:

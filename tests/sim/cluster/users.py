@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from rota.core.errors import Kind, Refused
 from rota.core.model.backfill import Backfill, FireOrder, Reprocess
 from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus
+from rota.core.model.flow import WaitForEvent
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.model.job import JobSpec
 from rota.core.timing.instants import DAY, Instant
@@ -26,6 +27,7 @@ from rota.core.vocabulary.commands import (
     DeleteJob,
     Idempotency,
     PauseJob,
+    PostEvent,
     Rerun,
     RerunScope,
     ResumeJob,
@@ -38,7 +40,7 @@ from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from sim.cluster.client import Client, Response
-from sim.cluster.jobs import draw_job, draw_script
+from sim.cluster.jobs import EVENT, draw_job, draw_script
 from sim.cluster.world import World
 
 LONGEST_MS = 20_000
@@ -277,6 +279,9 @@ class User:
         response = await self._do(story, command)
         if isinstance(response.answer, Triggered):
             triggering.execution_id = response.answer.execution_id
+            if any(isinstance(each.wait, WaitForEvent) for each in story.spec.tasks):
+                event = PostEvent(execution_id=response.answer.execution_id, name=EVENT, data=b"7")
+                await self._client.command(_shard_of(story.spec), event)
         elif isinstance(response.answer, Refused):
             story.triggers.remove(triggering)
 

@@ -11,6 +11,7 @@ from rota.wire.documents import (
     CaseBody,
     ForeachBody,
     RepeatBody,
+    RunJobBody,
     SleepBody,
     StepsView,
     TaskSpecView,
@@ -45,6 +46,17 @@ def test_each_task_has_a_line_below_those_that_it_needs() -> None:
         "    small     command  when not results.load | sum > 15; needs load",
         "      report  command  none_failed_min_one_success; needs large, small",
     ]
+
+
+def test_a_loop_names_what_each_item_does_unless_that_is_a_command() -> None:
+    runs = task("runs", foreach=ForeachBody(items=[1, 2]), run_job=RunJobBody(job="load"))
+    polls = task("polls", repeat=RepeatBody(until="last.done", limit=3), type="http")
+
+    assert text_lines([runs, polls]) == [
+        "runs   foreach  of 2 items; each job load",
+        "polls  repeat   until last.done; each http",
+    ]
+    assert any("foreach: of 2 items<br/>each job load" in line for line in mermaid_lines([runs]))
 
 
 def test_an_execution_has_the_status_of_each_task_and_the_counts_of_a_loop() -> None:

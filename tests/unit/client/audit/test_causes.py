@@ -41,6 +41,11 @@ def known(text: str, job: JobView = JOB, **fields: Any) -> Known:
     return Known(job=job, at=at(text), now=NOW, **fields)
 
 
+def limited(**limits: str) -> JobView:
+    """Return the job with the limits of its schedule."""
+    return replace(JOB, schedules=[replace(JOB.schedules[0], **limits)])
+
+
 def failed(text: str) -> Any:
     """Return a failed execution."""
     return replace(execution(f"x-{text}"), status="failed", reason="task main failed", tasks={})
@@ -139,6 +144,55 @@ PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pa
             known("15:00", after=fire("15:00"), excluded="the calendar x excludes it"),
             ["excluded"],
             "the calendar x excludes it",
+        ),
+        (
+            known("15:00", after=fire("15:00"), excluded="blackout: the calendar x excludes it"),
+            ["excluded"],
+            "change the times or blackoutOf of the calendar",
+        ),
+        (
+            known(
+                "12:00",
+                entries=[entry("12:00", outcome="excluded", reason="blackout: calendar x")],
+            ),
+            ["excluded"],
+            "rota trigger shop/report --fire-time 2027-01-04T12:00",
+        ),
+        (
+            known(
+                "07:00",
+                fills=[replace(execution("x-07:00"), trigger="backfill", status="success")],
+            ),
+            ["not_yet_created", "backfill"],
+            "a backfill ran this fire time: execution x-07:00 is success",
+        ),
+        (
+            known(
+                "12:00",
+                entries=[entry("12:00", execution_id="x-12:00")],
+                executions=[replace(execution("x-12:00"), tasks={})],
+                fills=[
+                    execution("x-12:00"),
+                    replace(execution("x-12:30"), trigger="manual", status="failed"),
+                ],
+            ),
+            ["fired", "execution_success", "other_trigger"],
+            "rota rerun x-12:30",
+        ),
+        (
+            known("15:00", limited(end_at="2027-01-04T13:30:00Z"), before=entry("13:00")),
+            ["ended"],
+            "schedule 0 has no fire time then: it ended at 2027-01-04T13:30:00Z (endAt)",
+        ),
+        (
+            known("12:00", limited(start_at="2027-01-05T00:00:00Z")),
+            ["not_begun"],
+            "begins at 2027-01-05T00:00:00Z (startAt)",
+        ),
+        (
+            known("15:20", limited(end_at="2027-01-04T13:30:00Z"), before=entry("13:00")),
+            ["no_fire_time"],
+            "--at 2027-01-04T13:00",
         ),
         (known("15:20", after=fire("16:00")), ["no_fire_time"], "the next one is 2027-01-04T16"),
         (known("15:20"), ["no_fire_time"], "no schedule fires at this time"),

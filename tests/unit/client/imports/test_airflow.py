@@ -65,7 +65,7 @@ def test_a_dag_is_carried_over_and_not_executed() -> None:
     assert only_job(result) == {
         "name": "etl",
         "description": "Orders",
-        "schedule": "0 6 * * 1-5",
+        "schedules": [{"schedule": "0 6 * * 1-5", "startAt": "2024-01-01T00:00:00"}],
         "timezone": "Europe/Berlin",
         "labels": {"owner": "sales", "tags": "a,b"},
         "parameters": {"day": "today"},
@@ -89,6 +89,40 @@ def test_a_dag_is_carried_over_and_not_executed() -> None:
     assert notes_of(result) == [(22, "changed", "shop.loads:load_orders:")]
     assert result.jobs[0].line == 9
     assert result.jobs[0].next[0] == "2027-01-01T06:00:00+01:00"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "limits"),
+    [
+        ("start_date=datetime(2024, 1, 2, 3)", {"startAt": "2024-01-02T03:00:00"}),
+        ("start_date='2024-01-02'", {"startAt": "2024-01-02T00:00:00"}),
+        ("default_args={'start_date': datetime(2024, 1, 2)}", {"startAt": "2024-01-02T00:00:00"}),
+        ("start_date=datetime(2024, 1, 2, tzinfo=timezone.utc)",
+         {"startAt": "2024-01-02T00:00:00"}),
+        ("start_date=pendulum.datetime(2024, 7, 1, tz='Europe/Berlin'), end_date='2030-07-01'",
+         {"startAt": "2024-07-01T00:00:00", "endAt": "2030-07-01T00:00:00Z"}),
+        ("end_date=datetime(year=2030, month=1, day=2)", {"endAt": "2030-01-02T00:00:00"}),
+    ],
+)  # fmt: skip
+def test_dates_are_limits_of_the_schedule(arguments: str, limits: dict[str, str]) -> None:
+    result = import_dag(f"schedule='@daily', {arguments}")
+
+    assert only_job(result)["schedules"] == [{"schedule": "@daily", **limits}]
+    assert [effect for _, effect, _ in notes_of(result)] == ["changed"] * ("endAt" in limits)
+
+
+@pytest.mark.parametrize("value", ["days_ago(2)", "START", "datetime(2024, 13, 1)", "'soon'"])
+def test_a_date_that_is_not_written_is_lost_with_its_line(value: str) -> None:
+    result = import_dag(f"schedule='@daily', end_date={value}")
+
+    assert only_job(result)["schedule"] == "@daily"
+    assert [(line, effect) for line, effect, _ in notes_of(result)] == [(2, "lost")]
+
+
+def test_fire_times_of_an_import_end_with_the_dag() -> None:
+    result = import_dag("schedule='@yearly', end_date=datetime(2028, 6, 1)")
+
+    assert [each[:10] for each in result.jobs[0].next] == ["2028-01-01"]
 
 
 def test_a_file_that_would_write_a_file_writes_none(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rota.core.decide.backfills import AGAIN, SLICE
+from rota.core.decide.backfills import AGAIN, SLICE, SLICE_BYTES
 from rota.core.decide.dispatch import pending
 from rota.core.errors import Refused
 from rota.core.model.attempt import Outcome
@@ -411,3 +411,22 @@ def end(shard: Shard, execution_id: ExecutionId, outcome: Outcome = Outcome.SUCC
         shard.start(execution_id)
     if shard.task(execution_id).status.value == "running":
         shard.finish(execution_id, outcome=outcome)
+
+
+def test_one_decision_begins_few_executions_with_large_parameters() -> None:
+    filled = Filled(0)
+    parameters = f'"{"x" * (SLICE_BYTES // 4)}"'
+
+    filled.start(10, 10, "b2", parameters=parameters)
+    first = len(filled.live())
+    filled.shard.do(ContinueBackfill(job_id=filled.job))
+
+    assert (first, len(filled.live())) == (3, 6)
+
+
+def test_one_execution_begins_with_parameters_of_any_size() -> None:
+    filled = Filled(0)
+
+    filled.start(3, 3, "b2", parameters=f'"{"x" * (2 * SLICE_BYTES)}"')
+
+    assert len(filled.live()) == 1

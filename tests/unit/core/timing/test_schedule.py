@@ -626,6 +626,15 @@ NTHS = [
 ]
 
 
+@pytest.mark.parametrize("every", ["97 months", "97 years"])
+def test_a_period_whose_first_match_is_centuries_away_has_none(every: str) -> None:
+    leap_mondays = Schedule(
+        text="0 0 29 2 MON", day_or=False, start_at="2027-01-02T00:00:00Z", every=every
+    )
+
+    assert next_fire(leap_mondays, at("2027-01-02T00:00:00Z")) is None
+
+
 @given(
     nth=st.sampled_from(NTHS),
     place=st.sampled_from([place for place in CHANGES if place[0] != "Pacific/Apia"]),
