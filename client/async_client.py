@@ -343,6 +343,7 @@ class AsyncClient:
         q: str | None = None,
         status: str | None = None,
         last_status: str | None = None,
+        is_one_off: bool | None = None,
         labels: Labels | None = None,
         calendar: str | None = None,
         limit: int | None = None,
@@ -356,6 +357,7 @@ class AsyncClient:
                 ``paused``, ``finished`` or ``broken``.
             last_status: Only jobs whose latest finished execution has the status ``success``,
                 ``failed`` or ``cancelled``.
+            is_one_off: True for one-off jobs, False for others; None for all.
             labels: Only jobs with all of these labels; None matches any value.
             calendar: Only jobs that name this calendar.
             limit: The most jobs.
@@ -365,6 +367,7 @@ class AsyncClient:
             "q": q,
             "status": status,
             "lastStatus": last_status,
+            "oneOff": None if is_one_off is None else str(is_one_off).lower(),
             "label": label_texts(labels or {}),
             "calendar": calendar,
         }

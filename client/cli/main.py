@@ -54,6 +54,7 @@ COMMANDS = {
     "executions": Entry(
         "rota.client.cli.jobs.executions:executions", "List, show, cancel and wait for executions."
     ),
+    "top": Entry("rota.client.cli.jobs.top:top", "Show the tasks that run now, live."),
     "output": Entry("rota.client.cli.jobs.output:output", "Print the output of tasks."),
     "dag": Entry("rota.client.cli.jobs.dag:dag", "Show tasks as a graph."),
     "hooks": Entry("rota.client.cli.jobs.hooks:hooks", "Test the webhooks of jobs."),
@@ -128,6 +129,9 @@ COMMANDS = {
         "rota.client.cli.cluster.ring:ring",
         "Show the placement of shards, and the moves of a change.",
     ),
+    "doctor": Entry(
+        "rota.client.cli.doctor.doctor:doctor", "Check this machine, the node and its cluster."
+    ),
     "certs": Entry("rota.client.cli.certs.certs:certs", "Make certificates of nodes and clients."),
     "bench": Entry("rota.client.cli.setup.bench:bench", "Measure a running cluster."),
     "version": Entry("rota.client.cli.setup.version:version", "Show versions of client and node."),
@@ -154,8 +158,8 @@ SECTIONS = {
     "Operate": {
         "dev, deploy, import, version": "Run a node; deploy, convert jobs.",
         "config, completion, hooks": "Store settings; test webhooks.",
-        "cluster, node, shard": "Show and drain nodes; repair shards.",
-        "ring, bench, certs": "Plan, measure, make certificates.",
+        "doctor, cluster, node, shard": "Check; drain nodes; repair shards.",
+        "top, ring, bench, certs": "Watch, plan, measure; make certificates.",
     },
 }
 """The parts of the help text."""
@@ -183,8 +187,6 @@ ADVICE: Mapping[str, str] = {
     "resume": "`rota jobs resume JOB` resumes jobs, `rota namespace resume NAME` a namespace.",
     "edit": "`rota jobs set JOB FIELD=VALUE` changes a field, `rota jobs apply -f FILE` a job.",
     "update": "`rota jobs apply -f FILE` replaces jobs with new versions.",
-    "top": "`rota executions list --status running --watch` shows the running executions, "
-    "`rota cluster members --watch` the load of the nodes.",
 }
 """The advice in the error about each word that is no command."""
 

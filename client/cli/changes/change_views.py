@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -10,6 +10,7 @@ from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Column, Look, Rows, show_many
 from rota.client.cli.documents.kinds import document_named, word_of
 from rota.client.cli.human import absolute, now
+from rota.client.cli.inputs.execution_names import execution_id_of
 from rota.client.cli.inputs.options import (
     as_time,
     connect,
@@ -20,6 +21,9 @@ from rota.client.cli.inputs.options import (
 )
 from rota.core.timing.instants import MINUTE, Instant, format_instant, parse_instant
 from rota.wire.documents import AuthorView, ChainView, ChangeView
+
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
+    from rota.client.client import Client
 
 EX_DIFFERENT = 8
 LOOK_S = 2.0
@@ -130,6 +134,12 @@ def _as_object(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     return None if value is None else document_named(value)
 
 
+def _with_id(client: "Client", of: str | None, namespace: str | None) -> str | None:
+    """Return *of* with the id of the execution in place of ``JOB@latest``."""
+    is_latest = of is not None and "@" in of and ":" not in of
+    return execution_id_of(client, of, namespace) if of and is_latest else of
+
+
 def filter_options(command: F) -> F:
     """Add the options that select changes."""
     for option in (
@@ -138,8 +148,8 @@ def filter_options(command: F) -> F:
             "--of",
             metavar="OBJECT",
             callback=_as_object,
-            help="Only changes of this job (NAMESPACE/NAME, or its id), of this execution, or of "
-            "this document (KIND:NAME, such as role:deployer).",
+            help="Only changes of this job (NAMESPACE/NAME, or its id), of this execution (its id "
+            "or JOB@latest), or of this document (KIND:NAME, such as role:deployer).",
         ),
         click.option(
             "--action", metavar="ACTION", help="Only changes of this kind, such as job.deleted."
@@ -185,6 +195,7 @@ def list_changes(
 ) -> None:
     """List the latest changes, the newest first."""
     with connect() as client:
+        of = _with_id(client, of, namespace)
         found = client.changes(
             namespace=namespace, by=by, of=of, action=action, since=since, until=until, limit=limit
         )
@@ -235,6 +246,7 @@ def follow_changes(
 
     rows.print([])  # The titles: a user sees that the command waits.
     with connect() as client:
+        of = _with_id(client, of, namespace)
         is_first = True
         while True:
             _print_new(rows, seen, look, is_first=is_first)

@@ -24,6 +24,7 @@ from rota.client.cli.display.printing import (
     visible_json,
     visible_yaml,
 )
+from rota.client.cli.display.table_widths import fitted, narrowed
 from rota.client.cli.human import now
 from rota.core.timing.instants import Instant
 
@@ -55,6 +56,9 @@ STYLES = {
     "draining": "yellow",
     "gone": "red",
     "closed": "red",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "red",
 }
 """Colours of the words for states and outcomes."""
 
@@ -132,6 +136,7 @@ class Rows(Generic[V]):
         self._form = form
         self._columns = [each for each in look.columns if form == "wide" or not each.is_wide]
         self._widths: list[int] = []
+        self._is_fitted = form != "wide" and sys.stdout.isatty()
 
     def print(self, views: Sequence[V]) -> None:
         """Show *views*, each in a line or as a YAML document."""
@@ -148,12 +153,22 @@ class Rows(Generic[V]):
 
     def _print_rows(self, views: Sequence[V]) -> None:
         at, is_first = now(), not self._widths
+        if is_first:
+            self._widths = [max(each.width, len(each.title)) for each in self._columns]
+            self._leave_out()
         titles = [column.title for column in self._columns]
         rows = [[one_line(each.text(view, at)) for each in self._columns] for view in views]
-        if is_first:
-            self._widths = [max(column.width, len(column.title)) for column in self._columns]
         self._widths = _widths(rows, self._widths)
+        if self._is_fitted:
+            self._widths = narrowed(titles, self._widths, get_terminal_size().columns)
         _print_lines_of(titles if is_first else None, rows, self._widths)
+
+    def _leave_out(self) -> None:
+        """Keep the columns for which a terminal has room, given their expected widths."""
+        if self._is_fitted:
+            titles = [column.title for column in self._columns]
+            kept, self._widths = fitted(titles, self._widths, get_terminal_size().columns)
+            self._columns = [self._columns[each] for each in kept]
 
 
 def is_coloured() -> bool:
@@ -162,9 +177,16 @@ def is_coloured() -> bool:
 
 
 def print_table(
-    titles: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Collection[str] = ()
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    optional: Collection[str] = (),
+    is_wide: bool = False,
 ) -> None:
-    """Print a table; *optional* columns without any text are omitted."""
+    """Print a table; *optional* columns without any text are omitted.
+
+    On a terminal, it is as wide as the terminal, unless *is_wide*; see `table_widths`.
+    """
     kept = [
         number
         for number, title in enumerate(titles)
@@ -173,7 +195,11 @@ def print_table(
     shown = [titles[number] for number in kept]
     clean = [[one_line(row[number]) for number in kept] for row in rows]
     widths = _widths([shown, *clean], [0] * len(kept))
-    _print_lines_of(shown, clean, _folded(shown, widths) if is_coloured() else widths)
+    if sys.stdout.isatty() and not is_wide:
+        fit, widths = fitted(shown, widths, get_terminal_size().columns)
+        shown = [shown[each] for each in fit]
+        clean = [[row[each] for each in fit] for row in clean]
+    _print_lines_of(shown, clean, widths)
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
@@ -227,6 +253,7 @@ def _print_views(views: Sequence[V], look: Look[V], *, is_wide: bool) -> None:
         [column.title for column in columns],
         [[column.text(view, at) for column in columns] for view in views],
         optional=[column.title for column in columns if column.is_optional],
+        is_wide=is_wide,
     )
 
 
@@ -252,20 +279,6 @@ def _widths(rows: Iterable[Sequence[str]], least: Sequence[int]) -> list[int]:
     for row in rows:
         widths = [max(width, _cells(text)) for width, text in zip(widths, row, strict=True)]
     return widths
-
-
-def _folded(titles: Sequence[str], widths: Sequence[int]) -> list[int]:
-    """Return *widths* that fit the terminal, if columns of `_FOLDED` can be made so narrow.
-
-    Other columns stay as they are: users copy ids, so lines are wrapped, and ids are not cut.
-    """
-    excess = sum(widths) + 2 * (len(widths) - 1) - get_terminal_size().columns
-    found: list[int] = []
-    for title, width in zip(titles, widths, strict=True):
-        least = _FOLDED_WIDTH if title in _FOLDED else width
-        found.append(max(min(width, least), width - max(0, excess)))
-        excess -= width - found[-1]
-    return found
 
 
 def _print_lines_of(
@@ -314,8 +327,3 @@ def _in_style(text: str, word: str) -> Styled:
     """Return *text* in the style of *word*, which is a state or an outcome."""
     style = STYLES.get(word.removeprefix("execution.").removeprefix("task."))
     return Styled(text, is_dim=True) if style == "dim" else Styled(text, colour=style)
-
-
-_FOLDED = frozenset({"REASON", "COMMAND", "SCHEDULE", "NOTE"})
-"""The titles of columns with text by users, which may be long."""
-_FOLDED_WIDTH = 24

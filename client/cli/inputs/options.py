@@ -247,7 +247,7 @@ def job_argument(command: F) -> F:
 
 
 def execution_argument(command: F) -> F:
-    """Add the argument EXECUTION: an id, ``@latest`` or ``JOB@latest``."""
+    """Add the argument EXECUTION, a name as of `execution_id_of`."""
     return click.argument("execution", shell_complete=complete_execution)(command)
 
 

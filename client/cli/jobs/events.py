@@ -8,9 +8,12 @@ import click
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Rows
 from rota.client.cli.display.table_columns import EVENT
+from rota.client.cli.inputs.execution_names import execution_id_of
 from rota.client.cli.inputs.options import (
     as_seconds,
+    complete_execution,
     complete_job,
+    connect,
     connect_async,
     everywhere_option,
     examples,
@@ -46,7 +49,12 @@ OF_THE_STREAM = "stream."
     metavar="STATUS",
     help="Only events of executions and tasks that enter this state.",
 )
-@click.option("--execution", "execution_id", metavar="ID", help="Only events of this execution.")
+@click.option(
+    "--execution",
+    metavar="EXECUTION",
+    shell_complete=complete_execution,
+    help="Only events of this execution.",
+)
 @click.option(
     "--after",
     metavar="ID",
@@ -65,7 +73,7 @@ def events(
     *,
     types: tuple[str, ...],
     status: str | None,
-    execution_id: str | None,
+    execution: str | None,
     after: str | None,
     for_s: float | None,
     count: int | None,
@@ -79,6 +87,7 @@ def events(
     """
     rows = Rows(EVENT, form)
     left = count
+    execution_id = _id_of(execution, namespace) if execution else None
 
     async def follow() -> None:
         nonlocal left
@@ -107,6 +116,11 @@ def events(
                 await follow()
 
     asyncio.run(follow_for_a_while())
+
+
+def _id_of(execution: str, namespace: str | None) -> str:
+    with connect() as client:
+        return execution_id_of(client, execution, namespace)
 
 
 def _report(event: EventView) -> None:

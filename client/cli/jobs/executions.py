@@ -39,7 +39,7 @@ class _Executions(ListingGroup):
         "rota executions report",
         "rota executions list report --status failed",
         "rota executions show @latest",
-        "rota executions wait report@latest",
+        "rota executions wait report",
     ),
 )
 @namespace_before
@@ -49,6 +49,6 @@ def executions() -> None:
 
     `rota executions JOB` lists those of a job, unless JOB resembles a command.
 
-    An execution is named by its id. @latest is the latest of all executions, JOB@latest the latest
-    of a job.
+    An execution is named by its id. @latest is the latest of all executions, JOB or JOB@latest the
+    latest of a job.
     """

@@ -1,12 +1,13 @@
 """``rota jobs list`` and ``rota jobs show``."""
 
+from functools import partial
 from typing import Any
 
 import click
 
 from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
-from rota.client.cli.display.printing import out
+from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import print_facts, print_table
 from rota.client.cli.display.table_columns import JOB, full_name, schedule_text
 from rota.client.cli.human import absolute, counted, now, relative
@@ -32,6 +33,8 @@ from rota.wire.documents import (
 
 STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "broken")
 LAST_STATUSES = ("success", "failed", "cancelled")
+COUNTED_MAX = 100
+"""The most hidden jobs that are counted, so that the count is one page."""
 NO_LIMIT = "0s"
 """A timeout or deadline that is not set."""
 
@@ -74,6 +77,7 @@ NO_LIMIT = "0s"
     help="Only jobs with this label; if repeated, with all of the labels.",
 )
 @click.option("--calendar", metavar="NAME", help="Only jobs that name this calendar.")
+@click.option("--all", "is_all", is_flag=True, help="One-off jobs, such as of `rota run`, too.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of jobs.")
 @namespace_option
 @everywhere_option
@@ -87,6 +91,7 @@ def list_jobs(
     last_status: str | None,
     labels: tuple[str, ...],
     calendar: str | None,
+    is_all: bool,
     limit: int | None,
     namespace: str | None,
     is_everywhere: bool,
@@ -104,23 +109,32 @@ def list_jobs(
     is_filtered = bool(within or query or status or last_status or labels or calendar)
 
     with connect() as client:
+        found = partial(
+            client.jobs,
+            namespace=within,
+            q=query,
+            status=status,
+            last_status=last_status,
+            labels=wanted,
+            calendar=calendar,
+        )
         live_table.show(
-            lambda: list(
-                client.jobs(
-                    namespace=within,
-                    q=query,
-                    status=status,
-                    last_status=last_status,
-                    labels=wanted,
-                    calendar=calendar,
-                    limit=limit,
-                )
-            ),
+            lambda: list(found(is_one_off=None if is_all else False, limit=limit)),
             look=JOB,
             form=form,
             watch_s=watch_s,
             if_none="no such jobs" if is_filtered else "no jobs yet; see `rota jobs create --help`",
         )
+        if not is_all and watch_s is None:
+            _report_hidden(sum(1 for _ in found(is_one_off=True, limit=COUNTED_MAX + 1)))
+
+
+def _report_hidden(count: int) -> None:
+    """Print how many one-off jobs a list leaves out, if any; *count* ends after `COUNTED_MAX`."""
+    if count:
+        number = f"more than {COUNTED_MAX}" if count > COUNTED_MAX else str(count)
+        noun = "one-off job is" if count == 1 else "one-off jobs are"
+        say(f"{number} {noun} hidden; --all shows one-off jobs, too")
 
 
 @click.command(

@@ -4,9 +4,9 @@ import asyncio
 
 import click
 
-from rota.client.cli.display.printing import OutputCopy, say
+from rota.client.cli.display.printing import OutputCopy, one_line, say
 from rota.client.cli.display.table_columns import tasks_in_order
-from rota.client.cli.inputs.execution_names import LATEST, execution_id_of
+from rota.client.cli.inputs.execution_names import execution_id_of, is_job
 from rota.client.cli.inputs.options import (
     as_time,
     connect,
@@ -18,17 +18,20 @@ from rota.client.cli.inputs.options import (
 )
 from rota.client.cli.jobs.child_executions import about_children
 from rota.client.cli.jobs.followed_tasks import follow_tasks
+from rota.client.cli.jobs.output_notes import (
+    ENDING_BYTES,
+    OVER,
+    attempt_of,
+    note_about,
+    why_not_begun,
+)
 from rota.client.cli.jobs.recent_output import print_recent, recent_executions
 from rota.client.client import Client
 from rota.client.errors import WaitTimedOut
-from rota.core.model.ids import is_execution_id
 from rota.wire.documents import ExecutionView
 
 LOOK_S = 0.2
 """The maximum delay in seconds before a new attempt is detected."""
-OVER = frozenset({"success", "failed", "skipped", "cancelled"})
-"""The final states of a task."""
-
 ESCAPED = "hint: control characters are shown as escapes; --raw sends the bytes to the terminal"
 EX_NOT_FOUND = 3
 
@@ -90,9 +93,8 @@ def output(
 ) -> int:
     """Print the standard output and standard error of the tasks of an execution.
 
-    EXECUTION is an id, @latest or JOB@latest; JOB alone means JOB@latest. Without TASK, the output
-    of all tasks is printed, one after another. For a task that runs another job, the command that
-    prints the output of its execution is named.
+    Without TASK, the output of all tasks is printed, one after another. For a task that runs
+    another job, the command that prints the output of its execution is named.
     """
     if is_followed and line_count is not None:
         raise click.UsageError(
@@ -106,7 +108,7 @@ def output(
         _print_since(execution, task, namespace, since=since, line_count=line_count, is_raw=is_raw)
         return 0
     with connect() as client:
-        execution_id = execution_id_of(client, _with_latest(execution), namespace)
+        execution_id = execution_id_of(client, execution, namespace)
         view = client.execution(execution_id)
         names = list(view.tasks or {}) if task is None else [task]
         if len(names) > 1 and attempt is not None:
@@ -116,7 +118,7 @@ def output(
         copy = OutputCopy(is_raw=is_raw)
         try:
             if is_followed and len(names) > 1:
-                asyncio.run(_follow_all(execution_id, copy))
+                _note_failures(asyncio.run(_follow_all(execution_id, copy)))
             elif len(names) == 1 and (children := about_children(view, names[0])):
                 say(children)
             elif is_followed and attempt is None:
@@ -125,38 +127,17 @@ def output(
                 _copy_attempt(client, execution_id, names[0], attempt or 1, copy)
             elif task is None and len(names) > 1:
                 _print_all(client, view, copy, line_count)
-            elif reason := _why_not_begun(view, names[0], attempt):
+            elif reason := why_not_begun(view, names[0], attempt):
                 say(f"{reason}; follow it with: rota output {execution_id} --follow")
                 return EX_NOT_FOUND
             else:
                 content = client.output(execution_id, names[0], attempt=attempt)
                 copy.write(last_lines(content, line_count), is_last=True)
-                if not content:
-                    say(_about_nothing(view, names[0], attempt))
+                _note(view, names[0], attempt, content)
         finally:
             if copy.has_escapes:
                 say(ESCAPED)
     return 0
-
-
-def _why_not_begun(execution: ExecutionView, name: str, attempt: int | None) -> str:
-    """Return why a task has no attempt yet; empty if it has one, or is over or unknown."""
-    task = (execution.tasks or {}).get(name)
-    if task is None or task.attempts or task.status in OVER or attempt is not None:
-        return ""
-    return f"task {name} has not started: {task.reason or task.status}"
-
-
-def _about_nothing(execution: ExecutionView, name: str, attempt: int | None) -> str:
-    """Return a note about an attempt without output."""
-    attempts = (execution.tasks or {})[name].attempts
-    found = next(
-        (each for each in attempts if each.number == (attempt or attempts[-1].number)), None
-    )
-    if found is None or found.outcome is None:
-        return "no output yet; follow it with --follow"
-    why = f" ({found.outcome}: {found.reason})" if found.reason else ""
-    return f"no output{why}"
 
 
 def last_lines(content: bytes, count: int | None) -> bytes:
@@ -186,7 +167,7 @@ def _print_since(
     """Print the output since an instant, of an execution or of all executions of a job."""
     copy = OutputCopy(is_raw=is_raw)
     with connect() as client:
-        if _is_job(named):
+        if is_job(named):
             ids = recent_executions(client, named, namespace=namespace, since=since)
         else:
             ids = [execution_id_of(client, named, namespace)]
@@ -203,15 +184,6 @@ def _print_since(
                 say(ESCAPED)
 
 
-def _is_job(named: str) -> bool:
-    return "@" not in named and not is_execution_id(named)
-
-
-def _with_latest(named: str) -> str:
-    """Return the name of an execution; the name of a job becomes that of its latest execution."""
-    return f"{named}@{LATEST}" if _is_job(named) else named
-
-
 def _print_all(
     client: Client, execution: ExecutionView, copy: OutputCopy, line_count: int | None
 ) -> None:
@@ -220,19 +192,34 @@ def _print_all(
             say(f"==> {name} <==")
             content = client.output(execution.execution_id, name)
             copy.write(last_lines(content, line_count), is_last=True)
+            _note(execution, name, None, content)
         elif task.child_execution_id is not None:
             say(f"==> {name} <==")
             say(about_children(execution, name))
 
 
-async def _follow_all(execution_id: str, copy: OutputCopy) -> None:
+def _note(execution: ExecutionView, name: str, attempt: int | None, content: bytes) -> None:
+    """Print what the output of an attempt does not tell, if there is anything."""
+    found = attempt_of((execution.tasks or {}).get(name), attempt)
+    if note := note_about(found, content):
+        say(one_line(note))
+
+
+def _note_failures(execution: ExecutionView) -> None:
+    """Print why tasks have failed; their lines are mixed, so no output ends with the reason."""
+    for name, task in tasks_in_order(execution):
+        if task.status == "failed" and task.reason:
+            say(one_line(f"task {name} failed: {task.reason}"))
+
+
+async def _follow_all(execution_id: str, copy: OutputCopy) -> ExecutionView:
     async with connect_async() as client:
-        await follow_tasks(client, execution_id, copy)
+        return await follow_tasks(client, execution_id, copy)
 
 
 def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> None:
     """Copy the output of every attempt of a task until the task has ended."""
-    copied = 0
+    copied, ending = 0, b""
     while True:
         execution = client.execution(execution_id)
         task = (execution.tasks or {}).get(name)
@@ -244,8 +231,10 @@ def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> N
             copied += 1
             if copied > 1:
                 say(f"==> attempt {copied} <==")
-            _copy_attempt(client, execution_id, name, copied, copy)
+            ending = _copy_attempt(client, execution_id, name, copied, copy)
         elif task.status in OVER:
+            if copied:
+                _note(execution, name, copied, ending)
             return
         else:
             _pause(client, execution_id)
@@ -253,10 +242,14 @@ def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> N
 
 def _copy_attempt(
     client: Client, execution_id: str, name: str, number: int, copy: OutputCopy
-) -> None:
+) -> bytes:
+    """Copy the output of an attempt until it has ended; return its last `ENDING_BYTES`."""
+    ending = b""
     for part in client.output(execution_id, name, attempt=number, follow=True):
         copy.write(part)
+        ending = (ending + part)[-ENDING_BYTES:]
     copy.write(b"", is_last=True)
+    return ending
 
 
 def _pause(client: Client, execution_id: str) -> None:

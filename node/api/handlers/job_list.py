@@ -56,6 +56,12 @@ STATUS = choice(
     "Only jobs with this status; one-off jobs that have ended are `finished`.",
     JOB_STATUSES,
 )
+ONE_OFF = choice(
+    "oneOff",
+    "With `true` only one-off jobs, which run once without a name of their own; with `false` only "
+    "others.",
+    ["true", "false"],
+)
 LAST_STATUS = choice_of_status(
     "lastStatus",
     "Only jobs whose `lastExecution` has this status.",
@@ -99,7 +105,7 @@ CURSOR = Parameter(
     api.LIST_JOBS,
     Success(200, "A page of jobs, by `namespace/name`."),
     permission=on_each(Verb.READ),
-    query=(WITHIN, STATUS, LAST_STATUS, LABEL, CALENDAR, WORD, LIMIT, CURSOR),
+    query=(WITHIN, STATUS, ONE_OFF, LAST_STATUS, LABEL, CALENDAR, WORD, LIMIT, CURSOR),
     problems=READING,
 )
 async def list_jobs(request: RequestContext) -> web.Response:
@@ -166,12 +172,14 @@ class _Filter:
     Attributes:
         word: Text that the full name must contain; empty for any name.
         status: The required status; None for any.
+        one_off: ``true`` for one-off jobs, ``false`` for others; None for all.
         labels: The required labels; a value of None stands for any value.
         calendar: A calendar that the job must name; empty for none.
     """
 
     word: str
     status: str | None
+    one_off: str | None
     labels: list[tuple[str, str | None]]
     calendar: str
 
@@ -179,6 +187,8 @@ class _Filter:
         if self.word not in job.spec.full_name:
             return False
         if self.calendar and self.calendar not in job.spec.calendars:
+            return False
+        if self.one_off is not None and job.spec.is_one_off != (self.one_off == "true"):
             return False
         labels = dict(job.spec.labels) if self.labels else {}
         for name, value in self.labels:
@@ -191,6 +201,7 @@ def _filter(request: RequestContext) -> _Filter:
     return _Filter(
         WORD.of(request) or "",
         STATUS.of(request),
+        ONE_OFF.of(request),
         labels_of(request),
         CALENDAR.of(request) or "",
     )

@@ -56,6 +56,18 @@ async def test_pages_hold_every_job_once_in_order(tmp_path: Path, limit: int) ->
         assert found == sorted(f"default/{name}" for name in made)
 
 
+async def test_one_off_jobs_are_selected_or_left_out(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        await create(client, "daily")
+        status, made = await client.call("POST", "/api/v1/jobs", {"type": "scripted"})
+        one_off = f"default/{made['name']}"
+
+        assert status == 201
+        assert await names(client, "oneOff=false&") == ["default/daily"]
+        assert await names(client, "oneOff=true&") == [one_off]
+        assert await names(client) == sorted(["default/daily", one_off])
+
+
 async def test_a_page_continues_after_a_deleted_last_job(
     tmp_path: Path,
 ) -> None:

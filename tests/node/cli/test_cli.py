@@ -1,5 +1,7 @@
 """Behaviour that all commands of ``rota`` share: wrong usage, terminals, times and sizes."""
 
+import re
+
 import pytest
 
 from rota.client.cli.human import relative, size, span
@@ -84,6 +86,28 @@ def test_a_terminal_gets_colours_unless_it_wants_none(rota: Rota, url: str) -> N
     assert "\x1b[32msuccess" in coloured
     assert "success" in plain
     assert "\x1b" not in plain
+
+
+@pytest.mark.parametrize("colours", [{}, {"NO_COLOR": "1"}], ids=["coloured", "plain"])
+def test_a_table_is_as_wide_as_the_terminal_unless_it_is_wide(
+    rota: Rota, url: str, colours: dict[str, str]
+) -> None:
+    name = f"a-job-with-a-name-that-is-{'very-' * 10}long"
+    rota("jobs", "create", name, "--", "exit 3")
+    execution = rota("trigger", name, "--wait", "-o", "name").out.strip()
+    argv = ["executions", "list", name, "--url", url]
+    environment = {"COLUMNS": "80", **colours}
+
+    with on_terminal(*argv, environment=environment) as terminal:
+        fitted = re.sub(r"\x1b\[[0-9;]*m", "", terminal.rest()).splitlines()
+    with on_terminal(*argv, "-o", "wide", environment=environment) as terminal:
+        wide = terminal.rest()
+
+    assert max(map(len, fitted)) <= 80
+    assert fitted[0].split()[:3] == ["EXECUTION", "JOB", "STATUS"]
+    assert fitted[1].split()[0] == execution
+    assert name in wide
+    assert name in rota(*argv[:-2]).out
 
 
 def test_control_characters_of_users_do_not_reach_the_terminal(rota: Rota) -> None:

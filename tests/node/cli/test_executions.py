@@ -101,6 +101,29 @@ def test_output_that_is_not_there_is_explained(rota: Rota, tmp_path: Path) -> No
     rota("executions", "cancel", "waits@latest")
 
 
+def test_the_reason_of_a_failure_that_the_output_does_not_have_is_a_message(
+    rota: Rota, tmp_path: Path
+) -> None:
+    rota("jobs", "create", "talks", "--timeout", "1s", "--", "echo begun; exec sleep 60")
+    rota("trigger", "talks", "--wait")
+    (tmp_path / "two.json").write_text(
+        '{"name": "two-silent", "tasks": [{"name": "a", "command": "exit 3"},'
+        ' {"name": "b", "command": "exit 4"}]}'
+    )
+    rota("jobs", "apply", "-f", str(tmp_path / "two.json"))
+    rota("trigger", "two-silent", "--wait")
+
+    one, followed = rota("output", "talks"), rota("output", "talks", "--follow")
+    two, two_followed = rota("output", "two-silent"), rota("output", "two-silent", "--follow")
+
+    reason = "timed_out: still running after its timeout of 1s\n"
+    assert (one.out, one.err) == ("begun\n", reason)
+    assert (followed.out, followed.err) == ("begun\n", reason)
+    assert two.err.count("no output (failed: exited with code ") == 2
+    assert "task a failed: exited with code 3\n" in two_followed.err
+    assert "task b failed: exited with code 4\n" in two_followed.err
+
+
 def test_the_output_of_a_single_task_is_followed_without_its_name(rota: Rota) -> None:
     rota("jobs", "create", "alone", "--", "echo hello; exit 3")
 
@@ -272,6 +295,38 @@ def test_output_of_a_job_is_that_of_its_latest_execution(rota: Rota) -> None:
     missing = rota("output", "silent")
     assert missing.status == 3
     assert missing.err.startswith("error: there is no job 'default/silent'; check the name")
+
+
+def test_a_job_stands_for_its_latest_execution_in_all_commands(rota: Rota) -> None:
+    rota("jobs", "create", "meant", "--label", "of=names", "--", "true")
+    rota("trigger", "meant", "--wait")
+    latest = rota("trigger", "meant", "--wait", "-o", "name").out.strip()
+
+    shown = rota("executions", "show", "meant", "-o", "name")
+    waited = rota("executions", "wait", "default/meant", "-o", "name")
+    cancelled = rota("executions", "cancel", "meant", "--dry-run", "-o", "name")
+    rerun = rota("rerun", "meant", "--dry-run", "-o", "json")
+    events = rota("events", "--execution", "meant", "--for", "1ms")
+    changes = rota("changes", "list", "--of", "meant@latest")
+
+    assert [shown.out, waited.out, cancelled.out] == [f"{latest}\n"] * 3
+    assert (rerun.status, events.status) == (0, 0)
+    assert (changes.status, changes.err) == (0, "no such changes\n")
+
+
+def test_a_job_without_executions_and_an_incomplete_id_are_told_apart(rota: Rota) -> None:
+    rota("jobs", "create", "never-ran", "--", "true")
+
+    none, unknown = rota("executions", "show", "never-ran"), rota("output", "no-such-job")
+    incomplete = rota("output", "37dc00724d8e09bf-0660c2306ace3c-85")
+
+    assert (none.status, unknown.status, incomplete.status) == (3, 3, 3)
+    assert none.err.splitlines() == [
+        "error: the job never-ran has no executions yet",
+        "hint: `rota trigger JOB` starts one",
+    ]
+    assert "there is no job 'default/no-such-job'" in unknown.err
+    assert "execution" in incomplete.err.splitlines()[0]
 
 
 def test_the_tail_of_output_is_its_last_lines(rota: Rota, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ EXIT_STATUSES = {
     "rota shard export --data-dir rota-data --output 17.jsonl 17": 74,
 }
 """Exit statuses of the examples that do not exit with 0."""
-ENDLESS = re.compile(r"^rota (events|changes follow|bench slo|.* (--watch|-w)$)")
+ENDLESS = re.compile(r"^rota (events|top$|changes follow|bench slo|.* (--watch|-w)$)")
 """Examples that run until Ctrl-C, or for longer than a test."""
 
 

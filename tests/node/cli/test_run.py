@@ -10,7 +10,7 @@ from support.rota_program import Rota
 
 def test_a_command_runs_once_and_its_output_is_printed(rota: Rota) -> None:
     ran = rota(*("run", "--wait", "-p", "day=3", "--", 'echo "$ROTA_PARAMETERS" $0 ran'))
-    listed = rota("jobs", "-q", "run-", "-o", "json").json
+    listed = rota("jobs", "--all", "-q", "run-", "-o", "json").json
 
     assert (ran.status, ran.out.splitlines()[-1]) == (0, '{"day":3} /bin/sh ran')
     assert re.fullmatch(r"run-[0-9a-f]{12}", listed[-1]["name"])
@@ -20,8 +20,20 @@ def test_a_failed_command_has_the_exit_status_of_a_failed_execution(rota: Rota) 
     ran = rota("run", "--follow", "--label", "team=core", "--", "echo said; exit 3")
 
     assert (ran.status, "said" in ran.out) == (1, True)
-    [job] = rota("jobs", "-l", "team=core", "-q", "run-", "-o", "json").json
+    [job] = rota("jobs", "--all", "-l", "team=core", "-q", "run-", "-o", "json").json
     assert job["labels"] == {"team": "core"}
+
+
+def test_its_job_is_listed_with_all_jobs_alone(rota: Rota) -> None:
+    rota("jobs", "create", "stays", "--label", "team=seen", "--", "true")
+    rota("run", "--wait", "--label", "team=seen", "--", "true")
+
+    listed = rota("jobs", "-l", "team=seen", "-o", "name")
+    with_all = rota("jobs", "--all", "-l", "team=seen", "-o", "name")
+
+    assert listed.out == "default/stays\n"
+    assert listed.err == "1 one-off job is hidden; --all shows one-off jobs, too\n"
+    assert (len(with_all.out.split()), with_all.err) == (2, "")
 
 
 def test_without_waiting_the_execution_is_printed(rota: Rota) -> None:
@@ -31,13 +43,13 @@ def test_without_waiting_the_execution_is_printed(rota: Rota) -> None:
 
 
 def test_a_dry_run_starts_nothing(rota: Rota) -> None:
-    before = rota("jobs", "-q", "run-", "-o", "name").out
+    before = rota("jobs", "--all", "-q", "run-", "-o", "name").out
 
     tried = rota("run", "--dry-run", "--", "true")
 
     assert tried.status == 0
     assert "dry run: nothing is changed" in tried.err
-    assert rota("jobs", "-q", "run-", "-o", "name").out == before
+    assert rota("jobs", "--all", "-q", "run-", "-o", "name").out == before
 
 
 def test_a_function_in_a_folder_is_called(

@@ -1,0 +1,1 @@
+"""``rota doctor``: checks of a machine, its node and the cluster."""
