@@ -25,6 +25,8 @@ TIMEX_BYTES = 512
 UNSYNCHRONIZED = 5
 """``TIME_ERROR``, the result of adjtimex(2) while nothing synchronizes the clock."""
 SANDBOX = ("--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true")
+ZONES = ("UTC", "Europe/Berlin")
+"""Zones that all data of time zones have."""
 PATIENCE_S = 10.0
 
 
@@ -75,7 +77,8 @@ def _is_synchronized() -> bool | None:
 
 def _version_of_zones() -> str | None:
     try:
-        ZoneInfo("Europe/Berlin"), ZoneInfo("UTC")
+        for zone in ZONES:
+            ZoneInfo(zone)
     except (ZoneInfoNotFoundError, OSError):
         return None
     for folder in TZPATH:
