@@ -4,7 +4,7 @@
 import copy
 import os
 from base64 import b64encode
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import Literal, Self, TypeVar, overload
@@ -915,6 +915,7 @@ class Client:
         *,
         tasks: Literal["failed", "all"] | None = None,
         from_task: str | None = None,
+        mark_success: Sequence[str] = (),
         parameters: Json = None,
         overrides: Mapping[str, Json] | None = None,
         is_latest: bool = False,
@@ -929,6 +930,7 @@ class Client:
             tasks: ``failed`` for the failed tasks and those that need them, ``all`` for all tasks;
                 None without *from_task* is ``failed`` unless the execution succeeded.
             from_task: A task that runs again, with all tasks that need it.
+            mark_success: Tasks that count as successful, without a result, and do not run.
             parameters: The parameters that replace those of the execution.
             overrides: The members that replace single members of the parameters.
             is_latest: Whether to run the latest definition of the job, not that of the execution.
@@ -939,6 +941,7 @@ class Client:
         body = RerunBody(
             tasks=tasks,
             from_task=from_task,
+            mark_success=list(mark_success),
             parameters=parameters,
             overrides=dict(overrides or {}),
             version="latest" if is_latest else "same",

@@ -280,6 +280,7 @@ JOB_FIELDS = (
         has_default=True,
     ),
     JobField("fail_fast", Form.SAME, more="flows.md#skips-and-failures"),
+    JobField("pause_after_failures", Form.SAME, more="#circuit-breaker", has_default=True),
     JobField(
         "on_failure",
         flag=Flag(

@@ -37,7 +37,13 @@ from rota.core.model.execution import (
 from rota.core.model.expressions import ExpressionError, evaluate
 from rota.core.model.ids import ExecutionId, instant_of
 from rota.core.model.job import Job, JobSpec, TaskSpec
-from rota.core.model.trigger_rules import TriggerRule, TriggerVerdict, census_of, verdict
+from rota.core.model.trigger_rules import (
+    TriggerRule,
+    TriggerVerdict,
+    UpstreamState,
+    census_of,
+    verdict,
+)
 from rota.core.quoting import shortened
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import version_key
@@ -285,7 +291,7 @@ def _follow(draft: Draft, execution_id: ExecutionId, ended: Task) -> None:
         return
     execution = unfinished(draft, execution_id)
     graph = graph_of(draft, execution)
-    is_failure = ended.status is TaskStatus.FAILED and not execution.has_begun_teardown
+    is_failure = standing(ended) is UpstreamState.FAILED and not execution.has_begun_teardown
     if is_failure and graph.spec.fail_fast and not execution.cancelled_at:
         fail_fast(draft, execution, ended)
     for name in graph.dependents.get(ended.name, ()):
@@ -355,7 +361,9 @@ def _has_failed(draft: Draft, execution: Execution) -> bool:
     """
     graph = graph_of(draft, execution)
     tasks = {name: draft.task(execution.id, name) for name in graph.tasks}
-    failed = {name for name, task in tasks.items() if task and task.status is TaskStatus.FAILED}
+    failed = {
+        name for name, task in tasks.items() if task and standing(task) is UpstreamState.FAILED
+    }
     handled: set[str] = set()
     above = [
         name

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from rota.core.decide.advance_execution import settle
 from rota.core.decide.backfills import note_end, timers_of
+from rota.core.decide.circuit_breaker import note_outcome
 from rota.core.decide.command_table import row_of
 from rota.core.decide.dependencies import is_kept
 from rota.core.decide.fire import first_fire
@@ -51,8 +52,11 @@ def decide(state: State, command: Command, situation: Situation) -> Decision:
     if reply is None:
         reply = row.handle(draft, command) or Done()
         settle(draft)
-        while draft.backfill_ends:
-            note_end(draft, draft.backfill_ends.popleft())
+        while draft.breaker_ends or draft.backfill_ends:
+            if draft.breaker_ends:
+                note_outcome(draft, draft.breaker_ends.popleft())
+            else:
+                note_end(draft, draft.backfill_ends.popleft())
             settle(draft)
         change = row.change(draft, command, reply) if row.change else None
         if change is not None:

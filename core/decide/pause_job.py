@@ -22,9 +22,7 @@ def pause_job(draft: Draft, command: PauseJob) -> Reply:
     """
     job = _job(draft, command.job_id)
     if job.pause is None:
-        pause = Pause(at=draft.now, by=command.by, reason=command.reason)
-        draft.put(Table.JOB, job.id, replace(job, pause=pause))
-        draft.publish_job(job, JobEvent.PAUSED, _why(pause))
+        pause(draft, job, Pause(at=draft.now, by=command.by, reason=command.reason))
     return JobSaved(job.id, version=job.version, is_new=False)
 
 
@@ -42,11 +40,24 @@ def resume_job(draft: Draft, command: ResumeJob) -> Reply:
     if is_restarted and job.pause is None:
         draft.publish_job(job, JobEvent.RESUMED, "the schedules count from now again")
     if job.pause is not None:
-        resumed = replace(job, pause=None)
-        draft.put(Table.JOB, job.id, resumed)
-        draft.publish_job(job, JobEvent.RESUMED)
-        run_if_met(draft, resumed)
+        resume(draft, job)
     return JobSaved(job.id, version=job.version, is_new=False)
+
+
+def pause(draft: Draft, job: Job, pause: Pause) -> None:
+    """Pause a job that is not paused."""
+    draft.put(Table.JOB, job.id, replace(job, pause=pause))
+    draft.publish_job(job, JobEvent.PAUSED, _why(pause))
+
+
+def resume(draft: Draft, job: Job) -> None:
+    """Resume a paused job; it runs if its dependencies were met during the pause."""
+    resumed, plan = replace(job, pause=None), draft.plan(job.id)
+    draft.put(Table.JOB, job.id, resumed)
+    if plan is not None and plan.failures:
+        draft.put(Table.PLAN, job.id, replace(plan, failures=0))
+    draft.publish_job(job, JobEvent.RESUMED)
+    run_if_met(draft, resumed)
 
 
 def _why(pause: Pause) -> str:

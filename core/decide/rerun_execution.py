@@ -87,7 +87,7 @@ def _execution(
     """Return the new execution in its state before its first task starts."""
     past = command.past
     statuses = [task.status for task in tasks]
-    failed = statuses.count(TaskStatus.FAILED)
+    failed = sum(standing(task) is UpstreamState.FAILED for task in tasks)
     return Execution(
         id=trigger_execution_id(job.id, draft.now, draft.situation.entropy),
         job_id=job.id,
@@ -121,7 +121,8 @@ def _tasks(graph: Graph, command: Rerun) -> list[Task]:
         Refused: See `rerun`.
     """
     past = {task.name: task for task in command.tasks}
-    again = _again(graph, past, command)
+    past |= {name: _marked(graph, name, command) for name in command.marked}
+    again = _again(graph, past, command).difference(command.marked)
     tasks: dict[str, Task] = {}
     for position, name in enumerate(graph.tasks):
         if name in again:
@@ -130,12 +131,24 @@ def _tasks(graph: Graph, command: Rerun) -> list[Task]:
             tasks[name] = _kept(past[name], command.past, position)
     for name, step in past.items():
         task = tasks.get(task_of_step(name))
-        if step.index >= 0 and task is not None and task.kept_from:
+        if step.index >= 0 and task is not None and task.kept_from and task.loop is not None:
             tasks[name] = _kept(step, command.past, task.position)
     _skip_unreachable(graph, tasks)
     if not any(task.status is TaskStatus.BLOCKED for task in tasks.values()):
         raise Refused(Kind.CONFLICT, "nothing_to_rerun", _why_nothing(command, again))
     return list(tasks.values())
+
+
+def _marked(graph: Graph, name: str, command: Rerun) -> Task:
+    """Return a task that a user marks as successful.
+
+    Raises:
+        Refused: The job has no such task.
+    """
+    if name not in graph.tasks:
+        raise _no_task(command, name, list(graph.tasks))
+    reason = "marked as successful"
+    return Task(name=name, status=TaskStatus.SUCCESS, reason=reason, answered_by=command.author)
 
 
 def _kept(task: Task, past: Execution, position: int) -> Task:
@@ -161,7 +174,7 @@ def _again(graph: Graph, past: Mapping[str, Task], command: Rerun) -> set[str]:
             name for name in graph.tasks if name in past and standing(past[name]) in _UNSUCCESSFUL
         }
     elif command.first not in graph.tasks:
-        raise _no_task(command, list(graph.tasks))
+        raise _no_task(command, command.first, list(graph.tasks))
     else:
         first.add(command.first)
     found, queue = set(first), deque(first)
@@ -192,15 +205,15 @@ def _surroundings(graph: Graph, past: Mapping[str, Task], again: set[str]) -> se
     return (setups & above) | {spec.name for spec in graph.teardowns}
 
 
-def _no_task(command: Rerun, names: list[str]) -> Refused:
+def _no_task(command: Rerun, name: str, names: list[str]) -> Refused:
     left_out = len(names) - TASKS_NAMED_MAX
     more = f" and {left_out:,} more" if left_out > 0 else ""
     listed = f"its tasks are {', '.join(names[:TASKS_NAMED_MAX])}{more}"
-    job, hint = in_quotes(command.past.job_name), did_you_mean(command.first, names)
+    job, hint = in_quotes(command.past.job_name), did_you_mean(name, names)
     return Refused(
         Kind.NOT_FOUND,
         "task_not_found",
-        f"the job {job} has no task {in_quotes(command.first)}; {hint or listed}",
+        f"the job {job} has no task {in_quotes(name)}; {hint or listed}",
     )
 
 

@@ -49,6 +49,8 @@ def note_end(draft: Draft, past: Execution) -> None:
     is_failure = past.status is ExecutionStatus.FAILED
     if is_failure != plan.is_failing:
         draft.put(Table.PLAN, job.id, replace(plan, is_failing=is_failure))
+    if job.spec.pause_after_failures:
+        draft.breaker_ends.append(past)
     if not job.spec.hooks or past.origin is Origin.HOOK:
         return
     if past.late_at and past.finished_at > past.late_at:

@@ -301,6 +301,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         result: The result of a task without attempts, as JSON; empty for none.
         answered_by: The person who approved or rejected, or who posted the event; None for none.
         called: The execution of another job that it waits for, or waited for; empty for none.
+        is_failure_allowed: Whether it failed, which its definition allows.
     """
 
     name: CheckedName
@@ -319,6 +320,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     result: bytes = b""
     answered_by: Author | None = None
     called: ExecutionId = ExecutionId("")
+    is_failure_allowed: bool = False
 
     @property
     def own_result(self) -> bytes:
@@ -331,6 +333,8 @@ def standing(task: Task) -> UpstreamState:
     """Return the state of *task* for the trigger rules of the tasks that need it."""
     if task.status is TaskStatus.SKIPPED and task.reason == UPSTREAM_FAILED:
         return UpstreamState.UPSTREAM_FAILED
+    if task.is_failure_allowed:
+        return UpstreamState.SUCCESS
     return STANDINGS[task.status]
 
 

@@ -92,6 +92,8 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         skip_exit_codes: The exit codes with which an attempt skips the task.
         handles_failure: Whether its success handles the failures of the tasks that it needs,
             directly or through others, so that they do not fail the execution.
+        allows_failure: Whether its failure counts as a success for the execution, and for the rules
+            of the tasks that need it.
         is_teardown: Whether it starts after all tasks that are no teardowns have ended, also if the
             execution was stopped.
         is_templated: Whether its work contains templates.
@@ -110,6 +112,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     handles_failure: bool = False
     is_teardown: bool = False
     is_templated: bool = False
+    allows_failure: bool = False
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -132,6 +135,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         late_after: The time after its fire time at which an execution that has not ended is late; 0
             for no such time.
         fail_fast: Whether an execution is stopped, and fails, when one of its tasks fails.
+        pause_after_failures: The number of failed executions in a row after which the job is
+            paused; 0 for no limit.
         only_calendars: The names of calendars of which one must have a fire time; none for no
             condition.
         except_calendars: The names of calendars that exclude fire times.
@@ -177,13 +182,20 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """``namespace/name``, unique in a cluster."""
         return f"{self.namespace}/{self.name}"
 
+    pause_after_failures: Count = 0
+
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The pause of a job: since when, by whom, and the reason."""
+    """The pause of a job: since when, by whom, and the reason.
+
+    Attributes:
+        is_automatic: Whether failures in a row began it, and a success ends it.
+    """
 
     at: Instant
     by: str = ""
     reason: str = ""
+    is_automatic: bool = False
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -222,12 +234,15 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         is_failing: Whether the execution that ended last failed; a cancelled one does not count.
         round: The number of times that fire times may be decided again, because the wall clock was
             set back (`rota.core.decide.recount_fires`), or an ``@at`` that has passed was added.
+        failures: The number of executions that failed since one succeeded, or since the job was
+            resumed or replaced; 0 for a job without a limit of these.
     """
 
     next_fires: tuple[Instant | None, ...] = ()
     upstreams: tuple[Upstream, ...] = ()
     is_failing: bool = False
     round: Count = 0
+    failures: Count = 0
 
 
 def problems_of(spec: JobSpec) -> Iterator[Problem]:

@@ -68,6 +68,8 @@ class Draft:
         backfill_count: The number of executions of backfills that this decision has begun.
         backfill_ends: Executions that this draft has ended, of jobs with backfills, which do not
             know of it yet.
+        breaker_ends: Executions that this draft has ended, of jobs with a circuit breaker, which
+            has not counted them yet.
         ended: Steps that this draft has ended, and whose ends are not settled yet.
         begun: Steps of loops that this draft has made and not started yet.
     """
@@ -81,6 +83,7 @@ class Draft:
         self.message_count = 0
         self.backfill_count = 0
         self.backfill_ends: deque[Execution] = deque()
+        self.breaker_ends: deque[Execution] = deque()
         self.ended: deque[tuple[ExecutionId, Task]] = deque()
         self.begun: deque[tuple[ExecutionId, Task]] = deque()
         self._records: dict[tuple[Table, str], Record | None] = {}

@@ -150,6 +150,7 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
         tasks: The tasks of *past*.
         scope: The tasks that run again.
         first: With `RerunScope.FROM`, the name of the first task that runs again.
+        marked: The names of the tasks that count as successful, and do not run.
         definition: The definition that *past* ran; None for the job's newest.
         parameters: JSON that replaces the parameters of *past*; empty to keep these.
         traceparent: The trace that the request is part of; empty if there is none.
@@ -159,6 +160,7 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[Task, ...]
     scope: RerunScope
     first: str = ""
+    marked: tuple[str, ...] = ()
     definition: JobSpec | None = None
     parameters: str = ""
     traceparent: str = ""

@@ -47,6 +47,7 @@ class Flow(TypedDict):
     wait: Wait | None
     skip_exit_codes: tuple[int, ...]
     handles_failure: bool
+    allows_failure: bool
     is_teardown: bool
     is_templated: bool
 
@@ -68,6 +69,7 @@ def flow_of(task: TaskBody, work: Work, namespace: str, reader: Reader, pointer:
         ),
         skip_exit_codes=tuple(task.skip_exit_codes),
         handles_failure=task.handles_failure,
+        allows_failure=task.allow_failure,
         is_teardown=task.teardown,
         is_templated=any(has_template(each.text) for each in texts_of(work)),
     )
@@ -179,6 +181,7 @@ def shown_flow(task: TaskSpec) -> Mapping[str, Any]:
     fields: dict[str, Any] = {
         "when": task.when,
         "handles_failure": task.handles_failure,
+        "allow_failure": task.allows_failure,
         "teardown": task.is_teardown,
     }
     match task.loop:

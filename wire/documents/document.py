@@ -49,6 +49,7 @@ MintedNameText = Annotated[
 ]
 """A name; if it is empty, the node generates one."""
 RetryCount = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1000})]
+Failures = Annotated[int, msgspec.Meta(ge=0, le=1_000)]
 Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -100, "maximum": 100})]
 Profile = Annotated[
     str, msgspec.Meta(max_length=256, extra_json_schema={"enum": ["none", "default", "strict"]})

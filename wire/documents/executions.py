@@ -5,7 +5,16 @@ from typing import Annotated, Literal
 import msgspec
 
 from rota.wire.documents.changes import AuthorView
-from rota.wire.documents.document import Body, InstantText, Json, LineText, Timespan, View, Word
+from rota.wire.documents.document import (
+    Body,
+    InstantText,
+    Json,
+    LineText,
+    Timespan,
+    View,
+    Word,
+    Words,
+)
 
 
 class ErrorView(View, frozen=True):
@@ -269,6 +278,8 @@ class RerunBody(Body, frozen=True):
             failure; ``all``: all tasks. Null without *from_task*: ``failed`` for an execution that
             did not succeed, otherwise ``all``.
         from_task: A task that runs again, with all tasks that need it, directly or through others.
+        mark_success: Tasks that count as successful, without a result, and do not run; the caller
+            is recorded with them.
         parameters: Parameters that replace those of the execution; at most 120,000 bytes of JSON.
         overrides: Members that replace single members of the parameters; the parameters must be an
             object.
@@ -278,6 +289,7 @@ class RerunBody(Body, frozen=True):
 
     tasks: Literal["failed", "all"] | None = None
     from_task: Word | None = None
+    mark_success: Words = []
     parameters: Json = None
     overrides: Annotated[dict[Word, Json], msgspec.Meta(max_length=1_000)] = {}
     version: Literal["same", "latest"] = "same"

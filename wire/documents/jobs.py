@@ -8,6 +8,7 @@ from rota.wire.documents.document import (
     Body,
     Command,
     Environment,
+    Failures,
     InputText,
     InstantText,
     Json,
@@ -140,6 +141,8 @@ class JobBody(Body, frozen=True):
         execution_timeout: The time limit of a whole execution, from the start of its first attempt,
             up to 365 days; then it is stopped and fails. 0 is no limit.
         fail_fast: Whether an execution is stopped, and fails, as soon as one of its tasks fails.
+        pause_after_failures: The number of failed executions in a row, up to 1,000, after which the
+            job is paused until one succeeds; 0 for no limit.
         on_failure: Hooks for each execution that failed; at most 20 hooks in all.
         on_success: Hooks for each execution that succeeded.
         on_recovery: Hooks for each execution that succeeded after one that failed.
@@ -189,6 +192,7 @@ class JobBody(Body, frozen=True):
     start_deadline: Timespan = 0
     execution_timeout: Timespan = 0
     fail_fast: bool = False
+    pause_after_failures: Failures = 0
     on_failure: Hooks = []
     on_success: Hooks = []
     on_recovery: Hooks = []

@@ -304,6 +304,8 @@ class TaskBody(Body, frozen=True):
         skip_exit_codes: Exit statuses with which its command skips it.
         handles_failure: Whether its success handles the failures of the tasks that it needs,
             directly or through others, so that they do not fail the execution.
+        allow_failure: Whether its failure counts as a success for the execution, and for the rules
+            of the tasks that need it.
         teardown: Whether it starts after all tasks that are no teardowns have ended, also if the
             execution failed, was cancelled or timed out.
     """
@@ -353,6 +355,7 @@ class TaskBody(Body, frozen=True):
     wait_for_event: LineText | WaitForEventBody | None = None
     skip_exit_codes: ExitCodes = []
     handles_failure: bool = False
+    allow_failure: bool = False
     teardown: bool = False
 
 
@@ -426,6 +429,7 @@ class TaskSpecView(View, frozen=True):
         run_job: The job that it runs until that has ended; null for none.
         wait_for_event: The event that it waits for; null for none.
         handles_failure: Whether its success handles failures of the tasks that it needs.
+        allow_failure: Whether its failure counts as a success.
         teardown: Whether it starts after all tasks that are no teardowns have ended.
     """
 
@@ -452,4 +456,5 @@ class TaskSpecView(View, frozen=True):
     run_job: RunJobBody | None = None
     wait_for_event: WaitForEventBody | None = None
     handles_failure: bool = False
+    allow_failure: bool = False
     teardown: bool = False

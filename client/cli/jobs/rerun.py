@@ -24,6 +24,7 @@ from rota.wire.documents import Json
         "rota rerun report@latest --from load --wait",
         "rota rerun report@latest --all -p day=2027-01-01",
         "rota rerun report@latest --all --latest",
+        "rota rerun release@latest --mark-success check",
     ),
 )
 @execution_argument
@@ -36,6 +37,13 @@ from rota.wire.documents import Json
 )
 @click.option("--from", "from_task", metavar="TASK", help="Run this task and those that need it.")
 @click.option("--all", "is_all", is_flag=True, help="Run all tasks.")
+@click.option(
+    "--mark-success",
+    "marked",
+    metavar="TASK",
+    multiple=True,
+    help="Count this task as successful, and do not run it; may be repeated.",
+)
 @parameters_options
 @click.option("--latest", "is_latest", is_flag=True, help="Use the latest definition of its job.")
 @waiting_options
@@ -54,6 +62,7 @@ def rerun(
     is_failed: bool,
     from_task: str | None,
     is_all: bool,
+    marked: tuple[str, ...],
     overrides: tuple[str, ...],
     parameters: Json,
     is_latest: bool,
@@ -79,6 +88,7 @@ def rerun(
             execution_id_of(client, execution, namespace),
             tasks=tasks,
             from_task=from_task,
+            mark_success=marked,
             parameters=parameters,
             overrides=members_of(overrides),
             is_latest=is_latest,

@@ -81,6 +81,8 @@ def close(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
     """Write a step in a final state; `rota.core.decide.advance_execution.settle` does the rest."""
     execution = unfinished(draft, execution_id)
     is_failure = task.status is TaskStatus.FAILED
+    if is_failure and task.index < 0 and spec_of(draft, execution, task.name).allows_failure:
+        task, is_failure = replace(task, is_failure_allowed=True), False
     reason = execution.reason
     if is_failure and not reason:
         reason = f"task {task.name} failed: {task.reason}" if task.reason else f"{task.name} failed"

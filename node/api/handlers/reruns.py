@@ -88,6 +88,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
         tasks=tuple(tasks.values()),
         scope=_scope(body, past),
         first=body.from_task or "",
+        marked=tuple(body.mark_success),
         definition=_definition(request, past, job) if body.version == "same" else None,
         parameters=text,
         traceparent=traceparent_of(request.http),

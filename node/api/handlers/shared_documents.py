@@ -211,6 +211,7 @@ def _declare_changes(operations: Operations, kind: DocumentKind[B]) -> None:
             "document_too_large",
             "too_many_documents",
             "invalid_if_none_match",
+            "no_such_path",  # The path of a name with a colon is that of an action.
             *CHANGING,
         ),
     )(put_document)

@@ -40,6 +40,7 @@ NOT_CHECKED = {
     "next_fires": {"allow_header_conformance", "unsupported_method"},
     "read_ledger": {"allow_header_conformance", "unsupported_method"},
     "create_backfill": {"allow_header_conformance", "unsupported_method"},
+    "list_state": {"allow_header_conformance", "unsupported_method"},
     "list_backfills": {"allow_header_conformance", "unsupported_method"},
     # To a method that is not here, n1:drain is also a node that can be deleted.
     "drain_node": {"allow_header_conformance"},
@@ -64,8 +65,10 @@ def known(node: Rotad) -> dict[str, str]:
     node.ended(execution)
     since = {"since": "2026-11-01T00:00:00Z"}
     backfill = node.call("POST", "/api/v1/jobs/known/backfills", since)["backfillId"]
+    node.call("PUT", "/api/v1/jobs/known/state/known", {"value": [1, None]})
     return {
         "job": "known",
+        "key": "known",
         "backfill": backfill,
         "namespace": "default",
         "execution": execution,

@@ -135,6 +135,7 @@ class Fields(TypedDict, total=False):
     start_deadline: Duration
     execution_timeout: Duration
     fail_fast: bool
+    pause_after_failures: int
     parameters_schema: str
     only_calendars: tuple[str, ...]
     except_calendars: tuple[str, ...]

@@ -399,6 +399,7 @@ export type TaskSpec = {
   runJob: RunJobBody | null
   waitForEvent: WaitForEventBody | null
   handlesFailure: boolean
+  allowFailure: boolean
   teardown: boolean
 }
 

@@ -71,7 +71,11 @@ class FlowOracle:
         for name, task in self.tasks.items():
             if task.get("handlesFailure") and self.status[name] == "success":
                 handled |= self._above(name)
-        failed = {name for name in self.tasks if self.status[name] == "failed"}
+        failed = {
+            name
+            for name, task in self.tasks.items()
+            if self.status[name] == "failed" and not task.get("allowFailure")
+        }
         return "failed" if self._is_stopped or failed - handled else "success"
 
     def _above(self, name: str) -> set[str]:
@@ -107,7 +111,8 @@ class FlowOracle:
             self._continue_loop(self._owner[name])
             return
         is_late = self._is_stopped or self._is_time_for_teardowns
-        if self._fails_fast and self.status[name] == "failed" and not is_late:
+        is_failure = self.status[name] == "failed" and not self.tasks[name].get("allowFailure")
+        if self._fails_fast and is_failure and not is_late:
             self._stop()
         for each, task in self.tasks.items():
             if name in task.get("needs", ()):
@@ -174,6 +179,8 @@ class FlowOracle:
 
     def _close(self, name: str, status: str, counted: str = "") -> None:
         self.status[name] = status
+        if status == "failed" and self.tasks.get(name, {}).get("allowFailure"):
+            counted = "success"
         self._ended.append((name, counted or status))
 
     # -- loops ----------------------------------------------------------------------------------

@@ -97,6 +97,8 @@ def random_task(random: Random, number: int, is_teardown: bool) -> Json:
         task["teardown"] = True
     elif random.random() < 0.1:
         task["handlesFailure"] = True
+    if random.random() < 0.1:
+        task["allowFailure"] = True
     kind = random.random()
     if kind < 0.15 and not is_teardown:
         return {**task, "switch": []}

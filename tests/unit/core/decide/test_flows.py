@@ -673,3 +673,32 @@ def test_a_round_that_waits_does_so_after_the_delay() -> None:
         seen += flow.statuses("nap#2")
 
     assert seen == [TaskStatus.BACKING_OFF, TaskStatus.WAITING, S]
+
+
+def test_an_allowed_failure_counts_as_a_success_but_is_shown() -> None:
+    lint = replace(task("lint"), allows_failure=True)
+    flow = Flow(lint, task("build", "lint"), task("alarm", "lint", rule=TriggerRule.ONE_FAILED))
+
+    flow.fail("lint")
+    flow.end("build")
+
+    assert flow.statuses("lint", "build", "alarm") == [F, S, K]
+    assert flow.status() is ExecutionStatus.SUCCESS
+
+
+def test_an_allowed_failure_does_not_stop_a_flow_that_fails_fast() -> None:
+    flow = Flow(replace(task("lint"), allows_failure=True), task("build"), fail_fast=True)
+
+    flow.fail("lint")
+
+    assert flow.running() == ["build"]
+
+
+def test_a_loop_may_fail_too_but_its_steps_count_as_they_ended() -> None:
+    each = replace(task("each"), loop=Foreach(items="[1, 2]"), allows_failure=True)
+    flow = Flow(each, task("next", "each"))
+
+    flow.fail("each[0]", "each[1]")
+
+    assert flow.statuses("each", "each[0]") == [F, F]
+    assert flow.running() == ["next"]

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rota.core.errors import Refused
 from rota.core.model.attempt import Outcome
+from rota.core.model.author import Author
 from rota.core.model.execution import Execution, Task, in_place, task_key
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import JobSpec, Overlap, TaskSpec
@@ -18,6 +19,7 @@ from rota.core.vocabulary.decision import JobSaved, Limits, Triggered
 from rota.core.vocabulary.effects import Launch
 from unit.core.shard import ONE_RETRY, TEN_SECONDS, Shard, job, task
 
+AUTHOR = Author(principal="alice")
 CHAIN = (task("extract"), task("transform", "extract"), task("load", "transform"))
 
 
@@ -140,6 +142,27 @@ def test_a_rerun_from_an_unknown_task_suggests_a_similar_one_or_lists_the_tasks(
 
     with pytest.raises(Refused, match=re.escape(hint)):
         shard.do(replace(command, scope=RerunScope.FROM, first=first))
+
+
+def test_a_task_that_a_user_marks_as_successful_does_not_run_and_those_after_it_do() -> None:
+    shard = Shard()
+    command = replace(failed_at_transform(shard), marked=("transform",), author=AUTHOR)
+
+    execution_id = rerun(shard, command)
+
+    marked = shard.task(execution_id, "transform")
+    assert (marked.status.value, marked.attempts, marked.answered_by) == ("success", (), AUTHOR)
+    assert shard.statuses(execution_id)["load"] == "running"
+    shard.finish(execution_id, "load")
+    assert shard.status(execution_id) == "success"
+
+
+def test_only_a_task_of_the_job_can_be_marked() -> None:
+    shard = Shard()
+    command = replace(failed_at_transform(shard), marked=("trnsform",))
+
+    with pytest.raises(Refused, match=r"task_not_found: .* has no task 'trnsform'; did you mean"):
+        shard.do(command)
 
 
 def test_a_rerun_of_all_tasks_keeps_nothing() -> None:

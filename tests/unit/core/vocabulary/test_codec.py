@@ -37,7 +37,16 @@ from rota.core.model.flow import (
 )
 from rota.core.model.hook import Hook, HookEvent, Notification
 from rota.core.model.ids import Epoch, ExecutionId, Index, JobId, NodeId, Session
-from rota.core.model.job import Consistency, Job, JobPlan, Misfire, Overlap, TaskSpec, Upstream
+from rota.core.model.job import (
+    Consistency,
+    Job,
+    JobPlan,
+    Misfire,
+    Overlap,
+    Pause,
+    TaskSpec,
+    Upstream,
+)
 from rota.core.model.job_state import StateEntry
 from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Explicit, Exponential, Fixed, Linear, RetryPolicy
@@ -507,6 +516,23 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
                     event="paid-{{ item }}", timeout=Duration(SECOND), is_skipped_after=True
                 ),
             )
+        ),
+    ),
+    (
+        Table.VERSION,
+        job(replace(task("lint"), allows_failure=True), pause_after_failures=10),
+    ),
+    (Table.PLAN, JobPlan(is_failing=True, failures=10)),
+    (Table.TASK, Task(name="lint", status=TaskStatus.FAILED, is_failure_allowed=True)),
+    (
+        Table.JOB,
+        Job(
+            id=JOB,
+            version=1,
+            spec=job(),
+            created_at=NOON,
+            updated_at=NOON,
+            pause=Pause(at=NOON, by="rota", reason="10", is_automatic=True),
         ),
     ),
 )
