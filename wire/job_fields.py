@@ -279,6 +279,12 @@ JOB_FIELDS = (
         more="#deadlines",
         has_default=True,
     ),
+    JobField(
+        "max_parallel",
+        Form.SAME,
+        Flag("Executions that may run at a time, unless overlap is allow.", metavar="N"),
+        more="#overlap",
+    ),
     JobField("fail_fast", Form.SAME, more="flows.md#skips-and-failures"),
     JobField("pause_after_failures", Form.SAME, more="#circuit-breaker", has_default=True),
     JobField(

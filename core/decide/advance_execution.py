@@ -4,6 +4,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.decide.outbox import has_room, send_message
+from rota.core.decide.overlap import is_busy
 from rota.core.decide.run_hooks import late_at_of, late_timer, note_end
 from rota.core.decide.steps import calls, loops
 from rota.core.decide.steps.flow_values import names_of
@@ -412,8 +413,11 @@ def notify_dependents(draft: Draft, past: Execution) -> None:
 
 
 def _release_next(draft: Draft, past: Execution) -> None:
-    """Release the execution that waits for this one (`rota.core.decide.overlap`)."""
-    held = (one for one in draft.live_of(past.job_id) if one.hold is not Hold.DEPENDENCIES)
-    first = next(held, None)
-    if first is not None and first.hold is Hold.OVERLAP:
-        release_execution(draft, first)
+    """Release the oldest execution that waits for this one (`rota.core.decide.overlap`)."""
+    job = draft.job(past.job_id)
+    if job is None or is_busy(draft, job):
+        return
+    live = draft.live_of(past.job_id)
+    waiting = next((one for one in live if one.hold is Hold.OVERLAP), None)
+    if waiting is not None:
+        release_execution(draft, waiting)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import Birth, begin_execution
+from rota.core.decide.overlap import is_full
 from rota.core.decide.quotas import full_quota
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.backfill import (
@@ -207,7 +208,7 @@ def _may_begin(draft: Draft, job: Job) -> bool:
         return False
     if job.spec.namespace in draft.situation.facts.pauses or full_quota(draft, job.spec.namespace):
         return False
-    return job.spec.overlap is Overlap.ALLOW or not any(draft.live_of(job.id))
+    return job.spec.overlap is Overlap.ALLOW or not is_full(draft, job)
 
 
 def _timer(job_id: JobId, at: Instant) -> SetTimer:

@@ -5,6 +5,7 @@ No fire is skipped because of a backfill: it waits for the end of the backfill's
 """
 
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 
@@ -33,53 +34,56 @@ class Admission(msgspec.Struct, frozen=True):
 
 def admit(draft: Draft, job: Job) -> Admission:
     """Return the verdict of the overlap policy of *job* on one more execution."""
-    match job.spec.overlap:  # Without a default, so that type checkers find a missing policy.
-        case Overlap.ALLOW:
-            return Admission()
-        case Overlap.SKIP:
-            return _skip(list(draft.live_of(job.id)))
-        case Overlap.QUEUE_ONE:
-            return _queue_one(list(draft.live_of(job.id)))
-        case Overlap.QUEUE_LATEST:
-            live = _begun(draft, job)
-            waiting = tuple(one.id for one in live if one.hold is Hold.OVERLAP)
-            return _behind(live, displaces=waiting)
-        case Overlap.QUEUE_ALL:
-            live = _begun(draft, job)
-            is_full = len(live) > QUEUED_MAX
-            return Admission(blocked_by=live[0].id) if is_full else _behind(live)
-        case Overlap.CANCEL_RUNNING:
-            live = _begun(draft, job)
-            return _behind(live, displaces=tuple(one.id for one in live if not one.backfill))
-
-
-def _begun(draft: Draft, job: Job) -> list[Execution]:
-    """Return the unfinished executions of *job*, except one that waits for other jobs."""
-    return [one for one in draft.live_of(job.id) if one.hold is not Hold.DEPENDENCIES]
-
-
-def _skip(live: Sequence[Execution]) -> Admission:
-    """Return the verdict of ``skip``: behind an execution of a backfill, one waits."""
-    first = next((one for one in live if not one.backfill), None)
-    if first is not None:
-        return Admission(blocked_by=first.id)
-    return Admission(hold=Hold.OVERLAP) if live else Admission()
-
-
-def _behind(live: Sequence[Execution], displaces: tuple[ExecutionId, ...] = ()) -> Admission:
-    """Return the verdict that an execution waits for the end of *live*, if there are any."""
-    return Admission(hold=Hold.OVERLAP, displaces=displaces) if live else Admission()
-
-
-def _queue_one(live: Sequence[Execution]) -> Admission:
-    if not live:
+    if job.spec.overlap is Overlap.ALLOW:
         return Admission()
+    live = list(draft.live_of(job.id))
+    begun = [one for one in live if one.hold is not Hold.DEPENDENCIES]
+    waiting = tuple(one.id for one in begun if one.hold is Hold.OVERLAP)
+    most = job.spec.max_parallel
+    match job.spec.overlap:  # Without a default, so that type checkers find a missing policy.
+        case Overlap.SKIP:
+            return _skip(live, most)
+        case Overlap.QUEUE_ONE:
+            return _queue_one(live, most)
+        case Overlap.QUEUE_LATEST:
+            return _behind(begun, most, displaces=waiting)
+        case Overlap.QUEUE_ALL:
+            is_full = len(waiting) >= QUEUED_MAX
+            return Admission(blocked_by=begun[0].id) if is_full else _behind(begun, most)
+        case Overlap.CANCEL_RUNNING:
+            own = [one.id for one in begun if not one.backfill]
+            return _behind(begun, most, displaces=tuple(own[: len(own) - most + 1]))
+
+
+def _skip(live: Sequence[Execution], most: int) -> Admission:
+    """Return the verdict of ``skip``: behind executions of a backfill, one waits."""
+    own = [one for one in live if not one.backfill]
+    return Admission(blocked_by=own[0].id) if len(own) >= most else _behind(live, most)
+
+
+def _behind(
+    live: Sequence[Execution], most: int, displaces: tuple[ExecutionId, ...] = ()
+) -> Admission:
+    """Return the verdict that an execution waits until fewer than *most* of *live* are left."""
+    return Admission(hold=Hold.OVERLAP, displaces=displaces) if len(live) >= most else Admission()
+
+
+def _queue_one(live: Sequence[Execution], most: int) -> Admission:
     waiting = next((one for one in live if one.hold is not Hold.NONE), None)
-    return Admission(blocked_by=waiting.id) if waiting else Admission(hold=Hold.OVERLAP)
+    return Admission(blocked_by=waiting.id) if waiting else _behind(live, most)
+
+
+def is_full(draft: Draft, job: Job) -> bool:
+    """Return True if as many executions of *job* are unfinished as may run at a time."""
+    return any(islice(draft.live_of(job.id), job.spec.max_parallel - 1, None))
+
+
+def is_busy(draft: Draft, job: Job) -> bool:
+    """Return True if as many executions of *job* run as its overlap policy allows."""
+    running = (one for one in draft.live_of(job.id) if one.hold is Hold.NONE)
+    return any(islice(running, job.spec.max_parallel - 1, None))
 
 
 def must_queue(draft: Draft, job: Job) -> bool:
     """Return True if a held execution of *job* has to wait for a running one."""
-    return job.spec.overlap not in (Overlap.ALLOW, Overlap.SKIP) and any(
-        one.hold is Hold.NONE for one in draft.live_of(job.id)
-    )
+    return job.spec.overlap not in (Overlap.ALLOW, Overlap.SKIP) and is_busy(draft, job)

@@ -135,6 +135,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         late_after: The time after its fire time at which an execution that has not ended is late; 0
             for no such time.
         fail_fast: Whether an execution is stopped, and fails, when one of its tasks fails.
+        max_parallel: The number of executions that may run at a time, under each overlap policy
+            but ``allow``.
         pause_after_failures: The number of failed executions in a row after which the job is
             paused; 0 for no limit.
         only_calendars: The names of calendars of which one must have a fire time; none for no
@@ -183,6 +185,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.namespace}/{self.name}"
 
     pause_after_failures: Count = 0
+    max_parallel: Count = 1
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -304,6 +307,9 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
         for pointer, timespan in timespans
         if not 0 <= timespan <= TIMEOUT_MAX
     ]
+    if spec.max_parallel > 1 and spec.overlap is Overlap.ALLOW:
+        detail = "the overlap policy allow has no limit; choose another, such as queue_all or skip"
+        problems.append(Problem("/maxParallel", detail))
     if not -PRIORITY_MAX <= spec.priority <= PRIORITY_MAX:
         detail = out_of_range(spec.priority, -PRIORITY_MAX, PRIORITY_MAX)
         problems.append(Problem("/priority", detail))

@@ -132,6 +132,8 @@ class JobBody(Body, frozen=True):
             Without it, an ``@at`` that has passed is refused.
         grace: The tolerated lateness, 0 to 365 days.
         overlap: The policy for a fire time while an earlier execution is unfinished.
+        max_parallel: The number of executions, 1 to 1,000, that may be unfinished at a time before
+            *overlap* applies.
         consistency: ``strict``: fire times wait while the primary of its shard cannot be reached;
             ``available``: stand-ins run them, possibly twice. An available job has no
             *dependencies*.
@@ -187,6 +189,7 @@ class JobBody(Body, frozen=True):
     overlap: Literal[
         "allow", "skip", "queue_one", "queue_latest", "queue_all", "cancel_running"
     ] = "allow"
+    max_parallel: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
     consistency: Literal["strict", "available"] = "strict"
     priority: Priority = 0
     start_deadline: Timespan = 0

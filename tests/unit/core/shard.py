@@ -136,6 +136,7 @@ class Fields(TypedDict, total=False):
     execution_timeout: Duration
     fail_fast: bool
     pause_after_failures: int
+    max_parallel: int
     parameters_schema: str
     only_calendars: tuple[str, ...]
     except_calendars: tuple[str, ...]

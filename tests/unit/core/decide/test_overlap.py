@@ -333,3 +333,72 @@ def test_a_trigger_does_not_wait_for_an_execution_that_waits_for_other_jobs(
     assert shard.execution(held).hold is Hold.DEPENDENCIES
     assert shard.execution(triggered).finished_at
     assert shard.status(another) == "running"
+
+
+@pytest.mark.parametrize(
+    ("overlap", "running", "waits"),
+    [
+        (Overlap.SKIP, 3, 0),
+        (Overlap.QUEUE_ONE, 3, 1),
+        (Overlap.QUEUE_LATEST, 3, 1),
+        (Overlap.QUEUE_ALL, 3, 2),
+    ],
+)
+def test_a_policy_applies_from_the_most_executions_in_parallel_on(
+    overlap: Overlap, running: int, waits: int
+) -> None:
+    shard = Shard(slots=10)
+    shard.save(schedules=EVERY_MINUTE, overlap=overlap, max_parallel=3)
+
+    for _ in range(5):
+        shard.pass_time(MINUTE)
+
+    held = waiting(shard)
+    assert len(shard.live()) - len(held) == running
+    assert len(held) == waits
+
+
+def test_each_end_lets_the_oldest_that_waits_begin() -> None:
+    shard = Shard(slots=10)
+    job_id = shard.save(overlap=Overlap.QUEUE_ALL, max_parallel=2)
+    first, second, third, fourth = (shard.trigger(job_id) for _ in range(4))
+
+    shard.finish(second)
+
+    assert waiting(shard) == [fourth]
+    assert [shard.status(each) for each in (first, third)] == ["running"] * 2
+
+
+def test_the_oldest_makes_room_under_cancel_running() -> None:
+    shard = Shard(slots=10)
+    job_id = shard.save(overlap=Overlap.CANCEL_RUNNING, max_parallel=2)
+    first, _, third = (shard.trigger(job_id) for _ in range(3))
+
+    stopped = [effect.attempt.execution_id for effect in shard.all_effects(Stop)]
+
+    assert stopped == [first]
+    assert waiting(shard) == [third]
+
+
+def test_the_end_of_one_that_waits_releases_no_other_while_one_runs() -> None:
+    shard = Shard()
+    shard.save(name="first")
+    upstream = shard.trigger(shard.save(name="first"))
+    job_id = shard.save(
+        name="second",
+        schedules=EVERY_MINUTE,
+        dependencies=("default/first",),
+        overlap=Overlap.QUEUE_ALL,
+    )
+    shard.deliver()
+    shard.pass_time(MINUTE)
+    (held,) = (one for one in shard.live() if one != upstream)
+    running, third = shard.trigger(job_id), shard.trigger(job_id)
+    shard.finish(upstream)
+    shard.deliver()
+    assert set(waiting(shard)) == {held, third}
+
+    shard.cancel(third)
+
+    assert waiting(shard) == [held]
+    assert shard.status(running) == "running"

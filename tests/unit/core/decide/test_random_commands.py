@@ -180,7 +180,8 @@ class WatchedShard(Shard):
         backfills = {each: dict(found) for each, found in self.state.backfills.items()}
         rows = len(self.change_rows())
         replies = super(WatchedShard, self).do_together(*commands)
-        expected = _job_changes(jobs, self._jobs())
+        resumed = {each.job_id for each in commands if isinstance(each, ResumeJob)}
+        expected = _job_changes(jobs, self._jobs(), resumed)
         for command, reply in zip(commands, replies, strict=True):
             match command, reply:
                 case Cancel(execution_id=each, is_forced=is_forced), Done() if not executions[
@@ -226,16 +227,23 @@ class WatchedShard(Shard):
         return {name: _expected_result(tasks, name) for name in spec.needs}
 
 
-def _job_changes(before: dict[JobId, Job], after: dict[JobId, Job]) -> list[tuple[JobId, Action]]:
-    """Return the changes between the jobs *before* and *after*."""
+def _job_changes(
+    before: dict[JobId, Job], after: dict[JobId, Job], resumed: set[JobId]
+) -> list[tuple[JobId, Action]]:
+    """Return the changes of users between the jobs *before* and *after*.
+
+    The pauses of circuit breakers are none, but a user may have *resumed* such a job.
+    """
     changes = [(each, Action.JOB_CREATED) for each in after.keys() - before.keys()]
     changes += [(each, Action.JOB_DELETED) for each in before.keys() - after.keys()]
     for job_id in after.keys() & before.keys():
         one, other = before[job_id], after[job_id]
         if one.version != other.version:
             changes.append((job_id, Action.JOB_REPLACED))
-        if one.pause != other.pause:
-            changes.append((job_id, Action.JOB_PAUSED if other.pause else Action.JOB_RESUMED))
+        if other.pause and other.pause != one.pause and not other.pause.is_automatic:
+            changes.append((job_id, Action.JOB_PAUSED))
+        if one.pause and not other.pause and (job_id in resumed or not one.pause.is_automatic):
+            changes.append((job_id, Action.JOB_RESUMED))
     return changes
 
 
@@ -304,6 +312,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
     others = [f"default/{other}" for other in NAMES if other != name]
     hooks = [Hook(event=event, webhook="https://hooks.example.com") for event in HookEvent]
     hooks += [Hook(event=HookEvent.FAILURE, job=other) for other in others]
+    overlap = draw(st.sampled_from(Overlap))
     return job(
         *tasks,
         name=name,
@@ -311,7 +320,9 @@ def specs(draw: st.DrawFn) -> JobSpec:
         dependencies=tuple(draw(st.lists(st.sampled_from(others), unique=True))),
         fail_fast=draw(st.booleans()),
         misfire=draw(st.sampled_from(Misfire)),
-        overlap=draw(st.sampled_from(Overlap)),
+        overlap=overlap,
+        max_parallel=1 if overlap is Overlap.ALLOW else draw(st.integers(1, 2)),
+        pause_after_failures=draw(st.sampled_from((0, 0, 2))),
         start_deadline=draw(st.sampled_from(DEADLINES)),
         execution_timeout=draw(st.sampled_from(DEADLINES)),
         hooks=tuple(draw(st.lists(st.sampled_from(hooks), max_size=3))),
@@ -689,12 +700,13 @@ class _ShardUnderFire(RuleBasedStateMachine):
         state = self.shard.state
         assert len(state.executions) <= self.shard.limits.executions + len(NAMES)
         for job_id, live in state.live.items():
-            overlap = state.jobs[job_id].spec.overlap if job_id in state.jobs else Overlap.ALLOW
-            if overlap is not Overlap.ALLOW:
+            spec = state.jobs[job_id].spec if job_id in state.jobs else None
+            if spec is not None and spec.overlap is not Overlap.ALLOW:
                 held = [state.executions[one].hold for one in live]
-                assert held.count(Hold.NONE) <= 1
+                most = spec.max_parallel
+                assert held.count(Hold.NONE) <= most
                 begun = [each for each in held if each is not Hold.DEPENDENCIES]
-                assert len(begun) <= 2 or overlap is Overlap.QUEUE_ALL
+                assert len(begun) <= most + 1 or spec.overlap is Overlap.QUEUE_ALL
 
     @invariant()
     def what_is_final_stays(self) -> None:
