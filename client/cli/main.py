@@ -79,6 +79,9 @@ COMMANDS = {
         "rota.client.cli.files.validation:validate", "Check files of jobs and documents."
     ),
     "plan": Entry("rota.client.cli.files.plan:plan", "Show what `apply` would change."),
+    "rehearse": Entry(
+        "rota.client.cli.files.rehearse:rehearse_files", "Run files of jobs on virtual time."
+    ),
     "export": Entry("rota.client.cli.files.export:export", "Print jobs, or write them to files."),
     "history": Entry("rota.client.cli.jobs.history:history", "List the versions of a job."),
     "rollback": Entry(
@@ -143,7 +146,7 @@ SECTIONS = {
         "jobs, history, rollback": "Change jobs; return to a version.",
         "run, trigger, rerun, backfill": "Run work now, again, or for past times.",
         "executions, approve, reject": "Cancel, await executions; answer a task.",
-        "send, state": "Post events; values that executions share.",
+        "send, state, rehearse": "Post events; share values; try files.",
         "validate, plan, apply, export": "Check, apply, write files of jobs.",
     },
     "Look": {

@@ -1,0 +1,1 @@
+"""Tests of rehearsals: jobs on virtual time."""
