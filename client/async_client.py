@@ -287,16 +287,26 @@ class AsyncClient:
         *,
         namespace: str | None = None,
         reason: str = "",
+        until: When | None = None,
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Pause a job, so that it does not fire; unfinished executions continue."""
+        """Pause a job, so that it does not fire; unfinished executions continue.
+
+        Args:
+            job: The job, named as the class describes.
+            namespace: The namespace of a job that is named without one.
+            reason: The reason, which its ledger repeats.
+            until: When the job is resumed by itself; None for never.
+            idempotency_key: A call with the same key has no further effect.
+            dry_run: Whether to check only.
+        """
         return await self._ask(
             call(
                 operations.PAUSE_JOB,
                 job,
                 namespace=namespace,
-                body=PauseBody(reason=reason),
+                body=PauseBody(reason=reason, until=instant(until)),
                 key=idempotency_key,
                 dry_run=dry_run,
             )

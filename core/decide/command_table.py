@@ -18,7 +18,7 @@ from rota.core.decide.fire import fire
 from rota.core.decide.idempotency import forget_requests
 from rota.core.decide.job_state import delete_state, put_state
 from rota.core.decide.outbox import drop_outbox_item
-from rota.core.decide.pause_job import pause_job, resume_job
+from rota.core.decide.pause_job import end_pause, pause_job, resume_job
 from rota.core.decide.record_documents import record_document
 from rota.core.decide.recount_fires import recount_fires
 from rota.core.decide.report_progress import report_attempt
@@ -44,6 +44,7 @@ from rota.core.vocabulary.commands import (
     DeleteJob,
     DeleteState,
     EndNotification,
+    EndPause,
     Expire,
     FinishAttempt,
     Fire,
@@ -128,6 +129,7 @@ ROWS = (
     ),
     # From timers.
     Row(ContinueBackfill, continue_backfill, lambda it: f"continue backfill {it.job_id}"),
+    Row(EndPause, end_pause, lambda it: f"end of pause {it.job_id}"),
     Row(Fire, fire, lambda it: f"fire {it.job_id}"),
     Row(Wake, wake_task, lambda it: f"wake {it.execution_id}/{it.task}"),
     Row(Expire, expire_execution, lambda it: f"expire {it.execution_id}"),

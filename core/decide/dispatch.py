@@ -14,6 +14,7 @@ from rota.core.decide.command_table import row_of
 from rota.core.decide.dependencies import is_kept
 from rota.core.decide.fire import first_fire
 from rota.core.decide.idempotency import answered, remember
+from rota.core.decide.pause_job import timer_of_end
 from rota.core.decide.run_hooks import late_timer
 from rota.core.decide.steps.step import expiry_timer, is_stopped, priority_of, wake_of
 from rota.core.decide.user_changes import record
@@ -84,6 +85,8 @@ def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
         due = first_fire(plan)
         if due is not None:
             yield SetTimer(Instant(due - ahead), Fire(job_id=job_id), Timescale.WALL)
+        if plan.paused_until:
+            yield timer_of_end(job_id, plan.paused_until)
         if plan.upstreams and is_kept(state.jobs[job_id], plan):
             yield SetTimer(Instant(0), RunIfMet(job_id=job_id), Timescale.ELAPSED)
     yield from timers_of(each for found in state.backfills.values() for each in found.values())

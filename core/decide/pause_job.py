@@ -8,10 +8,11 @@ from rota.core.errors import not_found
 from rota.core.model.ids import JobId
 from rota.core.model.job import Job, Pause
 from rota.core.state.draft import Draft
+from rota.core.timing.instants import Instant, format_instant
 from rota.core.vocabulary.changes import Table
-from rota.core.vocabulary.commands import PauseJob, ResumeJob
+from rota.core.vocabulary.commands import EndPause, PauseJob, ResumeJob
 from rota.core.vocabulary.decision import JobSaved, Reply
-from rota.core.vocabulary.effects import JobEvent
+from rota.core.vocabulary.effects import JobEvent, SetTimer, Timescale
 
 
 def pause_job(draft: Draft, command: PauseJob) -> Reply:
@@ -22,7 +23,8 @@ def pause_job(draft: Draft, command: PauseJob) -> Reply:
     """
     job = _job(draft, command.job_id)
     if job.pause is None:
-        pause(draft, job, Pause(at=draft.now, by=command.by, reason=command.reason))
+        by, reason, until = command.by, command.reason, command.until
+        pause(draft, job, Pause(at=draft.now, by=by, reason=reason, until=until))
     return JobSaved(job.id, version=job.version, is_new=False)
 
 
@@ -47,22 +49,46 @@ def resume_job(draft: Draft, command: ResumeJob) -> Reply:
 def pause(draft: Draft, job: Job, pause: Pause) -> None:
     """Pause a job that is not paused."""
     draft.put(Table.JOB, job.id, replace(job, pause=pause))
+    if pause.until:
+        _put_end(draft, job, pause.until)
+        draft.add(timer_of_end(job.id, pause.until))
     draft.publish_job(job, JobEvent.PAUSED, _why(pause))
 
 
 def resume(draft: Draft, job: Job) -> None:
     """Resume a paused job; it runs if its dependencies were met during the pause."""
-    resumed, plan = replace(job, pause=None), draft.plan(job.id)
+    resumed = replace(job, pause=None)
     draft.put(Table.JOB, job.id, resumed)
-    if plan is not None and plan.failures:
-        draft.put(Table.PLAN, job.id, replace(plan, failures=0))
+    _put_end(draft, job, Instant(0))
     draft.publish_job(job, JobEvent.RESUMED)
     run_if_met(draft, resumed)
 
 
+def end_pause(draft: Draft, command: EndPause) -> None:
+    """Resume a job whose pause has ended by itself; a later pause stays as it is."""
+    job = draft.job(command.job_id)
+    if job is not None and job.pause is not None and job.pause.until == command.until:
+        resume(draft, job)
+
+
+def timer_of_end(job_id: JobId, until: Instant) -> SetTimer:
+    """Return the timer of the end of a pause."""
+    return SetTimer(until, EndPause(job_id=job_id, until=until), Timescale.WALL)
+
+
+def _put_end(draft: Draft, job: Job, until: Instant) -> None:
+    """Write when the pause of a job ends, for new primaries, and forget its failures."""
+    plan = draft.plan(job.id)
+    assert plan is not None, job.id
+    changed = replace(plan, failures=0, paused_until=until)
+    if changed != plan:
+        draft.put(Table.PLAN, job.id, changed)
+
+
 def _why(pause: Pause) -> str:
     by = f"by {pause.by}" if pause.by else ""
-    return ": ".join(part for part in (by, pause.reason) if part)
+    until = f"until {format_instant(pause.until)}" if pause.until else ""
+    return ": ".join(part for part in (" ".join(filter(None, (by, until))), pause.reason) if part)
 
 
 def _job(draft: Draft, job_id: JobId) -> Job:

@@ -214,6 +214,7 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) 
         next_fires=next_fires,
         upstreams=tuple(successes.get(name, Upstream()) for name in spec.dependencies),
         is_failing=plan.is_failing,
+        paused_until=plan.paused_until,
         round=plan.round + 1 if before and (is_again or is_ahead(draft)) else plan.round,
     )
 

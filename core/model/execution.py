@@ -74,7 +74,8 @@ TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
         _T.WAITING: "its trigger rule is met; it waits for steps, a time, an event, a person or "
         "another job",
         _T.BACKING_OFF: "it is a further round of a loop, after a delay",
-        _T.SUCCESS: "it is a loop over no items, or has chosen the tasks that follow",
+        _T.SUCCESS: "it is a loop over no items, has chosen the tasks that follow, or its event "
+        "was posted before",
         _T.FAILED: "its condition, its items or its templates have no value",
         _T.SKIPPED: "its trigger rule can no longer be met, its condition is false, or a switch "
         "chose others",
@@ -99,6 +100,7 @@ TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
         "a person or another job",
         _T.READY: "the delay is over and no slot is free",
         _T.RUNNING: "the delay is over and a slot is free",
+        _T.SUCCESS: "the delay before a round of a loop is over, and its event was posted before",
         _T.FAILED: "its templates have no value",
         _T.CANCELLED: "its execution is cancelled",
     },

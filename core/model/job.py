@@ -193,12 +193,14 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         is_automatic: Whether failures in a row began it, and a success ends it.
+        until: When it ends by itself; 0 for never.
     """
 
     at: Instant
     by: str = ""
     reason: str = ""
     is_automatic: bool = False
+    until: Instant = Instant(0)
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -239,6 +241,8 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             set back (`rota.core.decide.recount_fires`), or an ``@at`` that has passed was added.
         failures: The number of executions that failed since one succeeded, or since the job was
             resumed or replaced; 0 for a job without a limit of these.
+        paused_until: When the pause of the job ends by itself; 0 for never. A new primary reads the
+            plans of all jobs, but not the jobs.
     """
 
     next_fires: tuple[Instant | None, ...] = ()
@@ -246,6 +250,7 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_failing: bool = False
     round: Count = 0
     failures: Count = 0
+    paused_until: Instant = Instant(0)
 
 
 def problems_of(spec: JobSpec) -> Iterator[Problem]:

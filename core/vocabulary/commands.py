@@ -100,11 +100,16 @@ class DeleteJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PauseJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Stop a job from firing by schedule and by dependencies."""
+    """Stop a job from firing by schedule and by dependencies.
+
+    Attributes:
+        until: When the job is resumed by itself; 0 for never.
+    """
 
     job_id: JobId
     by: str = ""
     reason: str = ""
+    until: Instant = Instant(0)
     idempotency: Idempotency | None = None
     author: Author | None = None
 
@@ -280,6 +285,13 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True, tag="fire"):
     """A job's next fire time is due."""
 
     job_id: JobId
+
+
+class EndPause(msgspec.Struct, frozen=True, kw_only=True, tag="endPause"):
+    """The pause of a job that ends at *until* is over."""
+
+    job_id: JobId
+    until: Instant
 
 
 class Wake(msgspec.Struct, frozen=True, kw_only=True, tag="wake"):
@@ -519,7 +531,7 @@ IdempotentCommand = Trigger | Rerun | SaveJob | DeleteJob | PauseJob | ResumeJob
 `Cancel` needs none: it names one execution, and cancelling that execution is final.
 """
 
-TimerCommand = Fire | Wake | Expire | NoteLate | RunIfMet | ContinueBackfill
+TimerCommand = Fire | Wake | Expire | NoteLate | RunIfMet | ContinueBackfill | EndPause
 """The commands that timers send; their tags are in stored timers."""
 
 Command = (
@@ -527,6 +539,7 @@ Command = (
     | DeleteJob
     | PauseJob
     | ResumeJob
+    | EndPause
     | Trigger
     | Rerun
     | Cancel

@@ -225,9 +225,11 @@ class PauseBody(Body, frozen=True):
 
     Attributes:
         reason: The reason, which its ledger repeats; may be empty.
+        until: The instant (RFC 3339) at which the job is resumed by itself; null for never.
     """
 
     reason: LineText = ""
+    until: LineText | None = None
 
 
 class ScheduleView(View, frozen=True):
@@ -399,6 +401,7 @@ class JobView(View, frozen=True):
         paused_at: When it was paused, or its namespace.
         paused_by: The caller that paused it.
         pause_reason: The reason of the pause.
+        paused_until: When the pause ends by itself; null for never.
         priority: Its priority.
         start_deadline: Its start deadline, such as ``5m``; ``0s`` is no limit.
         execution_timeout: The time limit of an execution; ``0s`` is no limit.
@@ -441,6 +444,7 @@ class JobView(View, frozen=True):
     paused_at: InstantText | None = None
     paused_by: str = ""
     pause_reason: str = ""
+    paused_until: InstantText | None = None
     priority: int = 0
     start_deadline: str = "0s"
     execution_timeout: str = "0s"

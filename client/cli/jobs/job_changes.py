@@ -9,8 +9,10 @@ import msgspec
 from rota.client.cli.display.printing import say, say_done
 from rota.client.cli.display.show import show_one
 from rota.client.cli.display.table_columns import APPLIED, AppliedView
-from rota.client.cli.human import counted
+from rota.client.cli.human import counted, now
 from rota.client.cli.inputs.options import (
+    as_seconds,
+    as_time,
     connect,
     dry_run_option,
     examples,
@@ -21,6 +23,7 @@ from rota.client.cli.inputs.options import (
 )
 from rota.client.cli.jobs.job_selection import Selection, selection_options
 from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
+from rota.core.timing.instants import format_instant, later, seconds
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
@@ -104,22 +107,39 @@ def _value(field: str, text: str) -> object:
     epilog=examples(
         "rota jobs pause report",
         'rota jobs pause report --reason "moving house"',
+        "rota jobs pause report --for 2h",
         "rota jobs pause --label team=core --yes",
     ),
 )
 @selection_options
 @click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the ledger.")
+@click.option("--until", metavar="TIME", callback=as_time, help="Resume them then.")
+@click.option(
+    "--for", "for_s", metavar="DURATION", callback=as_seconds, help="Resume them after this time."
+)
 @dry_run_option
 @namespace_option
 @url_option
-def pause_job(*, reason: str, is_dry: bool, namespace: str | None, **selected: Any) -> None:
+def pause_job(
+    *,
+    reason: str,
+    until: str | None,
+    for_s: float | None,
+    is_dry: bool,
+    namespace: str | None,
+    **selected: Any,
+) -> None:
     """Pause jobs: they do not fire, and their fire times are recorded as paused.
 
     Unfinished executions continue, and `rota trigger` still works.
     """
+    if for_s is not None:
+        if until is not None:
+            raise click.UsageError("give --until or --for, not both")
+        until = format_instant(later(now(), seconds(for_s)))
 
     def pause(client: "Client", name: str) -> None:
-        client.pause_job(name, namespace=namespace, reason=reason, dry_run=is_dry)
+        client.pause_job(name, namespace=namespace, reason=reason, until=until, dry_run=is_dry)
 
     _change(Selection(namespace=namespace, **selected), "pause", "paused", pause, is_dry=is_dry)
 

@@ -280,7 +280,8 @@ def _paused_text(job: JobView) -> str:
     if job.paused_at is None:
         return ""
     why = f": {job.pause_reason}" if job.pause_reason else ""
-    return f"since {absolute(job.paused_at)} UTC by {job.paused_by}{why}"
+    until = f" until {absolute(job.paused_until)}" if job.paused_until else ""
+    return f"since {absolute(job.paused_at)}{until} UTC by {job.paused_by}{why}"
 
 
 def _task_row(task: TaskSpecView) -> tuple[str, ...]:

@@ -192,6 +192,7 @@ def job_view(
         started_at=_instant(latest.started_at) if latest else None,
         progress=_progress(latest, tasks) if latest else None,
         paused_at=_instant(pause.at) if pause else None,
+        paused_until=_instant(pause.until) if pause and pause.until else None,
         paused_by=pause.by if pause else "",
         pause_reason=pause.reason if pause else "",
         definition=msgspec.to_builtins(definition_of(spec)) if is_complete else None,

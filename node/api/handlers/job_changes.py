@@ -11,9 +11,10 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from rota.core.errors import Kind, Problem, Refused, invalid
+from rota.core.errors import Kind, Problem, Refused, invalid, invalid_fields
 from rota.core.model.job import Job, JobSpec
 from rota.core.quoting import in_quotes
+from rota.core.timing.instants import Instant, parse_instant
 from rota.core.vocabulary.commands import Idempotency, PauseJob, ResumeJob, SaveJob
 from rota.core.vocabulary.decision import Reply
 from rota.node.access.verbs import Verb
@@ -203,17 +204,37 @@ async def pause_job(request: RequestContext) -> web.Response:
     """
     body = await read_body(request, PauseBody, if_empty=PauseBody())
     author = author_of(request)
+    until = _end_of(body, request.node.clock.now())
 
     def pause(job: Job, idempotency: Idempotency | None) -> PauseJob:
         return PauseJob(
             job_id=job.id,
             by=author.principal,
             reason=body.reason,
+            until=until,
             idempotency=idempotency,
             author=author,
         )
 
     return await saved_document(request, *await write_once(request, pause))
+
+
+def _end_of(body: PauseBody, now: Instant) -> Instant:
+    """Return when a pause ends by itself; 0 for never.
+
+    Raises:
+        Refused: It is no instant, or not in the future.
+    """
+    if body.until is None:
+        return Instant(0)
+    try:
+        until = parse_instant(body.until)
+    except ValueError as error:
+        raise invalid_fields("invalid_body", [Problem("/until", str(error))]) from error
+    if until <= now:
+        detail = f"{body.until} has passed; give a later instant"
+        raise invalid_fields("invalid_body", [Problem("/until", detail)])
+    return until
 
 
 @operations.declare(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.core.timing.instants import SECOND, Instant, format_instant, parse_instant
 from support.in_process import HeldStore, running_works, save, serving, turns, until
 from support.rotad import Json, Refusal, Rotad
 
@@ -246,3 +247,24 @@ async def test_concurrent_patches_without_a_version_are_all_applied(tmp_path: Pa
 
         _, changed = await client.call("GET", "/api/v1/jobs/crowded")
         assert len(changed["labels"]) == 12
+
+
+def test_a_pause_may_end_by_itself(node: Rotad) -> None:
+    node.create(name="short", schedule="@yearly", command="true")
+    shown = node.call("GET", "/api/v1/jobs/short")
+    end = format_instant(Instant(parse_instant(shown["createdAt"]) + 2 * SECOND))
+
+    paused = node.call("POST", "/api/v1/jobs/short/pause", {"reason": "lunch", "until": end})
+
+    assert paused["pausedUntil"] == end
+    node.wait_until(lambda: node.call("GET", "/api/v1/jobs/short")["pausedAt"] is None)
+
+
+@pytest.mark.parametrize("end", ["2020-01-01T00:00:00Z", "tomorrow"])
+def test_a_pause_that_has_ended_already_is_refused(node: Rotad, end: str) -> None:
+    node.create(name="past", command="true")
+
+    with pytest.raises(Refusal) as refused:
+        node.call("POST", "/api/v1/jobs/past/pause", {"until": end})
+
+    assert refused.value.problem["errors"][0]["pointer"] == "/until"

@@ -194,6 +194,7 @@ export type Job = {
   pausedAt: string | null
   pausedBy: string
   pauseReason: string
+  pausedUntil: string | null
   priority: number
   startDeadline: string
   executionTimeout: string

@@ -2,11 +2,13 @@
 
 import pytest
 
+from rota.core.decide.dispatch import pending
 from rota.core.errors import Refused
 from rota.core.model.ids import JobId
-from rota.core.timing.instants import MINUTE, Duration
-from rota.core.vocabulary.commands import PauseJob, ResumeJob
-from unit.core.shard import Shard, every
+from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
+from rota.core.vocabulary.commands import EndPause, PauseJob, ResumeJob, SaveJob
+from rota.core.vocabulary.effects import SetTimer
+from unit.core.shard import Shard, every, job
 
 
 def test_fires_of_a_paused_job_are_recorded_as_paused() -> None:
@@ -87,3 +89,44 @@ def test_a_job_that_is_not_there_cannot_be_paused() -> None:
     for command in (PauseJob(job_id=JobId("0" * 16)), ResumeJob(job_id=JobId("0" * 16))):
         with pytest.raises(Refused, match="job_not_found"):
             shard.do(command)
+
+
+def test_a_pause_with_an_end_is_over_then_also_on_a_new_primary() -> None:
+    shard = Shard()
+    job_id = shard.save(schedules=every("* * * * *"))
+    until = Instant(shard.clock + 90 * SECOND)
+    shard.do(PauseJob(job_id=job_id, by="ann", until=until))
+    shard.state = shard.reloaded()
+
+    found = [each for each in pending(shard.state) if isinstance(each, SetTimer)]
+    for _ in range(4):
+        shard.pass_time(Duration(30 * SECOND))
+
+    assert EndPause(job_id=job_id, until=until) in [each.command for each in found]
+    assert [outcome for *_, outcome in shard.outcomes()] == ["paused", "fired"]
+    assert shard.state.jobs[job_id].pause is None
+    assert not shard.state.plans[job_id].paused_until
+
+
+def test_the_end_of_an_earlier_pause_does_not_end_a_later_one() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    shard.do(PauseJob(job_id=job_id, until=Instant(shard.clock + 90 * SECOND)))
+    shard.do(ResumeJob(job_id=job_id))
+    shard.do(PauseJob(job_id=job_id))
+
+    shard.pass_time(Duration(120 * SECOND))
+
+    assert shard.state.jobs[job_id].pause is not None
+
+
+def test_a_job_that_is_replaced_during_its_pause_keeps_the_end() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    shard.do(PauseJob(job_id=job_id, until=Instant(shard.clock + 90 * SECOND)))
+    shard.do(SaveJob(spec=job(priority=1), may_replace=True))
+    shard.state = shard.reloaded()
+
+    found = [each.command for each in pending(shard.state) if isinstance(each, SetTimer)]
+
+    assert [each for each in found if isinstance(each, EndPause)]

@@ -7,7 +7,7 @@ from rota.core.decide.dispatch import pending
 from rota.core.errors import Refused
 from rota.core.model.attempt import RESULTS_BYTES_MAX
 from rota.core.model.execution import TaskStatus
-from rota.core.model.flow import EVENT_BYTES_MAX, EVENTS_MAX, Foreach, WaitForEvent
+from rota.core.model.flow import EVENT_BYTES_MAX, EVENTS_MAX, Foreach, Repeat, WaitForEvent
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import TaskSpec
 from rota.core.timing.instants import SECOND, Duration
@@ -145,3 +145,13 @@ def test_an_event_for_an_execution_that_does_not_exist_is_refused() -> None:
 
     with pytest.raises(Refused, match="execution_not_found"):
         post(flow)
+
+
+def test_a_later_round_of_a_loop_gets_an_event_that_was_posted_before_its_delay_was_over() -> None:
+    repeat = Repeat(until="index > 1", limit=2, delay=MINUTE_LONG)
+    flow = Flow(replace(waiter(), loop=repeat))
+    post(flow)
+
+    flow.shard.pass_time(MINUTE_LONG)
+
+    assert flow.statuses("pay", "pay#1", "pay#2") == [S, S, S]

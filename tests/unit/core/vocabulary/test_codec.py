@@ -535,6 +535,18 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
             pause=Pause(at=NOON, by="rota", reason="10", is_automatic=True),
         ),
     ),
+    (Table.PLAN, JobPlan(paused_until=NOON)),
+    (
+        Table.JOB,
+        Job(
+            id=JOB,
+            version=1,
+            spec=job(overlap=Overlap.QUEUE_ALL, max_parallel=3),
+            created_at=NOON,
+            updated_at=NOON,
+            pause=Pause(at=NOON, until=NOON),
+        ),
+    ),
 )
 
 
