@@ -16,7 +16,7 @@ from rota.node.api.reference.schemas import PLACE, Schema
 FILE = "ui/src/lib/types.ts"
 READ = (
     *("JobView", "ExecutionView", "LedgerEntryView", "NextFireView", "BackfillView"),
-    *("CalendarBody", "ClusterView", "EventView", "ProblemView"),
+    *("CalendarBody", "ClusterView", "EventView", "ProblemView", "StateView"),
 )
 """The documents that the page reads. Those within them are written too."""
 RENAMED = {
@@ -24,8 +24,9 @@ RENAMED = {
     "EventView": "LiveEvent",
     "NodeView": "ClusterNode",
     "ProblemView": "ProblemDocument",
+    "StateView": "StateValue",
 }
-"""Names of types that would hide a class of the browser without their suffix."""
+"""Names of types that would hide a class of the browser without their suffix, or say too little."""
 BEGINNING = """\
 /** The documents of the API that the page reads. Written by `make docs`: do not edit. */
 

@@ -37,6 +37,7 @@ _CARRIED = frozenset(
         "catchup",
         "default_args",
         "max_active_runs",
+        "max_consecutive_failed_dag_runs",
         "dagrun_timeout",
         "tags",
     }
@@ -159,14 +160,14 @@ def _parameters(arguments: Located) -> Definition:
 
 
 def _limits(arguments: Located) -> Definition:
-    runs, timeout_s = known(arguments, "max_active_runs", int), span_s(arguments, "dagrun_timeout")
-    if runs is not None and runs > 1:
-        arguments.findings.lose(
-            arguments.line("max_active_runs"),
-            f"max_active_runs={runs}",
-            "overlap: queue_all runs one execution at a time",
-        )
-    return {"overlap": "queue_all" if runs == 1 else "", "executionTimeout": timeout_s}
+    runs = known(arguments, "max_active_runs", int) or 0
+    failures = known(arguments, "max_consecutive_failed_dag_runs", int) or 0
+    return {
+        "overlap": "queue_all" if runs else "",
+        "maxParallel": runs if runs > 1 else None,
+        "executionTimeout": span_s(arguments, "dagrun_timeout"),
+        "pauseAfterFailures": failures or None,
+    }
 
 
 def _schedule(arguments: Located, defaults: Located) -> Definition:

@@ -32,6 +32,7 @@ WAITS = [
         "needs": ["load", "rounds"],
         "approval": "Ship version 1.4 to all customers?",
     },
+    {"name": "paid", "needs": ["list"], "waitForEvent": {"event": "paid", "timeout": "2d"}},
     {"name": "large", "needs": ["load"], "when": "results.load | length > 9", "command": "true"},
     {
         "name": "report",
@@ -40,9 +41,9 @@ WAITS = [
         "when": "states.rounds == 'success'",
         "command": "echo done",
     },
-    {"name": "ship", "needs": ["check", "settle"], "command": "true"},
+    {"name": "ship", "needs": ["check", "settle", "paid"], "command": "true"},
 ]
-"""A flow with loops, conditions and a rule, which waits for hours and for a person."""
+"""A flow with loops, conditions and a rule, which waits for hours, a person and an event."""
 
 
 def make_jobs(node: Rotad) -> None:

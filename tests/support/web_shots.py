@@ -29,8 +29,12 @@ OPENED = {
     "key-revoke": ("access", "Revoke…"),
     "secret-new": ("secrets", "New secret…"),
     "secret-delete": ("secrets", "Delete…"),
+    "state-set": ("job-state", "Set…"),
+    "state-release": ("job-state", "Release…"),
+    "approve": ("execution-asks", "Approve"),
+    "event-send": ("execution-asks", "Send event"),
 }
-"""What a button of a view opens, by the name of the screenshot."""
+"""What a button of a view opens, by the name of the screenshot; a view has a name or an address."""
 NAMESPACE = {
     "description": "Reports of team A",
     "owners": ["ana", "team-a@example.org"],
@@ -40,6 +44,32 @@ NAMESPACE = {
 }
 
 
+FORM = {
+    "type": "object",
+    "required": ["percent", "channel"],
+    "properties": {
+        "percent": {"type": "integer", "minimum": 1, "maximum": 100, "title": "Part of the rows"},
+        "channel": {"enum": ["stable", "beta"], "default": "stable"},
+        "dry": {"type": "boolean", "description": "Whether nothing is written"},
+        "note": {"type": "string"},
+        "hosts": {"type": "array", "items": {"type": "string"}},
+    },
+}
+ASKS = [
+    {"name": "read", "command": "sleep 0.3"},
+    {
+        "name": "approve_rows",
+        "needs": ["read"],
+        "approval": {"message": "Import 31 000 rows?", "form": FORM},
+    },
+    {"name": "delivered", "needs": ["read"], "waitForEvent": "delivered"},
+    {"name": "billed", "needs": ["read"], "waitForEvent": {"event": "paid", "timeout": "2d"}},
+    {"name": "booked", "needs": ["read"], "waitForEvent": "paid"},
+    {"name": "write", "needs": ["approve_rows", "billed"], "command": "true"},
+]
+TABLES = ("customers", "orders", "payments", "shipments", "refunds", "invoices", "addresses")
+
+
 def main(folder: Path) -> None:
     """Start a node with jobs, and write the screenshots to *folder*."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -47,8 +77,9 @@ def main(folder: Path) -> None:
         node.start()
         with opened_browser() as browser:
             write(browser, node, folder, {"empty-overview": "", "empty-jobs": "jobs"})
-            write(browser, node, folder, views_of(node))
-            write_opened(browser, node, folder)
+            views = views_of(node)
+            write(browser, node, folder, views)
+            write_opened(browser, node, folder, views)
 
 
 def furnishable(place: Path) -> Rotad:
@@ -79,6 +110,8 @@ def views_of(node: Rotad) -> dict[str, str]:
         "execution-flow": f"executions/{trigger(node, 'ships')}",
         "job-flow": "jobs/default/ships",
         "job-backfills": "jobs/default/idle",
+        "job-state": "jobs/default/import",
+        "execution-asks": f"executions/{make_state(node)}",
         "upcoming": "upcoming",
         "calendars": "calendars",
         "calendar": "calendars/business",
@@ -127,6 +160,18 @@ def make_backfills(node: Rotad) -> None:
     node.call("POST", "/api/v1/jobs/idle/backfills", waits | {"order": "newest"})
 
 
+def make_state(node: Rotad) -> Json:
+    """Create a job with state, of which an execution waits for answers; return its id."""
+    node.create(name="import", tasks=ASKS)
+    started = trigger(node, "import")
+    values = {"cursor": "2026-11-01T04:00:00Z", "failures": 3, "offsets": dict.fromkeys(TABLES, 0)}
+    for key, value in values.items():
+        node.call("PUT", f"/api/v1/jobs/import/state/{key}", {"value": value})
+    lock = {"value": None, "executionId": started, "task": "approve_rows"}
+    node.call("PUT", "/api/v1/jobs/import/state/table-lock", lock)
+    return started
+
+
 def newest_backfill(node: Rotad, job: str) -> Json:
     """Return the newest backfill of a job."""
     return node.call("GET", f"/api/v1/jobs/{job}/backfills")["items"][0]
@@ -153,13 +198,13 @@ def write(browser: Browser, node: Rotad, folder: Path, views: dict[str, str]) ->
             assert errors == []
 
 
-def write_opened(browser: Browser, node: Rotad, folder: Path) -> None:
+def write_opened(browser: Browser, node: Rotad, folder: Path, views: dict[str, str]) -> None:
     """Write what buttons open: questions, differences, the palette."""
     for width, height in SIZES:
         context = browser.new_context(viewport={"width": width, "height": height})
         page = watched_page(context, [])
         for name, (view, button) in OPENED.items():
-            show(page, node, view)
+            show(page, node, views.get(view, view))
             press(page, button)
             page.screenshot(path=folder / f"{name}-{width}-light.png")
         if page.get_by_role("button", name="More", exact=True).is_visible():

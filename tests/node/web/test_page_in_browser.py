@@ -240,8 +240,20 @@ def test_a_phone_shows_each_view_without_scrolling_sideways(page: Page, shown: R
         assert page.evaluate("document.documentElement.scrollWidth") == 390, view
 
 
-def test_an_approval_is_given_on_the_page(page: Page, shown: Rotad) -> None:
-    form = {"type": "object", "required": ["percent"]}
+def test_an_approval_is_given_on_the_page(page: Page, shown: Rotad, expected: list[str]) -> None:
+    expected.append("Failed to load resource: the server responded with a status of 422")
+    form = {
+        "type": "object",
+        "required": ["percent", "channel"],
+        "properties": {
+            "percent": {"type": "integer", "maximum": 100},
+            "channel": {"enum": ["stable", "beta"]},
+            "is_public": {"type": "boolean"},
+            "note": {"type": "string", "default": "tested"},
+            "hosts": {"type": "array"},
+            "weight": {"type": "number"},
+        },
+    }
     tasks = [{"name": "check", "approval": {"message": "ship it?", "form": form}}]
     shown.create(name="release", tasks=tasks)
     started = shown.trigger("release")
@@ -250,15 +262,84 @@ def test_an_approval_is_given_on_the_page(page: Page, shown: Rotad) -> None:
     page.get_by_role("button", name="Approve check…").click()
     asked = page.get_by_role("dialog", name="Approve check?")
     expect(asked).to_contain_text("waits for approval: ship it?")
-    asked.get_by_label("What it asks for, as JSON").fill("20 percent")
-    asked.get_by_role("button", name="Approve", exact=True).click()
-    expect(asked).to_contain_text("this is not JSON")
-    asked.get_by_label("What it asks for, as JSON").fill('{"percent": 20}')
-    asked.get_by_role("button", name="Approve", exact=True).click()
+    percent = asked.get_by_label("percent a whole number, at most 100")
+    approve = asked.get_by_role("button", name="Approve", exact=True)
+    percent.fill("120")
+    asked.get_by_label("channel").select_option("beta")
+    asked.get_by_label("is_public").select_option("no")
+    asked.get_by_label("hosts").fill("[1")
+    expect(asked.get_by_label("hosts")).to_have_accessible_description(
+        "this is not JSON; texts are in quotes"
+    )
+    asked.get_by_label("hosts").fill('["n1"]')
+    approve.click()
+    expect(percent).to_have_accessible_description(re.compile("100"))
+    percent.fill("20")
+    approve.click()
 
     expect(page.locator(".verdict")).to_contain_text("It succeeded")
     check = shown.call("GET", f"/api/v1/executions/{started}")["tasks"]["check"]
-    assert check["result"] == {"percent": 20}
+    assert check["result"] == {
+        "percent": 20,
+        "channel": "beta",
+        "is_public": False,
+        "note": "tested",
+        "hosts": ["n1"],
+    }
+
+
+def test_a_form_without_named_properties_is_filled_in_as_json(page: Page, shown: Rotad) -> None:
+    tasks = [{"name": "check", "approval": {"form": {"type": "array"}}}]
+    shown.create(name="listed", tasks=tasks)
+    started = shown.trigger("listed")
+    open_view(page, shown, f"executions/{started}")
+
+    page.get_by_role("button", name="Approve check…").click()
+    asked = page.get_by_label("What it asks for, as JSON")
+    asked.fill("20 percent")
+    expect(asked).to_have_accessible_description("this is not JSON; texts are in quotes")
+    asked.fill("[20]")
+    page.get_by_role("button", name="Approve", exact=True).click()
+
+    expect(page.locator(".verdict")).to_contain_text("It succeeded")
+    check = shown.call("GET", f"/api/v1/executions/{started}")["tasks"]["check"]
+    assert check["result"] == [20]
+
+
+def test_an_event_is_sent_on_the_page(page: Page, shown: Rotad) -> None:
+    waits = {"foreach": ["a", "b"], "waitForEvent": "stocked-{{ item }}"}
+    tasks = [
+        {"name": "paid", "waitForEvent": "paid"},
+        {"name": "also", "waitForEvent": "paid"},
+        {"name": "each", **waits},
+    ]
+    shown.create(name="order", tasks=tasks)
+    started = shown.trigger("order")
+    open_view(page, shown, f"executions/{started}?task=paid")
+
+    canvas = page.get_by_role("region", name="Tasks")
+    asked = canvas.get_by_role("list", name="Events")
+    expect(asked.get_by_role("listitem")).to_have_count(3)
+    expect(asked).to_contain_text("2 tasks wait for the event paid")
+    expect(asked).to_contain_text("All with the verb run in default can send it.")
+    expect(canvas.locator(".envelope.waiting")).to_have_count(2)
+    asked.get_by_role("button", name="Send event paid…").click()
+    question = page.get_by_role("dialog", name="Send the event paid?")
+    expect(question).to_contain_text("It ends the waits of paid, also")
+    question.get_by_label("Data, as JSON").fill("{sum")
+    expect(question.get_by_role("button", name="Send event", exact=True)).to_be_disabled()
+    question.get_by_label("Data, as JSON").fill('{"sum": 7}')
+    expect(question).to_contain_text(f"rota send {started} paid --data '{{\"sum\":7}}'")
+    question.get_by_role("button", name="Send event", exact=True).click()
+
+    expect(canvas).to_contain_text("event sent by operator")
+    expect(canvas.locator(".envelope.success")).to_have_count(2)
+    expect(page.get_by_role("region", name="Result")).to_contain_text('"sum": 7')
+    for item in "ab":
+        asked.get_by_role("button", name=f"Send event stocked-{item}…").click()
+        page.get_by_role("button", name="Send event", exact=True).click()
+    expect(page.locator(".verdict")).to_contain_text("It succeeded")
+    expect(asked).to_have_count(0)
 
 
 def test_a_loop_is_one_row_with_the_counts_of_its_steps(page: Page, shown: Rotad) -> None:
@@ -314,6 +395,7 @@ def test_a_job_shows_the_loops_waits_and_conditions_of_its_tasks(page: Page, sho
     rows = page.get_by_role("listitem")
     expect(rows.filter(has_text=re.compile(r"settle\s+after load"))).to_contain_text("sleep 3h")
     expect(rows.filter(has_text=re.compile(r"load\s+after list"))).to_contain_text("foreach")
+    expect(rows.filter(has_text=re.compile(r"paid\s+after list"))).to_contain_text("event paid")
     condition = "when results.load | length > 9"
     expect(rows.filter(has_text=re.compile(r"large\s+after load"))).to_contain_text(condition)
 

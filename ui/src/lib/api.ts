@@ -85,8 +85,8 @@ export async function post<T>(path: string, body?: unknown): Promise<T> {
 }
 
 /** Delete what a path names. */
-export async function remove(path: string): Promise<void> {
-  await request(path, { method: 'DELETE', signal: AbortSignal.timeout(TIMEOUT_MS) })
+export async function remove(path: string, headers: Record<string, string> = {}): Promise<void> {
+  await request(path, { method: 'DELETE', headers, signal: AbortSignal.timeout(TIMEOUT_MS) })
 }
 
 export function query(parameters: Record<string, string | number | null | undefined>): string {

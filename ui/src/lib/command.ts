@@ -12,9 +12,10 @@ export function curlFile(method: string, path: string, headers: Record<string, s
   return `${shell(...argv)} -H "Authorization: Bearer $(rota auth token)"`
 }
 
-export function curl(path: string, body?: unknown, method = 'POST'): string {
+export function curl(path: string, body?: unknown, method = 'POST', headers: Record<string, string> = {}): string {
   const argv = ['curl', '-X', method, `${location.origin}/api/v1${path}`]
   if (body !== undefined) argv.push('--json', JSON.stringify(body))
+  for (const [name, value] of Object.entries(headers)) argv.push('-H', `${name}: ${value}`)
   return `${shell(...argv)} -H "Authorization: Bearer $(rota auth token)"`
 }
 

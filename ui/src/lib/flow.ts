@@ -34,8 +34,9 @@ export function interesting(all: [string, Task][]): string {
 
 /** Return what a task is: its loop, its wait, `command`, or the type of its work. */
 export function kindOf(spec: TaskSpec): string {
-  const kind = (['foreach', 'repeat', 'sleep', 'approval', 'switch', 'runJob'] as const).find((each) => spec[each] !== null)
+  const kind = (['foreach', 'repeat', 'sleep', 'approval', 'waitForEvent', 'switch', 'runJob'] as const).find((each) => spec[each] !== null)
   if (kind === 'runJob') return 'job'
+  if (kind === 'waitForEvent') return 'event'
   return kind ?? (['process', 'user'].includes(spec.type) ? 'command' : spec.type)
 }
 
@@ -44,6 +45,7 @@ export function workOf(spec: TaskSpec, shell: (...words: string[]) => string): s
   const { foreach, repeat, sleep, approval } = spec
   if (sleep !== null) return typeof sleep === 'string' ? sleep : `until ${sleep.until}`
   if (approval !== null) return approval.message
+  if (spec.waitForEvent !== null) return spec.waitForEvent.event
   if (spec.runJob !== null) return spec.runJob.job
   if (spec.switch !== null) return spec.switch.map((each) => `${each.to.join(', ')} ${each.when && `when ${each.when}`}`).join('; ')
   const command = Array.isArray(spec.command) ? shell(...spec.command) : spec.command
@@ -53,6 +55,12 @@ export function workOf(spec: TaskSpec, shell: (...words: string[]) => string): s
   const { items, matrix } = foreach
   if (matrix) return `of each ${Object.keys(matrix).join(' and ')}: ${work}`
   return `of ${Array.isArray(items) ? plural(items.length, 'item') : items}: ${work}`
+}
+
+/** Return the event that a task waits for: its name is a template in the definition, and rendered in the reason. */
+export function eventOf(task: Task, spec: TaskSpec | undefined): string {
+  if (task.status !== 'waiting' || task.steps || !spec?.waitForEvent) return ''
+  return /^waits for the event (\S+)$/.exec(task.reason)?.[1] ?? ''
 }
 
 /** Return the rule and the condition of a task; empty if it has neither. */
@@ -103,7 +111,7 @@ export function timesOf(
     if (!task) continue
     const attempts = task.steps ? (steps.get(name) ?? []).flatMap(([, each]) => each.attempts) : task.attempts
     const spec = specs.get(name)
-    const isWait = !task.steps && (spec?.sleep || spec?.approval) && ['waiting', 'success', 'failed'].includes(task.status)
+    const isWait = !task.steps && (spec?.sleep || spec?.approval || spec?.waitForEvent) && ['waiting', 'success', 'failed'].includes(task.status)
     if (attempts.length) {
       const { begin, end } = around(attempts, now)
       found.set(name, { begin, end: task.status === 'waiting' ? Math.max(end, now) : end })

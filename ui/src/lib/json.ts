@@ -20,7 +20,7 @@ export function parse(text: string): unknown {
 /** Return what is typed into a field for JSON, undefined if it is empty; null if it is no JSON. */
 export function given(text: string): { value: unknown } | null {
   try {
-    return { value: text.trim() ? (JSON.parse(text) as unknown) : undefined }
+    return { value: text.trim() ? parse(text) : undefined }
   } catch {
     return null
   }

@@ -1,6 +1,6 @@
 import { get, query } from './api'
 
-export type Verb = 'read' | 'run' | 'write' | 'secret:use' | 'secret:write' | 'grant' | 'audit' | 'admin'
+export type Verb = 'read' | 'logs' | 'run' | 'write' | 'secret:use' | 'secret:write' | 'grant' | 'audit' | 'admin'
 type Caller = { principal: string; bindings: { role: string; namespaces: string[] }[]; allowed: boolean | null }
 
 const MOST = 8

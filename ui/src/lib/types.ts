@@ -354,6 +354,16 @@ export type SleepBody = {
   until: string
 }
 
+export type StateValue = {
+  key: string
+  value: unknown
+  revision: number
+  changedAt: string
+  changedBy: Author | null
+  executionId: string | null
+  task: string | null
+}
+
 export type Steps = {
   total: number
   begun: number

@@ -375,3 +375,20 @@ def test_arguments_without_an_equal_are_lost_with_their_line() -> None:
 def test_an_invalid_file_is_named_with_its_line(text: str, message: str) -> None:
     with pytest.raises(InvalidFile, match=message):
         import_text("airflow", text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields"),
+    [
+        ("max_active_runs=1", {"overlap": "queue_all"}),
+        ("max_active_runs=3", {"overlap": "queue_all", "maxParallel": 3}),
+        ("max_consecutive_failed_dag_runs=5", {"pauseAfterFailures": 5}),
+    ],
+)
+def test_limits_of_runs_are_those_of_executions(
+    arguments: str, fields: dict[str, str | int]
+) -> None:
+    job = only_job(import_dag(arguments))
+
+    assert {name: job[name] for name in fields} == fields
+    assert ("maxParallel" in job) == ("maxParallel" in fields)
