@@ -275,7 +275,10 @@ def settle(draft: Draft) -> None:
         touched: dict[ExecutionId, None] = {}
         while draft.ended or draft.begun:
             if draft.begun:
-                begin_step(draft, *draft.begun.popleft())
+                execution_id, step = draft.begun.popleft()
+                # A later fire of the same decision may have displaced its execution meanwhile.
+                if draft.task(execution_id, step.name) == step:
+                    begin_step(draft, execution_id, step)
             else:
                 execution_id, task = draft.ended.popleft()
                 touched[execution_id] = None

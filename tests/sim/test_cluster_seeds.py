@@ -17,7 +17,7 @@ from sim.cluster.run import run
 from sim.fresh import fresh_seeds
 
 HERE = Path(__file__).parent
-FRESH = 4
+FRESH = 2
 """Up to seven seconds of a core each; `make sim` runs as many as one likes."""
 
 

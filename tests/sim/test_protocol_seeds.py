@@ -16,9 +16,9 @@ from sim.protocol.run import run
 
 HERE = Path(__file__).parent
 SEEDS_A_TEST = 10
-SEEDS = 60
-"""About half a minute of a core."""
-FRESH = 16
+SEEDS = 30
+"""About fifteen seconds of a core."""
+FRESH = 8
 
 
 def found_seeds() -> list[int]:

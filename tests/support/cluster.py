@@ -62,6 +62,10 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Nodes that are stopped one after the other hand their shards over, for nobody.
+        for node in self.nodes:
+            if node.process is not None and node.process.poll() is None:
+                node.kill()
         for node in self.nodes:
             node.__exit__()
 

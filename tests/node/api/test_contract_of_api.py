@@ -16,7 +16,7 @@ from rota.node.api.app import OPERATIONS
 from rota.node.api.reference.openapi import describe
 from support.rotad import Refusal, Rotad
 
-EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", "4"))
 SEED = int(os.environ.get("CONTRACT_SEED", "1"))
 
 CHECKED = (

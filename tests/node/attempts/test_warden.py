@@ -18,11 +18,23 @@ ENDED_BY_S = LEASE_S + 4
 """Limit for the end of tasks of a silent node: the lease, the kill, and its detection."""
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Rotad]:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotad]:
     flags = ("--drain", "0s", "--attempt-lease", f"{LONG_LEASE_S}s")
-    with Rotad(tmp_path / "data", *flags) as rotad:
+    with Rotad(tmp_path_factory.mktemp("warden") / "data", *flags) as rotad:
         yield rotad.start()
+
+
+@pytest.fixture
+def node(shared: Rotad) -> Rotad:
+    """The shared node; it runs, and nothing runs on it, whatever a test before has left."""
+    if shared.process is None or shared.process.poll() is not None:
+        shared.start()
+    for status in ("queued", "running"):
+        for left in shared.call("GET", f"/api/v1/executions?status={status}")["items"]:
+            shared.call("POST", f"/api/v1/executions/{left['executionId']}/cancel")
+    shared.wait_until(lambda: processes_of(shared.data_dir) == [])
+    return shared
 
 
 @pytest.fixture
@@ -36,9 +48,14 @@ def brief_node(tmp_path: Path) -> Iterator[Rotad]:
 def long_task(node: Rotad, said: Path, *, until: str = "false") -> str:
     """Start a task that appends its attempt number to a file and runs until a command succeeds."""
     line = f"echo $ROTA_ATTEMPT >> {said}; until {until}; do sleep 0.02; done; echo done"
-    execution_id = node.trigger(node.create(name="long", command=line)["jobId"])
+    execution_id = node.trigger(node.create(name=name_of(said), command=line)["jobId"])
     node.wait_until(said.exists)
     return execution_id
+
+
+def name_of(file: Path) -> str:
+    """Return a name for a job of the test that a file in its folder is of."""
+    return f"job-{file.parent.name}"
 
 
 def attempts_of(execution: Json) -> list[str]:
@@ -78,7 +95,7 @@ def test_an_outcome_without_a_running_node_is_recorded_later(
 ) -> None:
     gate, said = tmp_path / "gate", tmp_path / "said"
     line = f"touch {said}; until test -e {gate}; do sleep 0.02; done; echo bye; exit {code}"
-    execution_id = node.trigger(node.create(name="job", command=line)["jobId"])
+    execution_id = node.trigger(node.create(name=name_of(said), command=line)["jobId"])
     node.wait_until(said.exists)
 
     node.kill()
@@ -141,7 +158,7 @@ def test_a_task_that_is_cancelled_after_a_restart_is_stopped(node: Rotad, tmp_pa
 def test_output_continues_across_a_restart(node: Rotad, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     line = f"echo one; until test -e {gate}; do sleep 0.02; done; echo two"
-    execution_id = node.trigger(node.create(name="job", command=line)["jobId"])
+    execution_id = node.trigger(node.create(name=name_of(gate), command=line)["jobId"])
     path = f"/api/v1/executions/{execution_id}/tasks/main/output"
     node.wait_until(lambda: node.call("GET", path) == "one\n")
 
@@ -256,7 +273,8 @@ def test_a_killed_warden_takes_its_tasks_with_it_and_they_run_again(
     # One process leaves its session and its environment: only descent identifies it.
     escape = f"setsid env -i PATH=$PATH sh -c 'while :; do sleep 1; done' {said} &"
     line = f"{escape} echo $ROTA_ATTEMPT >> {said}; until test -e {gate}; do sleep 0.02; done"
-    execution_id = node.trigger(node.create(name="job", command=line, retries=0)["jobId"])
+    job = node.create(name=name_of(said), command=line, retries=0)["jobId"]
+    execution_id = node.trigger(job)
     node.wait_until(said.exists)
     node.wait_until(lambda: len(escaped(said)) == 1)
     before = {*processes_of(node.data_dir), *escaped(said)}
@@ -320,13 +338,13 @@ def test_a_hanging_warden_is_replaced_and_the_node_reports_it_meanwhile(
     assert brief_node.is_ready()
 
 
-def test_a_warden_without_node_and_tasks_ends_itself(node: Rotad) -> None:
-    assert node.run(name="job", command="true")["status"] == "success"
+def test_a_warden_without_node_and_tasks_ends_itself(own_node: Rotad) -> None:
+    assert own_node.start().run(name="job", command="true")["status"] == "success"
 
-    node.stop()
+    own_node.stop()
 
-    node.wait_for(lambda: warden_of(node.data_dir) == 0)
-    assert "warden idle" in (node.data_dir / "warden.log").read_text()
+    own_node.wait_for(lambda: warden_of(own_node.data_dir) == 0)
+    assert "warden idle" in (own_node.data_dir / "warden.log").read_text()
 
 
 def slots_used(node: Rotad) -> int:

@@ -79,41 +79,30 @@ def test_a_temporary_cluster_leaves_nothing_behind(
 
 
 @needs_etcd
-def test_a_node_that_is_killed_is_started_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-
-    with dev("--nodes", "2", "--port", "0") as (process, said):
-        victim = re.search(r"kill -9 (\d+)", said)
-        assert victim is not None
-        os.kill(int(victim[1]), signal.SIGKILL)
-        assert process.stderr is not None
-        lines = [process.stderr.readline(), process.stderr.readline()]
-
-        urls = re.search(r"export ROTA_URL=(\S+)", said)
-        assert urls is not None
-        principals = {principal_at(url) for url in urls[1].split(",")}
-
-    assert len(principals) == 1
-    assert lines[0] == "n2 was killed; it is started again in 5 s\n"
-    again = re.fullmatch(r"n2 is started again, process (\d+)\n", lines[1])
-    assert again is not None
-    assert again[1] != victim[1]
-
-
-@needs_etcd
-def test_the_processes_of_a_cluster_end_when_its_command_is_killed(
+def test_a_killed_node_is_started_again_and_all_processes_end_with_their_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
     try:
-        with dev("--nodes", "2", "--port", "0") as (process, _):
+        with dev("--nodes", "2", "--port", "0") as (process, said):
+            victim = re.search(r"kill -9 (\d+)", said)
+            assert victim is not None
+            os.kill(int(victim[1]), signal.SIGKILL)
+            assert process.stderr is not None
+            lines = [process.stderr.readline(), process.stderr.readline()]
+            urls = re.search(r"export ROTA_URL=(\S+)", said)
+            assert urls is not None
+            principals = {principal_at(url) for url in urls[1].split(",")}
             before = processes_that_name(tmp_path)
             process.kill()
             process.wait()
 
+        assert len(principals) == 1
+        assert lines[0] == "n2 was killed; it is started again in 5 s\n"
+        again = re.fullmatch(r"n2 is started again, process (\d+)\n", lines[1])
+        assert again is not None
+        assert again[1] != victim[1]
         assert len(before) >= 3
         assert until(lambda: processes_that_name(tmp_path) == [])
     finally:

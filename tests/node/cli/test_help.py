@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -78,6 +79,14 @@ EXIT_STATUSES = {
 """Exit statuses of the examples that do not exit with 0."""
 ENDLESS = re.compile(r"^rota (events|top$|changes follow|bench slo|.* (--watch|-w)$)")
 """Examples that run until Ctrl-C, or for longer than a test."""
+READS = re.compile(
+    r"rota (-|version|doctor|ring|certs|completion|cluster|node|shard|config|events|changes|explain"
+    r"|audit|ledger|next|dag|output|top|history|plan|validate|export|get|namespace|import|bench"
+    r"|executions(?! cancel)|hooks|state (list|get)|jobs($| -| list| show| diff))"
+)
+"""Beginnings of examples that leave the jobs and executions of their namespace as they are."""
+NEEDS_SHELL = re.compile(r"[|<>$&~]|rota deploy|--python")
+"""Examples for a shell, or that import a module; the others run in the process of the test."""
 
 
 EVERY = list(commands())
@@ -188,31 +197,53 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 NAMESPACES = (f"example-{number}" for number in count())
 
 
-@pytest.fixture
-def namespace(node: Rotad) -> str:
-    """A namespace with the jobs of the examples, each with one execution."""
+@pytest.fixture(scope="module")
+def read_namespace(node: Rotad) -> str:
+    """The namespace of the examples that change none, beside one that all of them may read."""
+    with Client(node.url) as client:
+        put_jobs(client, "billing")
+    return used_namespace(node)
+
+
+def put_jobs(client: Client, namespace: str) -> None:
+    """Put the jobs of the files into a namespace."""
+    for definition in yaml.safe_load_all(DEFINITIONS):
+        client.put_job({**definition, "namespace": namespace})
+
+
+def used_namespace(node: Rotad) -> str:
+    """Return a new namespace with the jobs of the examples, each with one execution."""
     namespace = next(NAMESPACES)
     with Client(node.url) as client:
-        for within in (namespace, "billing"):
-            for definition in yaml.safe_load_all(DEFINITIONS):
-                client.put_job({**definition, "namespace": within})
+        put_jobs(client, namespace)
         client.put_job({"name": "hello", "namespace": namespace, "command": "echo hello"})
-        for name in JOBS:
-            made = client.trigger(name, namespace=namespace)
-            assert client.wait(made.execution_id).status == "success"
+        made = [client.trigger(name, namespace=namespace).execution_id for name in JOBS]
+        ended = client.wait_many(made, has_tasks=False)
+        assert [each.status for each in ended] == ["success"] * len(JOBS)
     return namespace
+
+
+def is_read(example: str) -> bool:
+    """Return True if all commands of an example leave jobs and executions as they are."""
+    return all(READS.match(part) for part in re.split(r" \|+ ", example) if "rota " in part)
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_works(
-    rota: Rota, node: Rotad, home: Path, namespace: str, example: str
+    rota: Rota,
+    node: Rotad,
+    home: Path,
+    read_namespace: str,
+    example: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    del rota
+    namespace = read_namespace if is_read(example) else used_namespace(node)
     with Client(node.url) as client:
         latest = next(client.executions(job="report", namespace=namespace, limit=1))
-        for name in ("image.render", "a", "b"):
-            client.put_document("types", name, yaml.safe_load(TYPES)["definition"])
+        if "type" in example:
+            for name in ("image.render", "a", "b"):
+                client.put_document("types", name, yaml.safe_load(TYPES)["definition"])
         if "jobs create" in example:
             for name in JOBS:
                 client.delete_job(name, namespace=namespace)
@@ -220,24 +251,26 @@ def test_every_example_works(
             ask = {"name": "check", "approval": "ship?"}
             client.put_job({"name": "release", "namespace": namespace, "tasks": [ask]})
             client.trigger("release", namespace=namespace)
-        if "namespace quota" in example:
+        if "namespace" in example:
             client.put_document("namespaces", "team-a", {})
         if "BACKFILL" in example:
             example = example.replace("BACKFILL", _backfill(client, namespace, example))
     line = re.sub(r"\bID\b", latest.execution_id, example)
-    environment = {
-        **os.environ,
-        "HOME": str(home),
-        "EDITOR": "true",
-        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
-        "ROTA_NAMESPACE": namespace,
-    }
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("EDITOR", "true")
+    monkeypatch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("ROTA_NAMESPACE", namespace)
     if "--profile" in example or "config use" in example:
-        seed_profile(environment)
+        assert rota("config", "set", "--profile", "work", "url", node.url).status == 0
     if "rota certs" in example:
-        seed_certificates(example, home, environment)
+        seed_certificates(example, home, rota)
 
-    status, output = run(line, home, environment)
+    if NEEDS_SHELL.search(line) or ENDLESS.search(line):
+        status, output = run(line)
+    else:
+        ran = rota(*shlex.split(line)[1:])
+        status, output = ran.status, ran.out + ran.err
 
     expected = 130 if ENDLESS.search(example) else EXIT_STATUSES.get(example, 0)
     assert status == expected, output
@@ -257,27 +290,16 @@ def _backfill(client: Client, namespace: str, example: str) -> str:
     return made.backfill_id
 
 
-def seed_certificates(example: str, home: Path, environment: dict[str, str]) -> None:
+def seed_certificates(example: str, home: Path, rota: Rota) -> None:
     """Create the certificates that an example needs, and no others."""
     shutil.rmtree(home / "certs", ignore_errors=True)
     steps = ["init", "node n1", "client alice"]
     needed = 3 if "renew" in example or "show" in example else "init" not in example
     for step in steps[:needed]:
-        assert run(f"rota certs {step}", home, environment)[0] == 0
+        assert rota("certs", *step.split()).status == 0
 
 
-def seed_profile(environment: dict[str, str]) -> None:
-    """Create the profile of the examples."""
-    subprocess.run(
-        ["rota", "config", "set", "--profile", "work", "url", environment["ROTA_URL"]],
-        env=environment,
-        check=True,
-        capture_output=True,
-        timeout=PATIENCE_S,
-    )
-
-
-def run(line: str, home: Path, environment: dict[str, str]) -> tuple[int, str]:
+def run(line: str) -> tuple[int, str]:
     """Run a line of bash; send Ctrl-C after the first line of output to an endless one.
 
     The output of an endless line is read here also if the line sends it to a file.
@@ -286,8 +308,6 @@ def run(line: str, home: Path, environment: dict[str, str]) -> tuple[int, str]:
     line = re.sub(r" >> \S+$", "", line) if is_endless else line
     with subprocess.Popen(
         ["bash", "-c", f"exec {line}" if is_endless else line],
-        cwd=home,
-        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

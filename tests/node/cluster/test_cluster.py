@@ -140,7 +140,7 @@ def test_the_key_of_a_node_is_shown_nowhere(cluster: Cluster) -> None:
 # -- killed nodes ----------------------------------------------------------------------------------
 
 
-def test_a_killed_nodes_shards_are_taken_over_with_all_that_was_acknowledged(
+def test_shards_of_a_killed_node_are_taken_over_with_all_that_was_acknowledged_and_come_back(
     own_cluster: Cluster,
 ) -> None:
     own_cluster.start()
@@ -158,6 +158,13 @@ def test_a_killed_nodes_shards_are_taken_over_with_all_that_was_acknowledged(
     assert [each["status"] for each in again] == ["success"] * 24
     primaries = {each["primary"] for each in own_cluster.configurations().values()}
     assert primaries == {"n2", "n3"}
+    meanwhile = answer(second, "POST", "/api/v1/jobs", {"name": "meanwhile", "command": "true"})
+
+    first.start()
+
+    own_cluster.wait_until(own_cluster.is_whole, "the node does not get its shards back")
+    assert first.call("GET", f"/api/v1/jobs/{meanwhile['jobId']}")["name"] == "meanwhile"
+    assert third.run(name="after", command="true")["status"] == "success"
 
 
 def test_nodes_answer_while_the_quota_of_etcd_is_used_up(tmp_path: Path) -> None:
@@ -193,19 +200,6 @@ def troubles(node: Rotad) -> list[str]:
 def is_refused(node: Rotad) -> bool:
     lines = node.call("GET", "/metrics").splitlines()
     return any(re.match(r"rota_coordinator_refusals_total [1-9]", line) for line in lines)
-
-
-def test_a_node_that_is_back_holds_its_shards_again(own_cluster: Cluster) -> None:
-    own_cluster.start()
-    first, second, third = own_cluster
-    third.kill()
-    job = answer(first, "POST", "/api/v1/jobs", {"name": "meanwhile", "command": "true"})
-
-    third.start()
-
-    own_cluster.wait_until(own_cluster.is_whole, "the node does not get its shards back")
-    assert third.call("GET", f"/api/v1/jobs/{job['jobId']}")["name"] == "meanwhile"
-    assert second.run(name="after", command="true")["status"] == "success"
 
 
 def test_a_schedule_continues_after_a_kill_and_each_fire_time_has_one_outcome(

@@ -48,7 +48,7 @@ IS_LONG = FRAMES > FRAMES_USUALLY
 STRANGERS_AT_ONCE = 8
 STEADY = {"name": "steady", "type": "scripted", "schedule": "@every 100ms"}
 """A job of another node that fires during the frames."""
-FIRES = 50
+FIRES = 50 if IS_LONG else 5
 POLL_S = 0.05
 WATCHED_NODE = Path(__file__).parents[2] / "fuzz/watched_node.py"
 GARBAGE_SENT = 40

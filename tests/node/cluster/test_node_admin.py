@@ -251,22 +251,6 @@ def test_the_last_node_that_could_hold_anything_is_not_drained(cluster: Cluster)
 
 
 @needs_etcd
-def test_a_node_whose_copies_count_is_not_forgotten(roomy: Cluster) -> None:
-    first, second, third = roomy
-    held = holds(first, "n2")
-    assert held
-    second.kill()
-    third.kill()
-    roomy.wait_until(lambda: states(shown(first))["n2"] == "gone", "n2 does not go")
-
-    with pytest.raises(Refusal, match="node_in_use") as refused:
-        first.call("DELETE", "/api/v1/nodes/n2")
-
-    assert refused.value.status == 409
-    assert "n2" in states(shown(first))
-
-
-@needs_etcd
 def test_an_unknown_node_can_neither_be_drained_nor_forgotten(cluster: Cluster) -> None:
     first, *_ = cluster
 

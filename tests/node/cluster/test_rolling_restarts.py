@@ -19,10 +19,12 @@ from support.rotad import Rotad
 
 pytestmark = needs_etcd
 
-JOBS = 100
+JOBS = 30
 """Each fires every second."""
 CALLERS = 3
 TASKS = 6
+SLOTS = 65
+"""A setting that is changed, which needs the same restarts."""
 RESTARTED_WITHIN = "60s"
 """Lease of attempts without their node: longer than a restart on a slow machine."""
 
@@ -96,14 +98,17 @@ def test_a_rolling_restart_under_load_fails_no_call_skips_no_fire_and_loses_no_a
     with Callers(steady) as callers:
         for node in steady:
             node.stop()
+            node.flags = (*node.flags, "--slots", str(SLOTS))
             node.start(60)
             # The condition that docs/how-to/operate.md gives to operators, and nothing else.
             until(lambda: rota_alone("cluster", "status").status == 0)
+    members = rota_alone("cluster", "members", "-o", "json").json
     (steady.folder / "gate").touch()
     ends = [wait_ended(first, task) for task in tasks]
     ledgers = [pause_and_read(first, f"fires-{number}") for number in range(JOBS)]
 
     assert callers.failures == []
+    assert [each["load"]["slots"] for each in members] == [SLOTS] * 3
     assert [(end["status"], attempts_of(end)) for end in ends] == [("success", [1])] * TASKS
     for ledger in ledgers:
         assert {entry["outcome"] for entry in ledger} == {"fired"}

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -192,6 +192,13 @@ async def until_async(is_so: Callable[[], Awaitable[bool]], within_s: float) -> 
             await asyncio.sleep(0.1)
 
 
+async def both(*steps: Coroutine[None, None, None]) -> None:
+    """Take steps at the same time."""
+    async with asyncio.TaskGroup() as group:
+        for step in steps:
+            group.create_task(step)
+
+
 def primaries(cluster: Cluster) -> dict[int, tuple[Json, Json]]:
     """Return the primary of each shard, and its session."""
     found = cluster.configurations().items()
@@ -219,9 +226,12 @@ async def test_everything_is_rotated_under_load_without_a_failed_request_or_a_ta
             for name in names:
                 group.create_task(load.call(name))
             steps = [
-                renew_certificates(whole, authority),
                 rotate_tokens(admin, load),
-                replace_key_of_secrets(whole, authority, admin, key_rings),
+                # At the same time, since nodes look at files of both every ten seconds.
+                both(
+                    renew_certificates(whole, authority),
+                    replace_key_of_secrets(whole, authority, admin, key_rings),
+                ),
             ]
             for step in steps:
                 count = load.done.total()

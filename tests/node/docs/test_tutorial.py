@@ -63,26 +63,27 @@ def normalized(text: str) -> list[str]:
     return [re.sub(r"  +", "  ", line).rstrip() for line in lines if line.strip()]
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty home directory with the programs of the page."""
-    (tmp_path / "bin").mkdir()
+    home = tmp_path_factory.mktemp("home")
+    (home / "bin").mkdir()
     for name, flags in (("rota", f"-c '{PROGRAM[2]}'"), ("python", "")):
-        program = tmp_path / "bin" / name
+        program = home / "bin" / name
         program.write_text(f'#!/bin/sh\nexec {PROGRAM[0]} {flags} "$@"\n')
         program.chmod(0o755)
-    (tmp_path / "empty").mkdir()
-    return tmp_path
+    (home / "empty").mkdir()
+    return home
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def environment(home: Path) -> dict[str, str]:
     """The environment of a new user's shell."""
     ours = {name: text for name, text in os.environ.items() if not name.startswith("ROTA_")}
     return {**ours, "HOME": str(home), "PATH": f"{home / 'bin'}:{os.environ['PATH']}"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def greeting(home: Path, environment: dict[str, str]) -> Iterator[str]:
     """The greeting of the node in the first terminal, on a port of its own."""
     with subprocess.Popen(

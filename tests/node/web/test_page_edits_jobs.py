@@ -347,13 +347,15 @@ def sign_in(page: Page, token: str) -> None:
 def test_versions_show_who_changed_what_and_one_is_restored(page: Page, shown: Rotad) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
+    page.clock.install()
     shown.create(name="history", command="echo first", env={"A": MARKUP})
     shown.call("PUT", "/api/v1/jobs/history", {"command": "echo second"})
     open_view(page, shown, "jobs/default/history")
     versions = page.get_by_role("region", name="Versions", exact=True)
 
     expect(versions.get_by_role("listitem").first).to_contain_text("by operator")
-    page.wait_for_timeout(6_000)  # The job is read again, its changes are not.
+    with page.expect_response(re.compile("/jobs/default/history$")):
+        page.clock.run_for(6_000)  # The job is read again, its changes are not.
     assert len([each for each in asked if "/changes?" in each]) == 2
     versions.get_by_role("button", name="Difference of version 2").click()
     difference = page.get_by_role("region", name="Difference made by version 2")

@@ -1,11 +1,13 @@
 """Overlap policies: effects of unfinished executions on the next one."""
 
 import pytest
+from msgspec.structs import replace
 
 from rota.core.decide.overlap import QUEUED_MAX
 from rota.core.errors import Refused
 from rota.core.model.attempt import Outcome
 from rota.core.model.execution import Hold
+from rota.core.model.flow import Foreach
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import Misfire, Overlap
 from rota.core.timing.instants import HOUR, MINUTE, Duration
@@ -402,3 +404,19 @@ def test_the_end_of_one_that_waits_releases_no_other_while_one_runs() -> None:
 
     assert waiting(shard) == [held]
     assert shard.status(running) == "running"
+
+
+@pytest.mark.parametrize("overlap", [Overlap.CANCEL_RUNNING, Overlap.QUEUE_LATEST])
+def test_late_fires_decided_together_displace_executions_whose_loops_have_not_begun(
+    overlap: Overlap,
+) -> None:
+    each = replace(task("each"), loop=Foreach(items="[1, 2]"))
+    shard = Shard()
+    shard.save(each, schedules=EVERY_MINUTE, overlap=overlap, misfire=Misfire.ALL)
+
+    shard.pass_time(Duration(3 * MINUTE))
+
+    running = [one for one in shard.live() if one not in waiting(shard)]
+    assert len(running) <= 1
+    assert len(waiting(shard)) <= 1
+    assert [outcome for *_, outcome in shard.outcomes()] == ["fired"] * 3
