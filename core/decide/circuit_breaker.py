@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from rota.core.decide.pause_job import pause, resume
 from rota.core.model.execution import Execution, ExecutionStatus
 from rota.core.model.job import Pause
-from rota.core.quoting import shortened
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.changes import Table
 
@@ -34,5 +33,6 @@ def note_outcome(draft: Draft, past: Execution) -> None:
     failures = plan.failures + 1
     draft.put(Table.PLAN, job.id, replace(plan, failures=failures))
     if failures >= job.spec.pause_after_failures and job.pause is None:
-        reason = f"failures in a row: {failures:,}; the last: {shortened(past.reason)}"
+        # Not the reason of the failure, which only some readers of the job may see.
+        reason = f"failures in a row: {failures:,}, the last one of execution {past.id}"
         pause(draft, job, Pause(at=draft.now, by=AUTHOR, reason=reason, is_automatic=True))

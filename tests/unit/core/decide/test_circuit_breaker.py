@@ -47,7 +47,7 @@ def test_failures_in_a_row_pause_the_job_and_say_why() -> None:
     assert before is None
     assert job.pause is not None
     assert (job.pause.by, job.pause.is_automatic) == ("rota", True)
-    assert job.pause.reason.startswith("failures in a row: 2; the last: task main failed")
+    assert job.pause.reason.startswith("failures in a row: 2, the last one of execution ")
 
 
 def test_fire_times_of_the_pause_are_recorded_as_paused() -> None:
