@@ -3,10 +3,11 @@
 import os
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rota.client.client import Client
 from rota.client.errors import Conflict, NotFound
+from rota.core.errors import RotaError
 from rota.wire.documents import Json
 
 TRIES_MAX = 100
@@ -115,7 +116,7 @@ class JobState:
         try:
             yield
         finally:
-            self.delete(key)
+            self._release(key)
 
     def acquire(self, key: str, *, timeout_s: float) -> None:
         """Get a lock, as `lock` does, and keep it until the task ends.
@@ -141,3 +142,13 @@ class JobState:
                 time.sleep(POLL_S)
             else:
                 return
+
+    def _release(self, key: str) -> None:
+        """Delete a lock, unless a user has deleted it and another task has it now.
+
+        One that cannot be deleted now ends with the task.
+        """
+        with suppress(RotaError):
+            found = self._client.get_state(self._job, key)
+            if (found.execution_id, found.task) == (self._execution_id, self._task):
+                self._client.delete_state(self._job, key, if_revision=found.revision)

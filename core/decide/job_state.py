@@ -131,9 +131,10 @@ def _check_revision(before: StateEntry | None, command: PutState | DeleteState) 
 def _check_forward(before: StateEntry, command: PutState) -> None:
     old, new = msgspec.json.decode(before.value), msgspec.json.decode(command.value)
     if not _is_forward(old, new):
+        # Not the present value, which only some who may change it may see.
         detail = (
-            f"{shortened(command.value.decode())} is not after {shortened(before.value.decode())}; "
-            "with onlyForward, both are numbers, or both are texts in their order"
+            f"{shortened(command.value.decode())} is not after the present value; with "
+            "onlyForward, both are numbers, or both are texts in their order"
         )
         raise Refused(Kind.CONFLICT, "not_forward", detail)
 
