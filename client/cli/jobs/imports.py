@@ -71,7 +71,7 @@ def import_jobs(
     """
     if is_system and source_format != "crontab":
         raise click.UsageError("--system is for crontabs alone")
-    sources = [_source(file, is_system=is_system) for file in files]
+    sources = [source_of(file, is_system=is_system) for file in files]
     result = imported(FORMATS[source_format], sources, after=now(), namespace=namespace)
     if target is not None:
         Path(target).write_text(_yaml(result), encoding="utf-8")
@@ -80,14 +80,23 @@ def import_jobs(
     else:
         if target is None:
             out(_yaml(result), end="")
-        _report(result)
+        report_of(result)
     return 0 if result.is_whole else EX_LOST
 
 
 import_jobs.help = (import_jobs.help or "").replace("FORMATS", " or ".join(FORMATS))
 
 
-def _source(file: str, *, is_system: bool | None) -> Source:
+def source_of(file: str, *, is_system: bool | None = None) -> Source:
+    """Return the content of a file; ``-`` is standard input.
+
+    Args:
+        file: The file.
+        is_system: Whether the entries of a crontab have a user; None to decide by its path.
+
+    Raises:
+        InvalidFile: It cannot be read, is too large, or is not UTF-8 text.
+    """
     if file == STANDARD_INPUT:
         content = _read(sys.stdin.buffer, file)
     else:
@@ -118,7 +127,7 @@ def _yaml(result: Imported) -> str:
     )
 
 
-def _report(result: Imported) -> None:
+def report_of(result: Imported) -> None:
     """Print the next fire times and the notes, as tables, on standard error."""
     _say_table(
         ("JOB", "FROM", "SCHEDULE", "NEXT FIRE TIMES"),

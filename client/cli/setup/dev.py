@@ -12,6 +12,7 @@ import click
 import rota
 from rota.client.cli.display.printing import out
 from rota.client.cli.inputs.options import examples
+from rota.client.cli.jobs.job_flags import Fields
 from rota.client.cli.setup.dev_access import access_line, export_line, page_line
 from rota.client.dev.local_node import LocalNode, NodeNotStarted
 from rota.client.transport.endpoints import DEFAULT_URL
@@ -32,6 +33,7 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     epilog=examples(
         "rota dev",
         "rota dev --demo",
+        "rota dev -f crontab.txt",
         "rota dev --port 7500",
         "rota dev --nodes 3",
         "rota dev --open",
@@ -73,6 +75,14 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     is_flag=True,
     help="Require no token: every program and every user on this machine can use the node.",
 )
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    help="Save the jobs of a crontab, or of a file with definitions (.yaml, .json). Repeatable.",
+)
 @click.option("--demo", is_flag=True, help="Create demonstration jobs, which soon run.")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show the whole log of the node, not only warnings."
@@ -84,6 +94,7 @@ def dev(
     size: int,
     slots: int | None,
     is_open: bool,
+    files: tuple[str, ...],
     demo: bool,
     verbose: bool,
 ) -> int:
@@ -94,6 +105,9 @@ def dev(
     themselves. Settings of `rotad` may be given as environment variables (ROTA_...), except the
     address, `auth`, `bootstrap_key_file` and `on_stop`.
     """
+    if files and size > 1:
+        raise click.UsageError("-f is for one node; use `rota apply -f` with several")
+    jobs = _jobs_of(files)
     if size > 1:
         from rota.client.cli.setup.dev_cluster import run_cluster
 
@@ -127,6 +141,8 @@ def dev(
             raise
         if demo:
             _save_demo_jobs(node)
+        if jobs:
+            _save(node, jobs)
         _greet(node, has_demo=demo)
         assert node.process is not None
         try:
@@ -169,6 +185,24 @@ def _save_demo_jobs(node: LocalNode) -> None:
 
     try:
         save_demo_jobs(node.url, node.token.text if node.token else None)
+    except BaseException:
+        node.stop()
+        raise
+
+
+def _jobs_of(files: tuple[str, ...]) -> list[Fields]:
+    if not files:
+        return []
+    from rota.client.cli.setup.dev_files import jobs_of
+
+    return jobs_of(files)
+
+
+def _save(node: LocalNode, jobs: list[Fields]) -> None:
+    from rota.client.cli.setup.dev_files import save_jobs
+
+    try:
+        save_jobs(jobs, node.url, node.token.text if node.token else None)
     except BaseException:
         node.stop()
         raise

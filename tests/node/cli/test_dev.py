@@ -184,3 +184,28 @@ def curl(url: str, *flags: str) -> str:
         check=True,
     )
     return ran.stdout
+
+
+def test_dev_runs_a_crontab_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "crontab"
+    file.write_text("MAILTO=ann\n*/5 * * * * echo hello%world\n")
+    folder = tmp_path / "data"
+    argv = [*PROGRAM, "dev", "--port", "0", "--open", "--data-dir", str(folder), "-f", str(file)]
+
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dev:
+        try:
+            assert dev.stdout is not None
+            greeting = [*iter(dev.stdout.readline, "  rota executions\n")]
+            url = next(line.split()[1] for line in greeting if line.startswith("  API"))
+            with Client(url) as client:
+                (job,) = client.jobs()
+                job = client.job(f"{job.namespace}/{job.name}")
+        finally:
+            dev.terminate()
+            assert dev.stderr is not None
+            told = dev.stderr.read()
+
+    assert job.definition is not None
+    assert (job.definition["schedule"], job.definition["stdin"]) == ("*/5 * * * *", "world\n")
+    assert "MAILTO" in told
+    assert "saved 1 job" in told
