@@ -92,12 +92,14 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
         form: The JSON Schema of what the person fills in, which becomes the result; empty for none.
         timeout: The time after which the task fails without an answer; 0 for no limit.
         is_skipped_if_rejected: Whether a rejection skips the task; otherwise it fails.
+        by: The subjects that may answer; empty for all callers with the verb ``run``.
     """
 
     message: str = ""
     form: str = ""
     timeout: Duration = Duration(0)
     is_skipped_if_rejected: bool = False
+    by: tuple[str, ...] = ()
 
 
 class Case(msgspec.Struct, frozen=True, array_like=True):

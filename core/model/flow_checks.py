@@ -35,6 +35,7 @@ from rota.core.model.flow import (
     texts_of,
 )
 from rota.core.model.ids import NAME_RULE, is_name
+from rota.core.model.subjects import SUBJECT_RULE, is_subject
 from rota.core.model.work import Work
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import Duration, format_duration
@@ -232,6 +233,10 @@ def problems_of_wait(wait: Wait, pointer: str) -> Iterator[Problem]:
             if has_template(wait.message) and (detail := problem_of_template(wait.message)):
                 yield Problem(f"{pointer}/approval/message", detail)
             yield from _problem_of_duration(wait.timeout, f"{pointer}/approval/timeout")
+            for number, subject in enumerate(wait.by):
+                if not is_subject(subject):
+                    detail = f"{in_quotes(subject)} is not a subject; {SUBJECT_RULE}"
+                    yield Problem(f"{pointer}/approval/by/{number}", detail)
         case Switch():
             place = f"{pointer}/switch"
             if not 1 <= len(wait.cases) <= CASES_MAX:

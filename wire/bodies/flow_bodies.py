@@ -126,6 +126,7 @@ def _approval(body: str | ApprovalBody | None, reader: Reader, pointer: str) -> 
         form="" if body.form is None else reader.json(body.form, f"{pointer}/approval/form"),
         timeout=reader.timespan(body.timeout, f"{pointer}/approval/timeout"),
         is_skipped_if_rejected=body.on_reject == "skip",
+        by=tuple(body.by),
     )
 
 
@@ -208,6 +209,7 @@ def shown_flow(task: TaskSpec) -> Mapping[str, Any]:
                 form=_decoded(approval.form),
                 timeout=format_duration(approval.timeout),
                 on_reject="skip" if approval.is_skipped_if_rejected else "fail",
+                by=list(approval.by),
             )
         case Switch() as switch:
             fields["switch"] = [CaseBody(when=case.when, to=list(case.to)) for case in switch.cases]

@@ -213,12 +213,15 @@ class ApprovalBody(Body, frozen=True):
             nothing.
         timeout: The time after which the task fails without an answer; 0 for no limit.
         on_reject: What a rejection does: ``fail`` or ``skip``.
+        by: The subjects that may answer, as in bindings, such as ``group:sso/release``; empty for
+            all callers with the verb ``run``.
     """
 
     message: ProseText = ""
     form: Annotated[dict[Word, Json], msgspec.Meta(max_length=1_000)] | None = None
     timeout: Timespan = "0s"
     on_reject: Literal["fail", "skip"] = "fail"
+    by: Words = []
 
 
 class WaitForEventBody(Body, frozen=True):

@@ -68,6 +68,7 @@ async def answer_task(request: RequestContext) -> web.Response:
     if execution.finished_at and not is_repetition:
         raise not_waiting(task)
     if not is_repetition:
+        _check_approver(request, _approval_of(request, execution, name))
         answer = AnswerTask(
             execution_id=execution_id,
             task=name,
@@ -83,6 +84,29 @@ async def answer_task(request: RequestContext) -> web.Response:
     return document(after_change(request, *found))
 
 
+def _approval_of(request: RequestContext, execution: Execution, task: str) -> Approval | None:
+    """Return what a task of an execution waits for; None for one that has ended."""
+    state = request.state(request.shard)
+    if execution.id not in state.executions:
+        return None
+    wait = state.graph(execution.job_id, execution.job_version).spec_of(task).wait
+    return wait if isinstance(wait, Approval) else None
+
+
+def _check_approver(request: RequestContext, wait: Approval | None) -> None:
+    """Check that the caller is one of those who may answer.
+
+    Raises:
+        Refused: The approval names subjects, and the caller is none of them.
+    """
+    if wait is not None and wait.by and not set(wait.by) & set(request.principal.subjects):
+        detail = (
+            f"{in_quotes(request.principal.name)} may not answer this: it waits for one of "
+            f"{', '.join(wait.by)}"
+        )
+        raise Refused(Kind.FORBIDDEN, "forbidden", detail)
+
+
 def _checked_form(
     request: RequestContext, execution: Execution, task: str, body: AnswerBody
 ) -> bytes:
@@ -95,13 +119,11 @@ def _checked_form(
     if len(form) > ANSWER_BYTES_MAX:
         detail = f"the form has {len(form):,} bytes; at most {ANSWER_BYTES_MAX:,} are allowed"
         raise invalid("invalid_answer", detail)
-    state = request.state(request.shard)
-    if execution.id in state.executions and body.approve:
-        wait = state.graph(execution.job_id, execution.job_version).spec_of(task).wait
-        if isinstance(wait, Approval) and wait.form:
-            problems = problems_of_value(msgspec.json.decode(wait.form), body.form, "/form")
-            if problems:
-                raise invalid_fields("invalid_answer", problems)
+    wait = _approval_of(request, execution, task)
+    if wait is not None and wait.form and body.approve:
+        problems = problems_of_value(msgspec.json.decode(wait.form), body.form, "/form")
+        if problems:
+            raise invalid_fields("invalid_answer", problems)
     return form
 
 

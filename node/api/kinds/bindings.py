@@ -11,9 +11,10 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Problem, Refused
-from rota.core.model.ids import NAME_FORM, NAME_RULE, is_full_name, is_name
+from rota.core.model.ids import NAME_FORM, NAME_RULE, is_name
 from rota.core.model.shared_document import BINDINGS as KIND
 from rota.core.model.shared_document import Definition
+from rota.core.model.subjects import SUBJECT_RULE, is_subject
 from rota.core.quoting import in_quotes
 from rota.node.access.delegation import name_taken, why_not_delegable
 from rota.node.access.unknown_words import unknown_role
@@ -23,7 +24,6 @@ from rota.node.api.requests.permissions import on_each, on_object
 from rota.node.api.requests.request_context import RequestContext
 from rota.wire.documents import BindingBody
 
-COMMON_NAME_MAX = 200
 _PATTERN = re.compile(rf"{NAME_FORM}|([A-Za-z0-9][A-Za-z0-9._-]{{0,126}})?\*", re.ASCII)
 
 
@@ -32,29 +32,12 @@ def problems_of(name: str, body: BindingBody) -> list[Problem]:
     del name
     problems = list(problems_of_namespaces(body.namespaces))
     if not is_subject(body.subject):
-        detail = (
-            f"{in_quotes(body.subject)} is not a subject; write principal:NAME, "
-            "cert:COMMON-NAME for a client certificate, job:NAMESPACE/NAME for tasks of a job with "
-            "identity, or sub:ISSUER/SUBJECT or group:ISSUER/GROUP for tokens of an issuer"
-        )
+        detail = f"{in_quotes(body.subject)} is not a subject; {SUBJECT_RULE}"
         problems.append(Problem("/subject", detail))
     if not is_name(body.role):
         detail = f"{in_quotes(body.role)} is not the name of a role: {NAME_RULE}"
         problems.append(Problem("/role", detail))
     return problems
-
-
-def is_subject(text: str) -> bool:
-    """Return True if *text* names a subject."""
-    kind, _, named = text.partition(":")
-    if kind == "cert":
-        return 0 < len(named) <= COMMON_NAME_MAX and named.isprintable()
-    if kind in ("sub", "group"):
-        issuer, _, value = named.partition("/")
-        return is_name(issuer) and 0 < len(value) <= COMMON_NAME_MAX and value.isprintable()
-    if kind == "job":
-        return is_full_name(named)
-    return kind == "principal" and is_name(named)
 
 
 def problems_of_namespaces(namespaces: Sequence[str]) -> Sequence[Problem]:

@@ -1011,3 +1011,29 @@ async def test_a_repeated_request_shows_nothing_to_a_caller_that_has_lost_its_ro
 
     assert (first[0], again[0]) == (200, 200)
     assert (status, problem["code"]) == (404, "job_not_found")
+
+
+async def test_only_the_subjects_of_an_approval_may_answer_it(access: Access) -> None:
+    ann, bob = [await access.key(name, "operator", "default") for name in ("ann", "bob")]
+    ask = {"name": "ask", "approval": {"message": "ship?", "by": ["principal:ann"]}}
+    job = {"name": "release", "tasks": [ask]}
+    assert (await access.call(access.admin, "POST", f"{API}/jobs", job))[0] == 201
+    _, started = await access.call(access.admin, "POST", f"{API}/jobs/release/trigger", {})
+    path = f"{API}/executions/{started['executionId']}/tasks/ask/answer"
+
+    refused, problem = await access.call(bob, "POST", path, {"approve": True})
+    answered, execution = await access.call(ann, "POST", path, {"approve": True})
+
+    assert (refused, problem["code"]) == (403, "forbidden")
+    assert "it waits for one of principal:ann" in problem["detail"]
+    assert (answered, execution["status"]) == (200, "success")
+
+
+async def test_an_approval_by_what_is_no_subject_is_refused(access: Access) -> None:
+    ask = {"name": "ask", "approval": {"by": ["ann"]}}
+
+    status, problem = await access.call(
+        access.admin, "POST", f"{API}/jobs", {"name": "x", "tasks": [ask]}
+    )
+
+    assert (status, problem["errors"][0]["pointer"]) == (422, "/tasks/0/approval/by/0")

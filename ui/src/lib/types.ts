@@ -7,6 +7,7 @@ export type ApprovalBody = {
   form: Record<string, unknown> | null
   timeout: number | number | string
   onReject: "fail" | "skip"
+  by: string[]
 }
 
 export type Attempt = {

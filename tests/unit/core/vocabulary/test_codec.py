@@ -547,6 +547,7 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
             pause=Pause(at=NOON, until=NOON),
         ),
     ),
+    (Table.VERSION, job(replace(task("ask"), wait=Approval(by=("group:sso/release",))))),
 )
 
 
