@@ -6,7 +6,7 @@ from aiohttp import web
 from rota.core.decide.steps.waits import ANSWER_BYTES_MAX, not_waiting
 from rota.core.errors import Kind, Problem, Refused, invalid, invalid_fields, not_found
 from rota.core.model.execution import Execution, TaskStatus
-from rota.core.model.flow import EVENT_BYTES_MAX, Approval
+from rota.core.model.flow import EVENT_BYTES_MAX, Approval, Wait
 from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
@@ -68,7 +68,7 @@ async def answer_task(request: RequestContext) -> web.Response:
     if execution.finished_at and not is_repetition:
         raise not_waiting(task)
     if not is_repetition:
-        _check_approver(request, _approval_of(request, execution, name))
+        check_approver(request, _approval_of(request, execution, name))
         answer = AnswerTask(
             execution_id=execution_id,
             task=name,
@@ -93,13 +93,17 @@ def _approval_of(request: RequestContext, execution: Execution, task: str) -> Ap
     return wait if isinstance(wait, Approval) else None
 
 
-def _check_approver(request: RequestContext, wait: Approval | None) -> None:
-    """Check that the caller is one of those who may answer.
+def check_approver(request: RequestContext, wait: Wait | None) -> None:
+    """Check that the caller may answer *wait*, if it is an approval for certain subjects.
 
     Raises:
         Refused: The approval names subjects, and the caller is none of them.
     """
-    if wait is not None and wait.by and not set(wait.by) & set(request.principal.subjects):
+    if (
+        isinstance(wait, Approval)
+        and wait.by
+        and not set(wait.by) & set(request.principal.subjects)
+    ):
         detail = (
             f"{in_quotes(request.principal.name)} may not answer this: it waits for one of "
             f"{', '.join(wait.by)}"

@@ -14,6 +14,7 @@ from rota.core.state.shard_state import version_key
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Rerun, RerunScope
 from rota.node.access.verbs import Verb
+from rota.node.api.handlers.answers import check_approver
 from rota.node.api.handlers.executions import created_execution, load_execution
 from rota.node.api.handlers.idempotency import idempotency_under
 from rota.node.api.kinds.job_types import checked_parameters
@@ -77,6 +78,10 @@ async def rerun_execution(request: RequestContext) -> web.Response:
             f"execution {execution_id} has not finished; wait for its end, or cancel it",
         )
     _, job = find_job(request, past.job_id)
+    definition = _definition(request, past, job) if body.version == "same" else None
+    for task in (definition or job.spec).tasks:
+        if task.name in body.mark_success:
+            check_approver(request, task.wait)
     parameters = _parameters(body, past)
     if parameters is not None:
         parameters = checked_parameters(request.node.documents, job.spec, parameters)
@@ -89,7 +94,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
         scope=_scope(body, past),
         first=body.from_task or "",
         marked=tuple(body.mark_success),
-        definition=_definition(request, past, job) if body.version == "same" else None,
+        definition=definition,
         parameters=text,
         traceparent=traceparent_of(request.http),
         idempotency=idempotency_under(request, key, digest) if key else None,

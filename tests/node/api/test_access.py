@@ -1022,9 +1022,16 @@ async def test_only_the_subjects_of_an_approval_may_answer_it(access: Access) ->
     path = f"{API}/executions/{started['executionId']}/tasks/ask/answer"
 
     refused, problem = await access.call(bob, "POST", path, {"approve": True})
+    await access.call(ann, "POST", f"{API}/executions/{started['executionId']}/cancel")
+    mark = {"markSuccess": ["ask"]}
+    marked, _ = await access.call(
+        bob, "POST", f"{API}/executions/{started['executionId']}/rerun", mark
+    )
+    _, started = await access.call(access.admin, "POST", f"{API}/jobs/release/trigger", {})
+    path = f"{API}/executions/{started['executionId']}/tasks/ask/answer"
     answered, execution = await access.call(ann, "POST", path, {"approve": True})
 
-    assert (refused, problem["code"]) == (403, "forbidden")
+    assert (refused, problem["code"], marked) == (403, "forbidden", 403)
     assert "it waits for one of principal:ann" in problem["detail"]
     assert (answered, execution["status"]) == (200, "success")
 
