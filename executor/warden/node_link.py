@@ -445,9 +445,14 @@ class WardenLink:
     async def _greet(self, connection: ToTheWarden) -> bool:
         """Exchange greetings and receive the held attempts; return True if the warden answered."""
         connection.write([messages.Hello(messages.VERSION)])
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(max(1.0, BEATS_MISSED * self._beat_s)):
                 await connection.met.wait()
+        except TimeoutError:
+            pass
+        except BaseException:  # The node stops.
+            connection.close()
+            raise
         return connection.met.is_set() and not connection.gone.is_set()
 
     def _is_usable(self, connection: ToTheWarden) -> bool:

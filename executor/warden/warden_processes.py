@@ -67,6 +67,9 @@ class Processes:
         except (FileNotFoundError, ConnectionError, BlockingIOError):
             end.close()
             return None
+        except BaseException:  # The node stops.
+            end.close()
+            raise
         self._has_served = True
         return connection
 

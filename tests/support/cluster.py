@@ -62,7 +62,7 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Nodes that are stopped one after the other hand their shards over, for nobody.
+        # Nodes that are stopped one after the other hand their shards over, which takes time.
         for node in self.nodes:
             if node.process is not None and node.process.poll() is None:
                 node.kill()

@@ -50,7 +50,7 @@ def execution_id_of(client: "Client", named: str, namespace: str | None = None) 
     try:
         found = next(client.executions(job=job or None, namespace=namespace, limit=1), None)
     except RotaError as error:
-        if error.code == "job_not_found":
+        if error.code == "job_not_found" and not at:
             error.add_note(ADVICE)
         raise
     if found is None:

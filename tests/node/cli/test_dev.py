@@ -203,9 +203,9 @@ def test_dev_runs_a_crontab_as_it_is(tmp_path: Path) -> None:
         finally:
             dev.terminate()
             assert dev.stderr is not None
-            told = dev.stderr.read()
+            printed = dev.stderr.read()
 
     assert job.definition is not None
     assert (job.definition["schedule"], job.definition["stdin"]) == ("*/5 * * * *", "world\n")
-    assert "MAILTO" in told
-    assert "saved 1 job" in told
+    assert "MAILTO" in printed
+    assert "saved 1 job" in printed

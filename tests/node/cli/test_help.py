@@ -59,6 +59,8 @@ EXIT_STATUSES = {
     # A single node: there is no other.
     "rota node drain n3": 3,
     "rota state get report cursor": 3,
+    # It has not finished.
+    "rota rerun release@latest --mark-success check": 5,
     # It is no task.
     "rota state lock report table --wait 10m": 2,
     "rota node drain n3 --wait": 3,

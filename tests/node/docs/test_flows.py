@@ -26,6 +26,7 @@ ENDS = {
     "nightly": {"tables[0]": "success", "tables": "success", "sum": "success"},
     "report": {"sample": "skipped", "whole": "success", "send": "success"},
     "nightly-tests": {"create": "success", "test": "failed", "delete": "success"},
+    "order": {"reserve": "success", "paid": "success", "ship": "success"},
     "booking": {"hotel": "failed", "confirm": "skipped", "undo-flight": "success"},
 }
 
@@ -44,6 +45,9 @@ def test_an_example_ends_as_the_page_says(node: Rotad, name: str) -> None:
     for task in EXAMPLES[name].get("tasks", []):
         if "approval" in task:
             _approve(node, started, task["name"])
+        if "waitForEvent" in task:
+            event = {"name": task["waitForEvent"]["event"], "data": {"sum": 7}}
+            node.call("POST", f"/api/v1/executions/{started}/events", event)
 
     execution = node.ended(started)
 
