@@ -129,6 +129,7 @@ def not_found(what: str, name: str, hint: str = "", *, about: str = "") -> Refus
 
 
 NEXT_STEPS: Mapping[str, str] = {
+    "task": "`rota executions show EXECUTION` lists the tasks",
     "state": "`rota state list JOB` lists the values",
     "backfill": "`rota backfill list JOB` lists the backfills of a job",
     "job": "check the name and the namespace: `rota jobs` lists the jobs",

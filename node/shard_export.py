@@ -126,8 +126,8 @@ def lines_of(store: Store, shard: ShardId) -> Iterator[dict[str, Json]]:
     ):
         for key, execution in rows.of(executions, Execution):
             its = in_place(task for _, task in rows.of(tasks, Task, f"{key}/"))
-            document = msgspec.to_builtins(execution_view(execution, its))
-            yield {"kind": "execution", "execution": document}
+            # Results are JSON already, which `to_builtins` would refuse.
+            yield {"kind": "execution", "execution": execution_view(execution, its)}
     for _, entry in rows.of(Table.LEDGER, LedgerEntry):
         view = ledger_entry_view(entry, entry.job_id, names.get(entry.job_id))
         yield {"kind": "ledger", "entry": msgspec.to_builtins(view)}

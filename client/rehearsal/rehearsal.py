@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rota.client.rehearsal.virtual_shard import VirtualShard
 from rota.core.model.job import JobSpec
-from rota.core.timing.instants import MINUTE, Duration, Instant, to_datetime
+from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant, to_datetime
 from rota.core.vocabulary.effects import Consequence, Launch, PublishFires
 from rota.core.vocabulary.facts import Facts
 
@@ -94,12 +94,14 @@ def rehearse(
     found = Rehearsal(begin, end)
 
     def watch(effect: Consequence, at: Instant) -> None:
-        if isinstance(effect, PublishFires):
+        if isinstance(effect, PublishFires) and effect.fire_at >= begin:
             found.tallies[effect.job].outcomes[effect.outcome.value] += effect.count
-        elif isinstance(effect, Launch):
+        elif isinstance(effect, Launch) and at >= begin:
             _count_start(found, shard, effect, at)
 
-    shard = VirtualShard(begin, slots=slots, facts=facts, duration_of=duration_of, watch=watch)
+    # Jobs are saved before the range, since a fire time at its begin belongs to it.
+    before = Instant(begin - SECOND)
+    shard = VirtualShard(before, slots=slots, facts=facts, duration_of=duration_of, watch=watch)
     for job in jobs:
         found.tallies[job.full_name] = Tally()
         shard.save(job)

@@ -14,7 +14,7 @@ from rota.core.state.shard_state import State
 from rota.core.timing.instants import DAY, Instant, later
 from rota.core.vocabulary.changes import RecordedReply, Table
 from rota.core.vocabulary.commands import ForgetRequests, Idempotency
-from rota.core.vocabulary.decision import Done, JobSaved, Reply, Triggered
+from rota.core.vocabulary.decision import Done, JobSaved, Reply, StateSaved, Triggered
 
 REQUEST_TTL = DAY
 EXPIRED_AT_ONCE = 1_000
@@ -74,6 +74,8 @@ def _recorded(idempotency: Idempotency, reply: Reply, *, expires_at: Instant) ->
             return replace(empty, result_id=reply.execution_id)
         case Done():
             return empty
+        case StateSaved():
+            raise AssertionError(f"{reply} answers a command without an idempotency key")
 
 
 def _reply(recorded: RecordedReply) -> Reply:

@@ -16,6 +16,7 @@ from rota.core.quoting import in_quotes, shortened
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import State
 from rota.core.vocabulary.commands import DeleteState, PutState
+from rota.core.vocabulary.decision import Reply, StateSaved
 
 
 def present(state: State, job_id: JobId) -> dict[str, StateEntry]:
@@ -39,7 +40,7 @@ def _is_held(entry: StateEntry, execution: Execution | None, task: Task | None) 
     return task is not None and task.status not in FINAL_TASK_STATES
 
 
-def put_state(draft: Draft, command: PutState) -> None:
+def put_state(draft: Draft, command: PutState) -> Reply:
     """Set a value; a repetition by the same holder changes nothing.
 
     Raises:
@@ -56,7 +57,7 @@ def put_state(draft: Draft, command: PutState) -> None:
     holder = command.holder, command.holding_task
     if before is not None and before.holder and (before.holder, before.holding_task) == holder:
         if before.value == command.value:
-            return
+            return StateSaved(before)
     else:
         _check_holder(before, command)
         _check_revision(before, command)
@@ -74,6 +75,7 @@ def put_state(draft: Draft, command: PutState) -> None:
     )
     _check_room({**found, command.key: after}, is_new=before is None)
     draft.entries.put(job.id, command.key, after)
+    return StateSaved(after)
 
 
 def delete_state(draft: Draft, command: DeleteState) -> None:

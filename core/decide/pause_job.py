@@ -16,13 +16,15 @@ from rota.core.vocabulary.effects import JobEvent, SetTimer, Timescale
 
 
 def pause_job(draft: Draft, command: PauseJob) -> Reply:
-    """Pause a job; its running executions continue. Pausing a paused job changes nothing.
+    """Pause a job; its running executions continue.
+
+    Pausing a paused job changes nothing, unless it gives another end.
 
     Raises:
         Refused: There is no such job.
     """
     job = _job(draft, command.job_id)
-    if job.pause is None:
+    if job.pause is None or command.until not in (0, job.pause.until):
         by, reason, until = command.by, command.reason, command.until
         pause(draft, job, Pause(at=draft.now, by=by, reason=reason, until=until))
     return JobSaved(job.id, version=job.version, is_new=False)
@@ -47,7 +49,7 @@ def resume_job(draft: Draft, command: ResumeJob) -> Reply:
 
 
 def pause(draft: Draft, job: Job, pause: Pause) -> None:
-    """Pause a job that is not paused."""
+    """Pause a job, or replace its pause."""
     draft.put(Table.JOB, job.id, replace(job, pause=pause))
     if pause.until:
         _put_end(draft, job, pause.until)

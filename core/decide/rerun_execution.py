@@ -30,6 +30,7 @@ from rota.core.model.execution import (
     TaskStatus,
     standing,
 )
+from rota.core.model.flow import Approval
 from rota.core.model.ids import task_of_step, trigger_execution_id
 from rota.core.model.job import Job
 from rota.core.model.recorded_endings import outline
@@ -70,7 +71,8 @@ def rerun(draft: Draft, command: Rerun) -> Reply:
     else:
         version = past.job_version
         graph = draft.put_version(job.id, version, command.definition)
-    tasks = _tasks(graph, command)
+    is_changed = version != past.job_version or command.parameters not in ("", past.parameters)
+    tasks = _tasks(graph, command, is_changed=is_changed)
     execution = replace(_execution(draft, command, job, version, tasks), hold=admission.hold)
     displace(draft, admission.displaces, by=execution.id)
     draft.put_execution(execution)
@@ -114,7 +116,7 @@ def _result_bytes(task: Task) -> int:
     return len(task.own_result)
 
 
-def _tasks(graph: Graph, command: Rerun) -> list[Task]:
+def _tasks(graph: Graph, command: Rerun, *, is_changed: bool) -> list[Task]:
     """Return the tasks of the new execution in the order of their definition.
 
     Raises:
@@ -122,7 +124,7 @@ def _tasks(graph: Graph, command: Rerun) -> list[Task]:
     """
     past = {task.name: task for task in command.tasks}
     past |= {name: _marked(graph, name, command) for name in command.marked}
-    again = _again(graph, past, command).difference(command.marked)
+    again = _again(graph, past, command, is_changed=is_changed).difference(command.marked)
     tasks: dict[str, Task] = {}
     for position, name in enumerate(graph.tasks):
         if name in again:
@@ -164,8 +166,11 @@ def _kept(task: Task, past: Execution, position: int) -> Task:
     return replace(task, attempts=attempts, kept_from=kept_from, position=position)
 
 
-def _again(graph: Graph, past: Mapping[str, Task], command: Rerun) -> set[str]:
-    """Return the names of the tasks that are to run again."""
+def _again(graph: Graph, past: Mapping[str, Task], command: Rerun, *, is_changed: bool) -> set[str]:
+    """Return the names of the tasks that are to run again.
+
+    Those are all approvals, too, if parameters or definition differ from what was approved.
+    """
     if command.scope is RerunScope.ALL:
         return set(graph.tasks)
     first = {name for name in graph.tasks if name not in past}
@@ -177,6 +182,8 @@ def _again(graph: Graph, past: Mapping[str, Task], command: Rerun) -> set[str]:
         raise _no_task(command, command.first, list(graph.tasks))
     else:
         first.add(command.first)
+    if is_changed:
+        first |= {name for name, spec in graph.tasks.items() if isinstance(spec.wait, Approval)}
     found, queue = set(first), deque(first)
     while queue:
         for name in graph.dependents.get(queue.popleft(), ()):

@@ -50,10 +50,10 @@ def deleted(draft: Draft, command: DeleteJob, reply: Reply) -> UserChange:
 
 
 def paused(draft: Draft, command: PauseJob, reply: Reply) -> UserChange | None:
-    """Return the pause of a job; None if it was paused."""
+    """Return the pause of a job; None if it was paused, and has the same end."""
     del reply
     job = draft.state.jobs[command.job_id]
-    if job.pause is not None:
+    if draft.job(job.id) == job:
         return None
     return _of_job(draft, Action.JOB_PAUSED, command.author, job, detail=command.reason)
 

@@ -21,6 +21,8 @@ CALL_BYTES_MAX = ITEM_BYTES_MAX
 """The largest parameters, and the largest results, that pass between a step and another job."""
 EVENT_BYTES_MAX = ITEM_BYTES_MAX
 """The largest data of an event."""
+EVENTS_BYTES_MAX = 1 << 20
+"""The most bytes of the data of all events of one execution: a primary has them in memory."""
 EVENTS_MAX = 1_000
 """The most names of events of one execution, posted or waited for."""
 PARALLEL_DEFAULT = 100

@@ -8,6 +8,7 @@ import msgspec
 
 from rota.core.model.attempt import Token
 from rota.core.model.ids import ExecutionId, JobId, NodeId, Session
+from rota.core.model.job_state import StateEntry
 from rota.core.model.work import Selector
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.changes import Change
@@ -112,7 +113,13 @@ class Done(msgspec.Struct, frozen=True):
     """The reply to a command without a result."""
 
 
-Reply = JobSaved | Triggered | Done
+class StateSaved(msgspec.Struct, frozen=True):
+    """The value of a job's state that was saved, as the command left it."""
+
+    entry: StateEntry
+
+
+Reply = JobSaved | Triggered | Done | StateSaved
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -105,7 +105,8 @@ def _facts(execution: ExecutionView) -> list[tuple[str, str]]:
                 facts.append((attempt.finished_at, f"{key} ended", ended))
         if task.retry_at is not None:
             left_s = max(0, parse_instant(task.retry_at) - now()) / SECOND
-            again = f"{name}: next attempt in {span(left_s)}"
+            what = "waits, at most" if task.status == "waiting" else "next attempt in"
+            again = f"{name}: {what} {span(left_s)}"
             facts.append((task.retry_at, f"{name} {task.retry_at}", again))
         if task.status == "skipped":
             at = execution.finished_at or ""

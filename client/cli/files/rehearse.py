@@ -1,12 +1,12 @@
 """``rota rehearse``: files of jobs on virtual time, without a node."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 import click
 import msgspec
 
-from rota.client.cli.display.printing import out
+from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import Column, Counter, Look, show_many, show_one
 from rota.client.cli.files.given_files import GivenFiles, read_files
 from rota.client.cli.files.planned_fires import calendars_with
@@ -21,7 +21,10 @@ from rota.client.cli.inputs.options import (
     seconds_of,
     url_option,
 )
+from rota.client.cli.jobs.job_flags import Fields
+from rota.client.errors import NotFound
 from rota.client.rehearsal.rehearsal import Rehearsal, Tally, rehearse
+from rota.core.errors import Refused
 from rota.core.model.job import JobSpec
 from rota.core.timing.instants import (
     DAY,
@@ -40,6 +43,8 @@ from rota.wire.documents import JobBody
 EX_LIMIT = 8
 BAR_WIDTH = 40
 HERD_SHOWN = 5
+STEPS_MAX = 1_000_000
+"""The most decisions of a rehearsal: fires, starts and ends; a few minutes of work."""
 RECORDED = 20
 """The number of executions of a job whose durations `--recorded` reads."""
 
@@ -165,7 +170,8 @@ def rehearse_files(
     Nothing runs; each attempt succeeds after its duration. No node is needed.
     """
     given = read_files(files, namespace)
-    jobs = [job_spec(msgspec.convert(each, JobBody)) for each in given.jobs]
+    jobs = [_spec_of(each) for each in given.jobs]
+    _check_names(jobs, given)
     since = parse_instant(begin) if begin else now()
     taken = _durations(durations, jobs)
     if is_recorded:
@@ -182,7 +188,11 @@ def rehearse_files(
     )
     with Counter("rehearsed minutes:", days * DAY // MINUTE) as counter:
         passed = 0
-        for at, found in steps:  # noqa: B007 - the last one is shown.
+        for number, (at, found) in enumerate(steps):  # noqa: B007 - the last one is shown.
+            if number == STEPS_MAX:
+                until = absolute(format_instant(at))
+                detail = f"{STEPS_MAX:,} steps lead to {until} only; give fewer --days"
+                raise click.UsageError(detail)
             counter.add((at - since) // MINUTE - passed)
             passed = (at - since) // MINUTE
     view = _view_of(found)
@@ -192,6 +202,39 @@ def rehearse_files(
         show_one(view, REHEARSAL, form)
     is_over = view.most_running > (max_running or view.most_running)
     return EX_LIMIT if is_over or view.most_starts > (max_starts or view.most_starts) else 0
+
+
+def _spec_of(fields: Fields) -> JobSpec:
+    """Return the job that *fields* define.
+
+    Raises:
+        InvalidFile: They are no valid definition.
+    """
+    from rota.client.definitions import InvalidFile
+
+    try:
+        return job_spec(msgspec.convert(fields, JobBody))
+    except (msgspec.ValidationError, Refused) as error:
+        detail = error.detail if isinstance(error, Refused) else str(error)
+        name = fields.get("name")
+        raise InvalidFile(f"job {name!r}: {detail}; `rota validate -f` names the line") from error
+
+
+def _check_names(jobs: Sequence[JobSpec], given: GivenFiles) -> None:
+    """Check that the calendars of jobs are in the files, and warn of other jobs that are not.
+
+    Raises:
+        click.UsageError: A calendar is in no file.
+    """
+    calendars = {each.name for each in given.documents if each.kind == "calendars"}
+    names = {job.full_name for job in jobs}
+    for job in jobs:
+        for name in (*job.only_calendars, *job.except_calendars):
+            if name not in calendars:
+                raise click.UsageError(f"{job.full_name}: no file has the calendar {name!r}")
+        for name in job.dependencies:
+            if name not in names:
+                say(f"warning: {job.full_name} never runs: no file has the job {name}")
 
 
 def _durations(given: Iterable[str], jobs: Iterable[JobSpec]) -> dict[str, Duration]:
@@ -215,7 +258,7 @@ def _durations(given: Iterable[str], jobs: Iterable[JobSpec]) -> dict[str, Durat
     return found
 
 
-def _recorded(jobs: Iterable[JobSpec]) -> dict[str, Duration]:
+def _recorded(jobs: Sequence[JobSpec]) -> dict[str, Duration]:
     """Return the median durations of the latest successful executions on a node, by job.
 
     That of an execution is divided among its tasks, as if they ran one after the other.
@@ -223,7 +266,10 @@ def _recorded(jobs: Iterable[JobSpec]) -> dict[str, Duration]:
     found: dict[str, Duration] = {}
     with connect() as client:
         for job in jobs:
-            latest = client.executions(job=job.full_name, status="success", limit=RECORDED)
+            try:
+                latest = [*client.executions(job=job.full_name, status="success", limit=RECORDED)]
+            except NotFound:
+                latest = []
             took = [
                 parse_instant(each.finished_at) - parse_instant(each.started_at)
                 for each in latest
@@ -231,6 +277,9 @@ def _recorded(jobs: Iterable[JobSpec]) -> dict[str, Duration]:
             ]
             if took:
                 found[job.full_name] = Duration(round(median(took) / len(job.tasks)))
+    others = sorted({job.full_name for job in jobs} - found.keys())
+    if others:
+        say(f"no recorded duration, so that of --duration: {', '.join(others)}")
     return found
 
 

@@ -211,6 +211,16 @@ def _calendars_text(job: JobView) -> str:
     return " ".join(texts)
 
 
+def _overlap_text(job: JobView) -> str:
+    most = (job.definition or {}).get("maxParallel", 1)
+    return f"{job.overlap}, {most} in parallel" if most > 1 else job.overlap
+
+
+def _breaker_text(job: JobView) -> str:
+    limit = (job.definition or {}).get("pauseAfterFailures", 0)
+    return f"paused after {counted(limit, 'failure', 'failures')} in a row" if limit else ""
+
+
 def _print_job(job: JobView) -> None:
     at = now()
     coming = f"{absolute(job.next_fire_at)} UTC, {relative(job.next_fire_at, at)}"
@@ -228,7 +238,8 @@ def _print_job(job: JobView) -> None:
             ("next", coming if job.next_fire_at else ""),
             ("calendars", _calendars_text(job)),
             ("misfire", f"{job.misfire}, grace {job.grace}"),
-            ("overlap", job.overlap),
+            ("overlap", _overlap_text(job)),
+            ("breaker", _breaker_text(job)),
             ("consistency", job.consistency if job.consistency != "strict" else ""),
             ("priority", str(job.priority) if job.priority else ""),
             ("deadlines", _deadlines_text(job)),

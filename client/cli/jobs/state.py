@@ -36,7 +36,7 @@ def state() -> None:
     """Show and change values that the executions of a job share.
 
     A value is JSON. It survives the death of any node, and is deleted with its job. A task calls
-    these commands with the identity of its job: "identity: true", and a role that may run it.
+    these commands for its own job with "identity: true", and needs no role for that.
     """
 
 

@@ -12,7 +12,7 @@ from rota.core.decide.steps.step import wait as wait_without_slot
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.execution import Task, TaskStatus
 from rota.core.model.expressions import ExpressionError, has_template, rendered
-from rota.core.model.flow import EVENTS_MAX, WaitForEvent
+from rota.core.model.flow import EVENTS_BYTES_MAX, EVENTS_MAX, WaitForEvent
 from rota.core.model.ids import ExecutionId, is_name
 from rota.core.quoting import in_quotes
 from rota.core.state.draft import Draft
@@ -46,7 +46,7 @@ def start_wait(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
         waiting = replace(event, waiting=(*event.waiting, task.name))
         draft.events.put(execution_id, name, waiting)
         deadline = later(draft.now, wait.timeout) if wait.timeout else Instant(0)
-        task = replace(task, reason=f"waits for the event {name}", retry_at=deadline)
+        task = replace(task, reason=f"waits for the event: {name}", retry_at=deadline)
         wait_without_slot(draft, execution, task, is_timed=bool(deadline))
 
 
@@ -79,6 +79,9 @@ def post_event(draft: Draft, command: PostEvent) -> None:
         raise Refused(Kind.CONFLICT, "event_posted", detail)
     if command.name not in events and len(events) >= EVENTS_MAX:
         detail = f"an execution has at most {EVENTS_MAX:,} events"
+        raise Refused(Kind.CONFLICT, "too_many_events", detail)
+    if sum(len(each.data) for each in events.values()) + len(command.data) > EVENTS_BYTES_MAX:
+        detail = f"the data of the events of an execution have at most {EVENTS_BYTES_MAX:,} bytes"
         raise Refused(Kind.CONFLICT, "too_many_events", detail)
     posted = replace(event, at=draft.now, data=command.data, author=command.author, waiting=())
     draft.events.put(execution.id, event.name, posted)

@@ -116,7 +116,7 @@ def answer_task(draft: Draft, command: AnswerTask) -> None:
         raise not_waiting(task)
     answered = replace(
         task,
-        reason=command.reason,
+        reason=f"approved: {command.reason}" if command.reason else "",
         result=command.result,
         answered_by=command.author,
     )

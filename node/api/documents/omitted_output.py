@@ -34,6 +34,9 @@ def _without_output(tasks: Mapping[str, TaskView]) -> dict[str, TaskView]:
                 )
                 for each in task.attempts
             ],
+            # Results of waits, and items of loops, are made of results and parameters.
+            result=None,
+            item=None,
             # The reason of a task that waits for a slot is the node's.
             reason=task.reason
             if task.status == TaskStatus.READY.value

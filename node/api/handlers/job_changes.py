@@ -200,7 +200,7 @@ async def pause_job(request: RequestContext) -> web.Response:
 
     Its fire times are recorded as ``paused`` in the ledger, with the reason. Running executions
     continue, and the job can still be triggered. Successes of the jobs that it depends on are kept
-    for later. Pausing a paused job changes nothing.
+    for later. Pausing a paused job changes nothing, unless ``until`` gives it another end.
     """
     body = await read_body(request, PauseBody, if_empty=PauseBody())
     author = author_of(request)

@@ -4,7 +4,7 @@ import msgspec
 from aiohttp import web
 
 from rota.core.decide.job_state import present
-from rota.core.errors import Problem, invalid_fields, not_found
+from rota.core.errors import Kind, Problem, Refused, invalid_fields, not_found
 from rota.core.model.ids import NAME_RULE, ExecutionId, JobId, is_name
 from rota.core.model.job_state import VALUE_BYTES_MAX, StateEntry
 from rota.core.near_names import did_you_mean
@@ -12,6 +12,7 @@ from rota.core.quoting import in_quotes
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import format_instant
 from rota.core.vocabulary.commands import DeleteState, PutState
+from rota.core.vocabulary.decision import StateSaved
 from rota.node.access.verbs import Verb
 from rota.node.api.documents.change_views import author_view
 from rota.node.api.handlers.jobs import NAMESPACE
@@ -103,6 +104,14 @@ async def put_state(request: RequestContext) -> web.Response:
     shard, job = find_job_of_state(request)
     body = await read_body(request, StateBody)
     key = request.http.match_info["key"]
+    own = request.principal.attempt
+    if own is not None and (body.execution_id or own.execution_id) != own.execution_id:
+        raise _not_own(f"execution {body.execution_id}")
+    if own is not None and (body.task or own.task) != own.task:
+        raise _not_own(f"task {body.task}")
+    if body.only_forward and request.is_dry_run and own is None:
+        # Many of these would find out the value.
+        request.require(Verb.LOGS, job.spec.namespace)
     command = PutState(
         job_id=job.id,
         key=key,
@@ -113,8 +122,10 @@ async def put_state(request: RequestContext) -> web.Response:
         holding_task=body.task or "",
         author=author_of(request),
     )
-    _, made = await write(request, shard, command)
-    return _answer(made.state(shard), job.id, key)
+    # Not from the state, which another caller may have changed meanwhile.
+    saved, _ = await write(request, shard, command)
+    assert isinstance(saved, StateSaved), saved
+    return _document(saved.entry)
 
 
 @operations.declare(
@@ -129,14 +140,25 @@ async def put_state(request: RequestContext) -> web.Response:
 async def delete_state(request: RequestContext) -> web.Response:
     """Delete a value of the state of a job, also one that an execution holds."""
     shard, job = find_job_of_state(request)
+    key, own = request.http.match_info["key"], request.principal.attempt
+    entry = present(request.state(shard), job.id).get(key)
+    if own is not None and entry is not None and entry.holder:
+        holder = entry.holder, entry.holding_task or own.task
+        if holder != (own.execution_id, own.task):
+            raise _not_own(entry.holding_task or entry.holder)
     command = DeleteState(
         job_id=job.id,
-        key=request.http.match_info["key"],
+        key=key,
         if_revision=expected_version(request.http),
         author=author_of(request),
     )
     await write(request, shard, command)
     return web.Response(status=204)
+
+
+def _not_own(holder: str) -> Refused:
+    detail = f"a task makes and releases its own locks alone, not those of {holder}"
+    return Refused(Kind.FORBIDDEN, "forbidden", detail)
 
 
 def _checked(key: str, body: StateBody) -> bytes:
@@ -163,7 +185,10 @@ def _answer(state: State, job_id: JobId, key: str) -> web.Response:
     found = present(state, job_id)
     if key not in found:
         raise not_found("state", key, did_you_mean(key, found), about="value")
-    entry = found[key]
+    return _document(found[key])
+
+
+def _document(entry: StateEntry) -> web.Response:
     return document(_view_of(entry), headers={"ETag": f'"{entry.revision}"'})
 
 

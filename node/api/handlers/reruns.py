@@ -79,7 +79,7 @@ async def rerun_execution(request: RequestContext) -> web.Response:
         )
     _, job = find_job(request, past.job_id)
     definition = _definition(request, past, job) if body.version == "same" else None
-    for task in (definition or job.spec).tasks:
+    for task in (*(definition.tasks if definition else ()), *job.spec.tasks):
         if task.name in body.mark_success:
             check_approver(request, task.wait)
     parameters = _parameters(body, past)

@@ -8,8 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from rota.core.model.ids import Epoch, JobId, ShardId
+from rota.core.model.execution import (
+    Execution,
+    ExecutionStatus,
+    LoopState,
+    Origin,
+    Task,
+    TaskStatus,
+    task_key,
+)
+from rota.core.model.ids import Epoch, ExecutionId, JobId, ShardId
 from rota.core.model.job import Job, JobSpec, TaskSpec
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.model.work import Work
@@ -108,6 +118,32 @@ def test_the_shards_that_are_named_are_exported_with_their_ledger(tmp_path: Path
     [ledger] = [each["entry"] for each in lines if each["kind"] == "ledger"]
     assert (ledger["outcome"], ledger["reason"]) == ("missed", "the disk was full")
     assert jobs(exported(tmp_path)) == {"job": 1, "other": 1}
+
+
+def test_results_items_and_parameters_are_exported_as_they_are(tmp_path: Path) -> None:
+    past = Execution(
+        id=ExecutionId(f"{job_id('a')}-06643d3aa5f000-0000"),
+        job_id=job_id("a"),
+        job_name="default/a",
+        job_version=1,
+        status=ExecutionStatus.SUCCESS,
+        origin=Origin.MANUAL,
+        fire_at=NOON,
+        queued_at=NOON,
+        open_count=0,
+        finished_at=NOON,
+        parameters='{"n":1}',
+    )
+    done = Task(name="each", status=TaskStatus.SUCCESS, result=b"[5]")
+    each = replace(done, loop=LoopState(most=1, begun=1))
+    step = replace(done, name="each[0]", index=0, item='{"a":1}')
+    tasks = [Change(Table.PAST_TASK, task_key(past.id, one.name), one) for one in (each, step)]
+    write(tmp_path / "data", SHARD, Change(Table.PAST_EXECUTION, past.id, past), *tasks)
+
+    (line,) = [one for one in exported(tmp_path / "data") if one["kind"] == "execution"]
+
+    found = line["execution"]["tasks"]["each[0]"]
+    assert (found["result"], found["item"]) == ([5], {"a": 1})
 
 
 def test_a_directory_that_a_node_uses_is_not_exported(tmp_path: Path) -> None:

@@ -1044,3 +1044,32 @@ async def test_an_approval_by_what_is_no_subject_is_refused(access: Access) -> N
     )
 
     assert (status, problem["errors"][0]["pointer"]) == (422, "/tasks/0/approval/by/0")
+
+
+async def test_state_results_and_items_are_for_callers_with_logs_alone(access: Access) -> None:
+    role = {"verbs": ["read", "run"]}
+    assert (await access.call(access.admin, "PUT", f"{API}/roles/runner", role))[0] == 201
+    runner = await access.key("runner", "runner", "default")
+    wait = {"name": "wait", "waitForEvent": "go"}
+    each = {"name": "each", "foreach": ["SECRET"], "approval": "{{ item }}"}
+    job = {"name": "hidden", "tasks": [wait, each]}
+    assert (await access.call(access.admin, "POST", f"{API}/jobs", job))[0] == 201
+    _, started = await access.call(access.admin, "POST", f"{API}/jobs/hidden/trigger", {})
+    path, state = f"{API}/executions/{started['executionId']}", f"{API}/jobs/hidden/state/k"
+    go = {"name": "go", "data": {"pw": "SECRET"}}
+    assert (await access.call(access.admin, "POST", f"{path}/events", go))[0] == 200
+    await access.call(access.admin, "PUT", state, {"value": "SECRET"})
+
+    execution = await access.call(runner, "GET", path)
+    refused = [
+        await access.call(runner, "GET", state),
+        await access.call(runner, "PUT", state, {"value": "A", "onlyForward": True}),
+        await access.call(
+            runner, "PUT", f"{state}?dryRun=true", {"value": "Z", "onlyForward": True}
+        ),
+    ]
+
+    assert execution[0] == 200
+    assert "SECRET" not in str(execution)
+    assert [status for status, _ in refused] == [403, 409, 403]
+    assert "SECRET" not in str(refused)

@@ -131,6 +131,54 @@ def test_tasks_share_the_state_of_their_job_and_no_other(node: Rotad) -> None:
     assert (other["status"], "job_not_found" in output_of(node, other)) == ("failed", True)
 
 
+FOREIGN = """
+import json, os
+from rota.client import Client, NotAllowed
+
+client, statuses = Client(), []
+found = [each.execution_id for each in client.executions(job="default/held")]
+held = next(each for each in found if each != os.environ["ROTA_EXECUTION_ID"])
+for call in (
+    lambda: client.put_state("held", "lock", 1, execution_id=held),
+    lambda: client.delete_state("held", "lock"),
+):
+    try:
+        call()
+        statuses.append("done")
+    except NotAllowed:
+        statuses.append("refused")
+open(os.environ["ROTA_RESULT"], "w").write(json.dumps(statuses))
+"""
+
+
+def test_a_task_makes_and_releases_its_own_locks_alone(node: Rotad) -> None:
+    node.call(
+        "PUT",
+        "/api/v1/bindings/held",
+        {
+            "subject": "job:default/held",
+            "role": "viewer",
+            "namespaces": ["default"],
+        },
+    )
+    ask = {"name": "ask", "approval": "go on?"}
+    node.create(name="held", tasks=[ask])
+    holder = node.trigger("held")
+    lock = {"value": 1, "executionId": holder}
+    node.call("PUT", "/api/v1/jobs/held/state/lock", lock)
+    script = [sys.executable, "-P", "-c", FOREIGN]
+    node.call(
+        "PUT",
+        "/api/v1/jobs/held",
+        {"tasks": [{"name": "main", "command": script}], "identity": True},
+    )
+
+    second = node.ended(node.trigger("held"))
+
+    assert second["tasks"]["main"]["attempts"][-1]["result"] == ["refused", "refused"], second
+    assert [each["value"] for each in node.call("GET", "/api/v1/jobs/held/state")["items"]] == [1]
+
+
 def output_of(node: Rotad, execution: Json) -> str:
     """Return the output of the only task of an execution."""
     path = f"/api/v1/executions/{execution['executionId']}/tasks/main/output"

@@ -60,7 +60,7 @@ export function workOf(spec: TaskSpec, shell: (...words: string[]) => string): s
 /** Return the event that a task waits for: its name is a template in the definition, and rendered in the reason. */
 export function eventOf(task: Task, spec: TaskSpec | undefined): string {
   if (task.status !== 'waiting' || task.steps || !spec?.waitForEvent) return ''
-  return /^waits for the event (\S+)$/.exec(task.reason)?.[1] ?? ''
+  return /^waits for the event: (\S+)$/.exec(task.reason)?.[1] ?? ''
 }
 
 /** Return the rule and the condition of a task; empty if it has neither. */

@@ -130,3 +130,20 @@ def test_a_job_that_is_replaced_during_its_pause_keeps_the_end() -> None:
     found = [each.command for each in pending(shard.state) if isinstance(each, SetTimer)]
 
     assert [each for each in found if isinstance(each, EndPause)]
+
+
+def test_a_pause_of_a_paused_job_may_give_it_an_end() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    shard.do(PauseJob(job_id=job_id, by="ann", reason="first"))
+    shard.do(PauseJob(job_id=job_id, by="bob"))
+    unchanged = shard.state.jobs[job_id].pause
+
+    shard.do(PauseJob(job_id=job_id, by="bob", until=Instant(shard.clock + 30 * SECOND)))
+    changed = shard.state.jobs[job_id].pause
+    shard.pass_time(Duration(30 * SECOND))
+
+    assert unchanged is not None
+    assert changed is not None
+    assert (unchanged.by, changed.by) == ("ann", "bob")
+    assert shard.state.jobs[job_id].pause is None

@@ -7,7 +7,14 @@ from rota.core.decide.dispatch import pending
 from rota.core.errors import Refused
 from rota.core.model.attempt import RESULTS_BYTES_MAX
 from rota.core.model.execution import TaskStatus
-from rota.core.model.flow import EVENT_BYTES_MAX, EVENTS_MAX, Foreach, Repeat, WaitForEvent
+from rota.core.model.flow import (
+    EVENT_BYTES_MAX,
+    EVENTS_BYTES_MAX,
+    EVENTS_MAX,
+    Foreach,
+    Repeat,
+    WaitForEvent,
+)
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import TaskSpec
 from rota.core.timing.instants import SECOND, Duration
@@ -36,7 +43,7 @@ def test_a_task_waits_for_an_event_and_has_its_data_as_result() -> None:
 
     post(flow)
 
-    assert (before.status, before.reason) == (TaskStatus.WAITING, "waits for the event paid")
+    assert (before.status, before.reason) == (TaskStatus.WAITING, "waits for the event: paid")
     assert (flow.tasks["pay"].status, flow.tasks["pay"].result) == (S, b"7")
     assert flow.running() == ["ship"]
 
@@ -155,3 +162,13 @@ def test_a_later_round_of_a_loop_gets_an_event_that_was_posted_before_its_delay_
     flow.shard.pass_time(MINUTE_LONG)
 
     assert flow.statuses("pay", "pay#1", "pay#2") == [S, S, S]
+
+
+def test_the_data_of_the_events_of_an_execution_are_limited() -> None:
+    flow = Flow(waiter())
+    large = b'"%s"' % (b"x" * (EVENT_BYTES_MAX - 2))
+    for number in range(EVENTS_BYTES_MAX // EVENT_BYTES_MAX):
+        post(flow, f"e{number}", data=large)
+
+    with pytest.raises(Refused, match="too_many_events: the data"):
+        post(flow)

@@ -9,12 +9,13 @@ from rota.core.errors import Refused
 from rota.core.model.attempt import Outcome
 from rota.core.model.author import Author
 from rota.core.model.execution import Execution, Task, in_place, task_key
+from rota.core.model.flow import Approval
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import JobSpec, Overlap, TaskSpec
 from rota.core.model.trigger_rules import TriggerRule
 from rota.core.timing.instants import DAY, Duration
 from rota.core.vocabulary.changes import Table
-from rota.core.vocabulary.commands import Forget, Rerun, RerunScope, SaveJob
+from rota.core.vocabulary.commands import AnswerTask, Forget, Rerun, RerunScope, SaveJob
 from rota.core.vocabulary.decision import JobSaved, Limits, Triggered
 from rota.core.vocabulary.effects import Launch
 from unit.core.shard import ONE_RETRY, TEN_SECONDS, Shard, job, task
@@ -342,3 +343,18 @@ def test_a_rerun_is_refused_while_the_shard_is_full() -> None:
     shard.limits = Limits(executions=0)
 
     assert refusal(shard, command) == "too_many_executions"
+
+
+@pytest.mark.parametrize(("parameters", "is_kept"), [("", True), ('{"day": 2}', False)])
+def test_an_approval_is_kept_for_what_was_approved_alone(parameters: str, is_kept: bool) -> None:
+    shard = Shard()
+    ask = replace(task("ask"), wait=Approval())
+    execution_id = shard.run(ask, task("ship", "ask"), parameters='{"day": 1}')
+    shard.do(AnswerTask(execution_id=execution_id, task="ask", is_approved=True))
+    shard.fail(execution_id, "ship")
+    command = replace(past(shard, execution_id, ("ask", "ship")), parameters=parameters)
+
+    again = rerun(shard, command)
+
+    expected = ("success", "running") if is_kept else ("waiting", "blocked")
+    assert tuple(shard.statuses(again).values()) == expected
