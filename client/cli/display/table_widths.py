@@ -11,7 +11,7 @@ LEAST = 10
 
 _LEFT_OUT = (
     *("LATE", "TRIGGER", "MEMORY", "CPU", "TASKS", "WAITING", "FIRES", "TOOK"),
-    *("ENDED", "VERSION", "FIRE TIME", "EXECUTION"),
+    *("ENDED", "VERSION", "REASON", "FIRE TIME", "EXECUTION"),
 )
 """The titles of columns that may be left out, in this order. Another command shows the values."""
 

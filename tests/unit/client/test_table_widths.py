@@ -47,6 +47,12 @@ def test_columns_are_left_out_one_by_one_and_only_if_narrow_text_does_not_suffic
     assert found == [36, 13, 9, 9, 5]
 
 
+def test_a_list_of_executions_keeps_its_times_rather_than_the_reasons() -> None:
+    kept, _ = fitted(EXECUTIONS, (36, 40, 9, 9, 9, 5, 5, 90), 80)
+
+    assert [EXECUTIONS[each] for each in kept] == ["EXECUTION", "JOB", "STATUS", "FIRE TIME"]
+
+
 def test_ids_and_times_stay_in_one_piece_on_the_narrowest_terminal() -> None:
     titles = ("EXECUTION", "JOB", "STARTED", "SINCE (UTC)")
 
