@@ -161,7 +161,7 @@ def test_a_task_makes_and_releases_its_own_locks_alone(node: Rotad) -> None:
             "namespaces": ["default"],
         },
     )
-    ask = {"name": "ask", "approval": "go on?"}
+    ask = {"name": "ask", "approval": "continue?"}
     node.create(name="held", tasks=[ask])
     holder = node.trigger("held")
     lock = {"value": 1, "executionId": holder}
