@@ -59,7 +59,7 @@ def whole(
             node.ca, node.token = authority.certificate, TOKEN
             node.flags += (
                 *("--keyring", str(file)),
-                *("--session-ttl", "10s"),  # Under load on a busy machine, 2 s are too short.
+                *("--session-ttl", "60s"),  # Under load on a busy machine, 10 s are too short.
                 *("--auth", "keys", "--bootstrap-key-file", str(token_file)),
                 *authority.flags(node_id),
                 *authority.api_flags(f"api-{node_id}"),
