@@ -384,7 +384,7 @@ def _has_failed(draft: Draft, execution: Execution) -> bool:
 
 def _move_to_history(draft: Draft, past: Execution) -> None:
     draft.finish_execution(past)
-    draft.events.drop_all(past.id)
+    draft.drop_events(past.id)
     for name in draft.task_names(past.id):
         task = draft.task(past.id, name)
         assert task is not None, name

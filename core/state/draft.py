@@ -245,6 +245,11 @@ class Draft:
         """Set *key* of *table* to *record*."""
         self._records[table, key] = record
 
+    def drop_events(self, execution_id: ExecutionId) -> None:
+        """Delete the events of an execution that ends; most have none."""
+        if execution_id in self.state.events or "events" in self.__dict__:
+            self.events.drop_all(execution_id)
+
     def _write(self, table: Table, key: str, record: Record | None) -> None:
         self._records[table, key] = record
 
