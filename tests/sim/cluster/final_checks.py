@@ -127,7 +127,7 @@ def see_end(world: World, stories: list[Story]) -> None:
     records = Records(world)
     for story in stories:
         _see_job(story, records)
-        _see_changes(story, records)
+        _see_changes(world, story, records)
         for triggering in story.triggers:
             _see_trigger(world, story, triggering, records)
         _see_ledger(story, records)
@@ -155,12 +155,14 @@ def _see_job(story: Story, records: Records) -> None:
         raise Violation(f"C1: {story.spec.full_name} was {story.job_id}, and is {job.id}")
     if not story.is_replaced and (job.version, job.spec) != (1, story.spec):
         raise Violation(f"C1: {job.spec.full_name} is not as it was made: {job}, {story.spec}")
-    if story.is_paused is not None and story.is_certain and story.is_paused != bool(job.pause):
+    is_of_user = not job.spec.pause_after_failures  # Failures may pause it, and successes resume.
+    is_known = story.is_paused is not None and story.is_certain and is_of_user
+    if is_known and story.is_paused != bool(job.pause):
         done = "paused" if story.is_paused else "resumed"
         raise Violation(f"C1: {job.spec.full_name} was {done}, and that is undone")
 
 
-def _see_changes(story: Story, records: Records) -> None:
+def _see_changes(world: World, story: Story, records: Records) -> None:
     """C1, C2: each change of a job has one row, and the rows lead to the job as it is."""
     if story.job_id is None:
         return
@@ -172,8 +174,12 @@ def _see_changes(story: Story, records: Records) -> None:
     if job is None:
         return
     pauses = actions[Action.JOB_PAUSED] - actions[Action.JOB_RESUMED]
-    if actions[Action.JOB_REPLACED] != job.version - 1 or pauses != int(job.pause is not None):
+    # The pauses of a circuit breaker are no changes of users.
+    is_led_to = bool(job.spec.pause_after_failures) or pauses == int(job.pause is not None)
+    if actions[Action.JOB_REPLACED] != job.version - 1 or not is_led_to:
         raise Violation(f"C2: {job} has the changes {actions}")
+    if job.pause is not None and job.pause.is_automatic:
+        world.counts["pauses by circuit breakers"] += 1
 
 
 def _see_backfill(world: World, backfill: Backfill, records: Records) -> None:

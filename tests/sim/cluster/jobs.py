@@ -59,6 +59,8 @@ def draw_job(
     # By the name and not by chance, so that seeds stay the worlds that they were.
     if fields["overlap"] != "allow" and crc32(name.encode()) % 3 == 0:
         fields["max_parallel"] = 2
+    if crc32(name.encode()) % 7 == 0:
+        fields["pause_after_failures"] = 2
     match kind:
         case "interval":
             fields["schedule"] = f"@every {chance.choice(INTERVALS)}"
