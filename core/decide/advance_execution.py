@@ -67,6 +67,7 @@ class Birth(msgspec.Struct, frozen=True):
     caller: Caller | None = None
     backfill: str = ""
     displaces: tuple[ExecutionId, ...] = ()
+    interval_start: Instant = Instant(0)
 
 
 def begin_link(draft: Draft, job: Job, birth: Birth) -> None:
@@ -109,6 +110,7 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
         links=birth.links,
         caller=birth.caller,
         backfill=birth.backfill,
+        interval_start=birth.interval_start,
     )
     is_by_wall_clock = execution.origin is Origin.SCHEDULE
     due_at = later(execution.due_at, draft.situation.lead if is_by_wall_clock else Duration(0))

@@ -178,6 +178,7 @@ def _advance(draft: Draft, job: Job, backfill: Backfill) -> None:
             parameters=backfill.parameters,
             triggered_by=backfill.author,
             backfill=backfill.id,
+            interval_start=draft.situation.facts.interval_start_of(job.spec, times[backfill.begun]),
         )
         backfill = replace(backfill, begun=backfill.begun + 1, open=backfill.open + 1)
         draft.backfill_count += 1

@@ -308,6 +308,9 @@ def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
             fire_at=at,
             hold=admission.hold,
             displaces=admission.displaces,
+            interval_start=draft.situation.facts.interval_start(
+                job.spec, job.spec.schedules[number], at
+            ),
         ),
     )
     _record(draft, _Due(job, number, [at]), FireOutcome.FIRED, execution_id, "")

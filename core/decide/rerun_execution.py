@@ -98,6 +98,7 @@ def _execution(
         status=ExecutionStatus.QUEUED,
         origin=Origin.MANUAL,
         fire_at=past.fire_at,
+        interval_start=past.interval_start,
         queued_at=draft.now,
         open_count=statuses.count(TaskStatus.BLOCKED),
         failed_count=failed,

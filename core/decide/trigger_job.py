@@ -42,6 +42,7 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
         parameters=command.parameters,
         traceparent=command.traceparent,
         triggered_by=command.author,
+        interval_start=draft.situation.facts.interval_start_of(job.spec, command.fire_at),
     )
     begin_execution(draft, job, birth)
     return Triggered(execution_id)

@@ -99,6 +99,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         job: The full name of the job, ``namespace/name``; empty in the order of an older node.
         permitted_binds: The folders that may be bound, as in the policy of a namespace; set by the
             node that launches the attempt. None for all that the node permits.
+        interval_start: The begin of the execution's interval, which ends at *fire_at*; 0 for none.
     """
 
     key: AttemptKey
@@ -110,6 +111,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     results: bytes = b""
     job: str = ""
     permitted_binds: tuple[str, ...] | None = None
+    interval_start: CheckedInstant = Instant(0)
 
     def __post_init__(self) -> None:
         """Refuse a malformed task name: executors use it in names of files and folders."""

@@ -234,6 +234,7 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
         has_lost_teardown: Whether it was stopped together with its teardowns.
         caller: The step that waits for its end; None for none.
         backfill: The id of its backfill; empty for none.
+        interval_start: The begin of its interval, which ends at *fire_at*; 0 if it has none.
     """
 
     failed_count: Count = 0
@@ -254,6 +255,7 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
     has_lost_teardown: bool = False
     caller: Caller | None = None
     backfill: str = ""
+    interval_start: CheckedInstant = Instant(0)
 
 
 LINKS_MAX = 1_000

@@ -357,6 +357,7 @@ class Draft:
             checkpoint=self.checkpoint(execution.id, task.name),
             results=results,
             job=execution.job_name,
+            interval_start=execution.interval_start,
         )
         self._effects.append(Launch(order, attempt.node_id))
 

@@ -24,6 +24,7 @@ from rota.core.timing.schedule import (
     latest_fire,
     load_zone,
     next_fire,
+    previous_fire,
 )
 
 DEPTH_MAX = 8
@@ -245,6 +246,18 @@ def latest_permitted(
         begin = exclusion.begins_at(fire_at, budget)
         until = after if begin is None else Instant(begin - MICROSECOND)
         fire_at = latest_fire(schedule, after, until) if until > after else None
+    return fire_at
+
+
+def previous_permitted(
+    schedule: Schedule, exclusion: Exclusion | None, before: Instant
+) -> Instant | None:
+    """Return the last fire time that is not excluded before *before*, a fire time; or None."""
+    budget = Budget()
+    fire_at = previous_fire(schedule, before)
+    while fire_at is not None and exclusion is not None and exclusion.why(fire_at):
+        begin = exclusion.begins_at(fire_at, budget)
+        fire_at = None if begin is None else previous_fire(schedule, begin)
     return fire_at
 
 

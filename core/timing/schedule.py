@@ -16,7 +16,7 @@ exactly if the clock skips or repeats it.
 import difflib
 import heapq
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from enum import Enum
@@ -54,6 +54,8 @@ INTERVAL_MIN = Duration(100 * MILLISECOND)
 """The shortest `@every`: below it, lateness would be as long as the interval itself."""
 INTERVAL_MAX = Duration(36_500 * DAY)
 """The longest `@every`, about a century."""
+_STEPS = 4
+"""The most fire times that `_latest` takes one by one before it bisects."""
 LATEST_FIRE = Instant(253_370_764_799 * SECOND)
 """9998-12-31T23:59:59Z; no schedule fires later.
 
@@ -266,20 +268,51 @@ def latest_fire(schedule: Schedule, after: Instant, until: Instant) -> Instant |
 
     `next_fire` is called less than a hundred times, however many fire times the range has.
     """
-    latest = None
-    # Look back twice as far each time until there is a fire, then bisect the rest of the range:
-    # from any instant before the latest fire, the next one is in range; from any other, it is not.
-    reach = SECOND
+    return _latest(lambda at: next_fire(schedule, at), after, until, SECOND)
+
+
+@lru_cache(maxsize=4096)  # Jobs with the same schedule fire together.
+def previous_fire(schedule: Schedule, before: Instant) -> Instant | None:
+    """Return the last fire time before *before*, which is a fire time of *schedule*, or None.
+
+    Its ``startAt`` does not count, so the first fire time has a previous one, too.
+
+    Raises:
+        Refused: *schedule* cannot be read (see `fault_of`).
+    """
+    form = _rule(schedule).form
+    following = _next_by_form(form, before)
+    reach = Duration(following - before) if following is not None else DAY
+    return _latest(lambda at: _next_by_form(form, at), Instant(0), Instant(before - 1), reach)
+
+
+def _latest(
+    next_after: Callable[[Instant], Instant | None],
+    after: Instant,
+    until: Instant,
+    reach: Duration,
+) -> Instant | None:
+    """Return the last fire time in ``(after, until]``, or None.
+
+    Look back *reach*, and twice as far each time until there is a fire, then bisect the rest of the
+    range: from any instant before the latest fire, the next one is in range; from any other, it is
+    not. Usually few fires are left, which are taken one by one.
+    """
     begin = Instant(max(after, until - reach))
-    while (fire_at := next_fire(schedule, begin)) is None or fire_at > until:
+    while (fire_at := next_after(begin)) is None or fire_at > until:
         if begin <= after:
             return None
         reach = Duration(2 * reach)
         begin = Instant(max(after, until - reach))
     latest, end = fire_at, until
+    for _ in range(_STEPS):
+        fire_at = next_after(latest)
+        if fire_at is None or fire_at > until:
+            return latest
+        latest = fire_at
     while latest < end:
         middle = Instant((latest + end) // 2)
-        fire_at = next_fire(schedule, middle)
+        fire_at = next_after(middle)
         if fire_at is None or fire_at > until:
             end = middle
         else:

@@ -14,8 +14,10 @@ from rota.core.timing.calendars import (
     Calendars,
     Exclusion,
     next_permitted,
+    previous_permitted,
 )
-from rota.core.timing.schedule import Schedule, load_zone
+from rota.core.timing.instants import MICROSECOND, Instant
+from rota.core.timing.schedule import Schedule, fault_of, load_zone, next_fire
 from rota.core.vocabulary.quotas import Quota
 
 NO_PAUSES: Mapping[str, Pause] = MappingProxyType({})
@@ -59,6 +61,22 @@ class Facts(msgspec.Struct, frozen=True):
             unless=spec.except_calendars,
             blackouts=stopping,
         )
+
+    def interval_start(self, spec: JobSpec, schedule: Schedule, at: Instant) -> Instant:
+        """Return the begin of the interval that ends with *at*, a fire time; 0 for none.
+
+        It is the fire time before it that the job's calendars permit. Blackouts do not count: a
+        backfill runs their fire times later, for intervals of their own.
+        """
+        exclusion = self.exclusion_of(spec, schedule, has_blackouts=False)
+        return previous_permitted(schedule, exclusion, at) or Instant(0)
+
+    def interval_start_of(self, spec: JobSpec, at: Instant) -> Instant:
+        """Return `interval_start` for the first schedule that fires at *at*; 0 for none."""
+        for schedule in spec.schedules:
+            if not fault_of(schedule) and next_fire(schedule, Instant(at - MICROSECOND)) == at:
+                return self.interval_start(spec, schedule, at)
+        return Instant(0)
 
     def permitted(self, spec: JobSpec, plan: JobPlan) -> JobPlan:
         """Return the plan of the job *spec* with the next fire times that are not excluded."""

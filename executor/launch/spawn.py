@@ -177,7 +177,18 @@ def variables_of(order: Order) -> dict[str, str]:
         "ROTA_TOKEN": str(order.token),
         "ROTA_IDEMPOTENCY_KEY": order.key.execution_id,
         "ROTA_FIRE_TIME": format_instant(order.fire_at),
+        **_interval_of(order),
         **({"ROTA_JOB": job, "ROTA_NAMESPACE": namespace} if job else {}),
+    }
+
+
+def _interval_of(order: Order) -> dict[str, str]:
+    """Return the variables with the interval of the execution; none if it has no interval."""
+    if not order.interval_start:
+        return {}
+    return {
+        "ROTA_INTERVAL_START": format_instant(order.interval_start),
+        "ROTA_INTERVAL_END": format_instant(order.fire_at),
     }
 
 

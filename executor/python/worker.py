@@ -90,7 +90,7 @@ class Context:
         self.token = variables["ROTA_TOKEN"]
         self.idempotency_key = variables["ROTA_IDEMPOTENCY_KEY"]
         self.cancelled = False
-        self._fire_time = variables["ROTA_FIRE_TIME"]
+        self._variables = variables
         self._parameters = variables.get("ROTA_PARAMETERS", "")
         self._checkpoint = call["checkpoint"]
         self._results_text = call["results"]
@@ -102,9 +102,26 @@ class Context:
     @property
     def fire_time(self) -> datetime.datetime:
         """The instant at which the execution was due, in UTC."""
+        return self._instant("ROTA_FIRE_TIME")
+
+    @property
+    def interval(self) -> tuple[datetime.datetime, datetime.datetime]:
+        """The interval that the execution works on: from the fire time before its own, in UTC.
+
+        Raises:
+            LookupError: It has none: it was triggered without a fire time of its job's schedules.
+        """
+        if "ROTA_INTERVAL_START" not in self._variables:
+            raise LookupError(
+                f"execution {self.execution_id} has no interval: give its trigger a fire time of "
+                "the job's schedule (rota trigger --fire-time)"
+            )
+        return self._instant("ROTA_INTERVAL_START"), self._instant("ROTA_INTERVAL_END")
+
+    def _instant(self, variable: str) -> datetime.datetime:
         import datetime
 
-        text = self._fire_time.replace("Z", "+00:00")  # The form that 3.9 and 3.10 parse.
+        text = self._variables[variable].replace("Z", "+00:00")  # The form that 3.9 and 3.10 parse.
         return datetime.datetime.fromisoformat(text)
 
     @property

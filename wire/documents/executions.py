@@ -204,6 +204,9 @@ class ExecutionView(View, frozen=True):
         broken: Why the record cannot be shown; empty for a valid record.
         parent: The task of another execution that began it, and waits for it; null for none.
         backfill_id: The backfill that it is part of; null for none.
+        interval_start: The begin of the interval that it works on, which is the fire time of the
+            schedule before *fire_time*; null if it has no interval.
+        interval_end: The end of the interval, which is *fire_time*; null if it has none.
     """
 
     execution_id: str
@@ -230,6 +233,8 @@ class ExecutionView(View, frozen=True):
     broken: str = ""
     parent: ParentView | None = None
     backfill_id: str | None = None
+    interval_start: InstantText | None = None
+    interval_end: InstantText | None = None
 
 
 class ExecutionList(View, frozen=True):

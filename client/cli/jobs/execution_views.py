@@ -139,6 +139,7 @@ def print_execution(execution: ExecutionView) -> None:
             ("trigger", execution.trigger),
             ("by", execution.triggered_by.principal if execution.triggered_by else ""),
             ("fire time", fire),
+            ("interval", _interval(execution)),
             ("late", lateness(execution)),
             ("took", duration(execution, at)),
             ("done", "" if execution.finished_at else f"{execution.progress}%"),
@@ -158,6 +159,12 @@ def print_execution(execution: ExecutionView) -> None:
     for name, task in tasks_in_order(execution):
         for attempt in task.attempts:
             _print_details(f"{name}, attempt {attempt.number}", attempt)
+
+
+def _interval(execution: ExecutionView) -> str:
+    if execution.interval_start is None or execution.interval_end is None:
+        return ""
+    return f"{absolute(execution.interval_start)} to {absolute(execution.interval_end)} UTC"
 
 
 def _parent(execution: ExecutionView) -> str:

@@ -6,7 +6,8 @@ states      the status of each needed task by name
 item        the item of a ``foreach``
 index       the number of the item, from 0, or of the round, from 1
 last        in a ``repeat``, the result of the round before; in ``until``, of the round itself
-execution   id, job, trigger, fireTime and queuedAt of the execution
+execution   id, job, trigger, fireTime and queuedAt of the execution; if it has an interval,
+            intervalStart and intervalEnd
 """
 
 from functools import lru_cache
@@ -40,13 +41,7 @@ def names_of(draft: Draft, execution: Execution, task: Task, spec: TaskSpec, tex
     names: dict[str, Value] = {
         "params": _decoded((execution.parameters or spec.work.parameters or "{}").encode()),
         "states": {name: _task(draft, execution.id, name).status.value for name in spec.needs},
-        "execution": {
-            "id": execution.id,
-            "job": execution.job_name,
-            "trigger": execution.origin.value,
-            "fireTime": format_instant(execution.fire_at),
-            "queuedAt": format_instant(execution.queued_at),
-        },
+        "execution": _execution_names(execution),
     }
     if "results" in text:
         results = {name: result_of(draft, execution, name) for name in spec.needs}
@@ -54,6 +49,20 @@ def names_of(draft: Draft, execution: Execution, task: Task, spec: TaskSpec, tex
     if task.index >= 0:
         names["index"] = task.index
         names["last" if isinstance(spec.loop, Repeat) else "item"] = _decoded(task.item.encode())
+    return names
+
+
+def _execution_names(execution: Execution) -> dict[str, Value]:
+    names: dict[str, Value] = {
+        "id": execution.id,
+        "job": execution.job_name,
+        "trigger": execution.origin.value,
+        "fireTime": format_instant(execution.fire_at),
+        "queuedAt": format_instant(execution.queued_at),
+    }
+    if execution.interval_start:
+        names["intervalStart"] = format_instant(execution.interval_start)
+        names["intervalEnd"] = format_instant(execution.fire_at)
     return names
 
 

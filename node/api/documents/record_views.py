@@ -245,6 +245,8 @@ def _execution_view(
         else None,
         parent=_parent_view(execution.caller) if execution.caller else None,
         backfill_id=execution.backfill or None,
+        interval_start=_instant(execution.interval_start),
+        interval_end=_instant(execution.fire_at if execution.interval_start else Instant(0)),
         possible_duplicates=list(map(_duplicate_view, duplicates))
         if duplicates is not None
         else None,

@@ -30,7 +30,7 @@ from rota.core.model.attempt import (
     Outcome,
 )
 from rota.core.model.work import Call, Sandbox, Work
-from rota.core.timing.instants import SECOND, Duration
+from rota.core.timing.instants import DAY, SECOND, Duration, Instant
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.python.executor import PythonExecutor
 from rota.executor.python.worker import CHECK_S
@@ -222,6 +222,7 @@ def test_the_context_describes_the_attempt(bench: Bench) -> None:
             fire_at=FIRE_AT,
             checkpoint=b'{"row": 500}',
             job="billing/report",
+            interval_start=Instant(FIRE_AT - DAY),
         )
         host.executor.launch(order)
         return await host.ending(order.key)
@@ -237,10 +238,19 @@ def test_the_context_describes_the_attempt(bench: Bench) -> None:
         "token": str(TOKEN),
         "idempotency_key": EXECUTION_ID,
         "fire_time": "2027-01-01T05:00:00+00:00",
+        "interval": ["2026-12-31T05:00:00+00:00", "2027-01-01T05:00:00+00:00"],
         "parameters": None,
         "last_checkpoint": {"row": 500},
         "cancelled": False,
     }
+
+
+def test_the_interval_of_an_execution_without_one_is_an_error(bench: Bench) -> None:
+    ending = bench.ending_of(call("functions:context"))
+
+    assert ending.raised is not None
+    assert ending.raised.type == "LookupError"
+    assert "--fire-time" in ending.raised.message
 
 
 def test_environment_is_minimal_and_names_the_attempt(bench: Bench) -> None:

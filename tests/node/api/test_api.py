@@ -227,17 +227,20 @@ def test_the_same_job_again_is_the_same_job_and_another_is_a_conflict(node: Rota
 
 
 def test_a_trigger_and_its_rerun_work_for_the_given_fire_time(node: Rotad) -> None:
-    node.create(name="daily", command="echo $ROTA_FIRE_TIME")
+    command = "echo $ROTA_FIRE_TIME $ROTA_INTERVAL_START $ROTA_INTERVAL_END"
+    node.create(name="daily", command=command, schedule="0 1 * * *")
     body = {"fireTime": "2026-11-27T02:00:00+01:00"}
 
-    first = node.call("POST", "/api/v1/jobs/daily/trigger", body)["executionId"]
-    ended = node.ended(first)
-    again = node.ended(node.call("POST", f"/api/v1/executions/{first}/rerun")["executionId"])
+    begun = node.call("POST", "/api/v1/jobs/daily/trigger", body)["executionId"]
+    ended = node.ended(begun)
+    again = node.ended(node.call("POST", f"/api/v1/executions/{begun}/rerun")["executionId"])
 
     for each in (ended, again):
         path = f"/api/v1/executions/{each['executionId']}/tasks/main/output"
-        assert node.call("GET", path) == "2026-11-27T01:00:00.000000Z\n"
-        assert each["fireTime"] == "2026-11-27T01:00:00.000000Z"
+        first, last = "2026-11-26T01:00:00.000000Z", "2026-11-27T01:00:00.000000Z"
+        assert node.call("GET", path) == f"{last} {first} {last}\n"
+        assert each["fireTime"] == each["intervalEnd"] == last
+        assert each["intervalStart"] == first
         assert each["latenessMs"] < 60_000
     with pytest.raises(Refusal, match="/fireTime"):
         node.call("POST", "/api/v1/jobs/daily/trigger", {"fireTime": "yesterday"})

@@ -143,6 +143,8 @@ export type Execution = {
   broken: string
   parent: Parent | null
   backfillId: string | null
+  intervalStart: string | null
+  intervalEnd: string | null
 }
 
 export type FieldProblem = {

@@ -67,6 +67,7 @@ def context(ctx: Any) -> Json:  # Any: rota need not be installed where this run
         "token": ctx.token,
         "idempotency_key": ctx.idempotency_key,
         "fire_time": ctx.fire_time.isoformat(),
+        "interval": [each.isoformat() for each in ctx.interval],
         "parameters": ctx.parameters,
         "last_checkpoint": ctx.last_checkpoint,
         "cancelled": ctx.cancelled,

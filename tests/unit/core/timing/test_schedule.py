@@ -2,7 +2,7 @@
 
 import re
 from datetime import date, datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -40,6 +40,7 @@ from rota.core.timing.schedule import (
     next_fire,
     parse_schedule,
     preview,
+    previous_fire,
 )
 from rota.node.api.requests.error_codes import CODES
 from rota.wire.bodies.job_bodies import job_spec
@@ -879,6 +880,7 @@ def test_next_range_and_latest_agree(
     assert all(after < fire_at <= until for fire_at in times)
     assert fire_times(schedule, after, until, limit) == times[:limit]
     assert latest_fire(schedule, after, until) == (times[-1] if times else None)
+    assert all(previous_fire(schedule, later) == at for at, later in pairwise(times))
     following = next_fire(schedule, times[-1] if times else after)
     assert following is not None
     assert following > until
@@ -925,6 +927,21 @@ def test_coming_fires_are_those_of_each_schedule_in_order() -> None:
 def _place(found: tuple[FirePreview, int]) -> tuple[Instant, int]:
     fire, number = found
     return fire.instant, number
+
+
+def test_the_fire_time_before_the_first_one_is_before_the_start() -> None:
+    limited = checked(Schedule(text="0 9 * * MON", start_at="2027-03-01T00:00Z", every="2 weeks"))
+    first = next_fire(limited, at("2027-01-01T00:00"))
+    assert first is not None
+
+    before = previous_fire(limited, first)
+
+    assert before is not None
+    assert (utc(before), utc(first)) == ("2027-02-15T09:00:00Z", "2027-03-01T09:00:00Z")
+
+
+def test_a_single_fire_time_has_none_before_it() -> None:
+    assert previous_fire(parse_schedule("@at 2027-01-01T00:00:00Z"), at("2027-01-01T00:00")) is None
 
 
 def test_latest_fire_of_a_long_range_is_the_last() -> None:
