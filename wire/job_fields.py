@@ -243,6 +243,8 @@ JOB_FIELDS = (
         has_default=True,
     ),
     JobField("grace", Form.DURATION, more="#misfires", has_default=True),
+    JobField("misfire_window", Form.DURATION, more="#misfires", has_default=True),
+    JobField("misfire_max", Form.SAME, more="#misfires"),
     JobField(
         "overlap",
         Form.CHOICE,
@@ -285,6 +287,7 @@ JOB_FIELDS = (
         Flag("Executions that may run at a time, unless overlap is allow.", metavar="N"),
         more="#overlap",
     ),
+    JobField("concurrency_key", Form.SAME, more="#concurrency-key"),
     JobField("fail_fast", Form.SAME, more="flows.md#skips-and-failures"),
     JobField("pause_after_failures", Form.SAME, more="#circuit-breaker", has_default=True),
     JobField(

@@ -4,7 +4,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.decide.outbox import has_room, send_message
-from rota.core.decide.overlap import is_busy
+from rota.core.decide.overlap import concurrency_key, is_busy, next_waiting
 from rota.core.decide.run_hooks import late_at_of, late_timer, note_end
 from rota.core.decide.steps import calls, loops
 from rota.core.decide.steps.flow_values import names_of
@@ -111,6 +111,7 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
         caller=birth.caller,
         backfill=birth.backfill,
         interval_start=birth.interval_start,
+        concurrency_key=concurrency_key(job, birth.parameters),
     )
     is_by_wall_clock = execution.origin is Origin.SCHEDULE
     due_at = later(execution.due_at, draft.situation.lead if is_by_wall_clock else Duration(0))
@@ -420,9 +421,8 @@ def notify_dependents(draft: Draft, past: Execution) -> None:
 def _release_next(draft: Draft, past: Execution) -> None:
     """Release the oldest execution that waits for this one (`rota.core.decide.overlap`)."""
     job = draft.job(past.job_id)
-    if job is None or is_busy(draft, job):
+    if job is None or is_busy(draft, job, past.concurrency_key):
         return
-    live = draft.live_of(past.job_id)
-    waiting = next((one for one in live if one.hold is Hold.OVERLAP), None)
+    waiting = next_waiting(draft, job, past.concurrency_key)
     if waiting is not None:
         release_execution(draft, waiting)

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import Birth, begin_execution
-from rota.core.decide.overlap import is_full
+from rota.core.decide.overlap import is_full, problem_of_key
 from rota.core.decide.quotas import full_quota
-from rota.core.errors import Kind, Refused, not_found
+from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.backfill import (
     ACTIVE,
     KEPT_MAX,
@@ -53,9 +53,10 @@ def start_backfill(draft: Draft, command: StartBackfill) -> None:
     """Start a backfill; a repetition with the same id changes nothing.
 
     Raises:
-        Refused: There is no such job; code ``idempotency_key_reused``: the id is that of another
-            request; code ``backfill_active``: another backfill of the job has not
-            ended; code ``contention``: one was started since the times were read.
+        Refused: There is no such job; code ``invalid_parameters``: the parameters give no
+            concurrency key; code ``idempotency_key_reused``: the id is that of another request;
+            code ``backfill_active``: another backfill of the job has not ended; code
+            ``contention``: one was started since the times were read.
     """
     job, backfill = draft.job(command.backfill.job_id), command.backfill
     if job is None:
@@ -64,6 +65,8 @@ def start_backfill(draft: Draft, command: StartBackfill) -> None:
     if backfill.id in known:
         _check_repetition(known[backfill.id], backfill)
         return
+    if problem := problem_of_key(job, backfill.parameters):
+        raise invalid("invalid_parameters", problem, Problem("/parameters", problem))
     active = next((each for each in known.values() if each.status in ACTIVE), None)
     if active is not None:
         raise Refused(
@@ -169,7 +172,11 @@ def _advance(draft: Draft, job: Job, backfill: Backfill) -> None:
     if backfill.status is not BackfillStatus.RUNNING:
         return
     times, most = draft.backfill_times(backfill), _slice_of(backfill)
-    while _has_turn(backfill) and draft.backfill_count < most and _may_begin(draft, job):
+    while (
+        _has_turn(backfill)
+        and draft.backfill_count < most
+        and _may_begin(draft, job, backfill.parameters)
+    ):
         entropy = draft.situation.entropy + backfill.begun
         birth = Birth(
             id=trigger_execution_id(job.id, draft.now, entropy),
@@ -203,13 +210,13 @@ def _has_turn(backfill: Backfill) -> bool:
     return backfill.begun < backfill.total and backfill.open < backfill.parallel
 
 
-def _may_begin(draft: Draft, job: Job) -> bool:
+def _may_begin(draft: Draft, job: Job, parameters: str) -> bool:
     """Return True if one more execution may begin now."""
     if draft.execution_count >= draft.limits.executions:
         return False
     if job.spec.namespace in draft.situation.facts.pauses or full_quota(draft, job.spec.namespace):
         return False
-    return job.spec.overlap is Overlap.ALLOW or not is_full(draft, job)
+    return job.spec.overlap is Overlap.ALLOW or not is_full(draft, job, parameters)
 
 
 def _timer(job_id: JobId, at: Instant) -> SetTimer:

@@ -143,7 +143,7 @@ def _run_or_release(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
     """
     waiting = waiting_execution(draft, job)
     if waiting is not None:
-        if must_queue(draft, job):
+        if must_queue(draft, job, waiting):
             draft.put_execution(replace(waiting, hold=Hold.OVERLAP))
         else:
             release_execution(draft, waiting)
@@ -154,7 +154,7 @@ def _run_or_release(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
         again_at = later(draft.now, KEPT_AGAIN)
         draft.add(SetTimer(again_at, RunIfMet(job_id=job.id), Timescale.ELAPSED))
         return plan
-    admission = admit(draft, job)
+    admission = admit(draft, job, "")
     if admission.blocked_by is not None:
         return unmet(plan)
     execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)

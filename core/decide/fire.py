@@ -9,6 +9,8 @@
     late, misfire policy `latest`          coalesced into the first later fire that is on time or,
                                            if there is none, into the last late one, which fires
     late, misfire policy `skip`            missed
+    later than the misfire window, or      missed
+    not among the latest `misfire_max`
 
 A fire is normally decided a little before it is due (`Situation.decide_ahead`), so that its entry
 is committed in time; its attempts start when it is due. A fire of a paused job, one that a calendar
@@ -40,13 +42,14 @@ from rota.core.model.ids import ExecutionId, JobId, fire_execution_id, fire_mark
 from rota.core.model.job import Job, JobPlan, Misfire, Pause
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.state.draft import Draft
-from rota.core.timing.calendars import latest_permitted, next_permitted
+from rota.core.timing.calendars import latest_permitted, next_permitted, previous_permitted
 from rota.core.timing.instants import (
     MICROSECOND,
     MINUTE,
     SECOND,
     Duration,
     Instant,
+    format_duration,
     later,
     to_datetime,
 )
@@ -89,7 +92,7 @@ def fire(draft: Draft, command: Fire) -> None:
             postponed.add(number)
         elif due <= draft.wall:
             room -= _fire_schedule(draft, job, number, due, room) if room > 0 else 0
-        elif _could_start(draft, job) and not _excluded(draft, job, number, (due,)):
+        elif _could_start(draft, job, number) and not _excluded(draft, job, number, (due,)):
             _fire_one(draft, job, number, due)
             _advance(draft, job, number, due)
     plan = draft.plan(job.id)
@@ -127,15 +130,15 @@ def noticed_at(draft: Draft, due: Instant) -> Instant:
     return ahead if ahead > draft.wall else due
 
 
-def _could_start(draft: Draft, job: Job) -> bool:
-    """Return True if an execution of *job* could start now."""
+def _could_start(draft: Draft, job: Job, number: int) -> bool:
+    """Return True if an execution of schedule *number* of *job* could start now."""
     if _has_no_space(draft):
         return False
     is_free = draft.pause_of(job) is None and not job.spec.dependencies
     has_room = draft.execution_count < draft.limits.executions
     if not is_free or not has_room or full_quota(draft, job.spec.namespace):
         return False
-    return admit(draft, job) == Admission()
+    return admit(draft, job, job.spec.parameters_of(number)) == Admission()
 
 
 def _has_no_space(draft: Draft) -> bool:
@@ -221,15 +224,49 @@ def _decide(
     Returns:
         The decided ones, which are fewer if the shard is full.
     """
-    late_until = _late_until(draft, job, number, times, is_all=is_all)
-    late = [at for at in times if at < late_until]
+    lost_until, why = _lost_until(draft, job, number, times)
+    lost = [at for at in times if at < lost_until]
+    for _, run in groupby(lost, lambda at: bisect(gaps, at)):
+        _record_missed(draft, _Due(job, number, list(run)), why)
+    if len(lost) == len(times):
+        return lost
+    rest = times[len(lost) :]
+    late_until = _late_until(draft, job, number, rest, is_all=is_all)
+    late = [at for at in rest if at < late_until]
     for _, run in groupby(late, lambda at: bisect(gaps, at)):
-        due = _Due(job, number, list(run))
-        if job.spec.misfire is Misfire.SKIP:
-            _record_missed(draft, due)
-        else:
-            _record_coalesced(draft, due, into=late_until)
-    return (*late, *_fire_each(draft, job, number, times[len(late) :]))
+        _record_coalesced(draft, _Due(job, number, list(run)), into=late_until)
+    return (*lost, *late, *_fire_each(draft, job, number, rest[len(late) :]))
+
+
+def _lost_until(
+    draft: Draft, job: Job, number: int, times: Sequence[Instant]
+) -> tuple[Instant, str]:
+    """Return the instant before which due fire times are missed for good, and why."""
+    spec, misfire = job.spec, job.spec.misfire_of(number)
+    on_time_from = Instant(draft.wall - spec.grace)
+    if times[0] >= on_time_from:
+        return times[0], ""
+    if misfire is Misfire.SKIP:
+        return on_time_from, "the misfire policy is skip"
+    lost_until, why = times[0], ""
+    if spec.misfire_window and lost_until < draft.wall - spec.misfire_window:
+        lost_until = Instant(draft.wall - spec.misfire_window)
+        why = f"the misfire window is {format_duration(spec.misfire_window)}"
+    if spec.misfire_max and misfire is Misfire.ALL:
+        kept = _latest_late(draft, job, number, on_time_from)
+        if kept > lost_until:
+            return kept, f"the latest {spec.misfire_max} late fire times run (misfireMax)"
+    return lost_until, why
+
+
+def _latest_late(draft: Draft, job: Job, number: int, on_time_from: Instant) -> Instant:
+    """Return the first of the latest `misfire_max` fire times before *on_time_from*."""
+    schedule = job.spec.schedules[number]
+    exclusion = draft.situation.facts.exclusion_of(job.spec, schedule)
+    first = latest_permitted(schedule, exclusion, Instant(0), _before(on_time_from))
+    for _ in range(job.spec.misfire_max - 1):
+        first = None if first is None else previous_permitted(schedule, exclusion, first)
+    return first or Instant(0)
 
 
 def _excluded(
@@ -259,17 +296,14 @@ def _record_excluded(
 def _late_until(
     draft: Draft, job: Job, number: int, times: Sequence[Instant], *, is_all: bool
 ) -> Instant:
-    """Return the instant before which due fire times are treated as late.
+    """Return the fire time into which all late ones of *times* are coalesced.
 
-    For ``all``, it is the first of *times*; for ``skip``, it is the grace before now. For
-    ``latest``, it is the fire time into which all late ones are coalesced, which may be beyond this
-    slice. The arguments are those of `_decide`.
+    It may be beyond this slice. It is the first of *times* if none is late, and for the policy
+    ``all``, which coalesces none. The arguments are those of `_decide`.
     """
     on_time_from = Instant(draft.wall - job.spec.grace)
-    if job.spec.misfire is Misfire.ALL or times[0] >= on_time_from:
+    if job.spec.misfire_of(number) is Misfire.ALL or times[0] >= on_time_from:
         return times[0]
-    if job.spec.misfire is Misfire.SKIP:
-        return on_time_from
     schedule = job.spec.schedules[number]
     exclusion = draft.situation.facts.exclusion_of(job.spec, schedule)
     first_on_time = next_permitted(schedule, exclusion, _before(on_time_from))
@@ -294,7 +328,8 @@ def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
         reason = f"quota_exceeded: {full}"
         _record(draft, _Due(job, number, [at]), FireOutcome.SKIPPED, ExecutionId(""), reason)
         return
-    admission = _admit(draft, job)
+    parameters = job.spec.parameters_of(number)
+    admission = _admit(draft, job, parameters)
     execution_id = _execution_id(draft, job, number, at)
     if admission.blocked_by is not None:
         _record_skipped(draft, _Due(job, number, [at]), admission.blocked_by)
@@ -306,6 +341,7 @@ def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
             id=execution_id,
             origin=Origin.SCHEDULE,
             fire_at=at,
+            parameters=parameters,
             hold=admission.hold,
             displaces=admission.displaces,
             interval_start=draft.situation.facts.interval_start(
@@ -322,12 +358,12 @@ def _execution_id(draft: Draft, job: Job, number: int, at: Instant) -> Execution
     return fire_execution_id(job.id, at, fire_mark(number, plan.round))
 
 
-def _admit(draft: Draft, job: Job) -> Admission:
+def _admit(draft: Draft, job: Job, parameters: str) -> Admission:
     """Apply the overlap policy, then the dependencies; an execution may have to wait for both."""
     waiting = dependencies.waiting_execution(draft, job)
     if waiting is not None:
         return Admission(blocked_by=waiting.id)
-    admission = admit(draft, job)
+    admission = admit(draft, job, parameters)
     plan = draft.plan(job.id)
     if admission.blocked_by is not None or plan is None or not plan.upstreams:
         return admission
@@ -362,9 +398,9 @@ def _record_disk_full(draft: Draft, due: _Due) -> None:
     _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason)
 
 
-def _record_missed(draft: Draft, due: _Due) -> None:
+def _record_missed(draft: Draft, due: _Due, why: str) -> None:
     late_s = (draft.wall - due.times[0]) / SECOND
-    reason = f"noticed {late_s:.1f} s late; the misfire policy is skip"
+    reason = f"noticed {late_s:.1f} s late; {why}"
     note_missed(draft, due.job, _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason))
 
 

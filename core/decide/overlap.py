@@ -2,14 +2,20 @@
 
 The policy is applied inside the shard, in the entry that creates the execution, so it cannot race.
 No fire is skipped because of a backfill: it waits for the end of the backfill's execution.
+
+If the job has a concurrency key, the policy applies among the executions that have the same value
+of it. Requests whose parameters give no value are refused. A fire is not lost for that: without a
+value, it shares the key with all others without one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import msgspec
 
+from rota.core.model.concurrency_key import key_of
 from rota.core.model.execution import Execution, Hold
+from rota.core.model.expressions import ExpressionError
 from rota.core.model.ids import ExecutionId
 from rota.core.model.job import Job, Overlap
 from rota.core.state.draft import Draft
@@ -32,11 +38,36 @@ class Admission(msgspec.Struct, frozen=True):
     displaces: tuple[ExecutionId, ...] = ()
 
 
-def admit(draft: Draft, job: Job) -> Admission:
-    """Return the verdict of the overlap policy of *job* on one more execution."""
+def concurrency_key(job: Job, parameters: str) -> str:
+    """Return the concurrency key of an execution of *job*; empty for none.
+
+    Args:
+        job: The job.
+        parameters: The parameters of the execution as JSON; empty for those of the job.
+    """
+    if not job.spec.concurrency_key:
+        return ""
+    try:
+        return key_of(job.spec.concurrency_key, parameters or job.spec.parameters)
+    except ExpressionError:
+        return ""
+
+
+def problem_of_key(job: Job, parameters: str) -> str:
+    """Return why *parameters* give no concurrency key, which *job* needs; empty if they do."""
+    if job.spec.concurrency_key:
+        try:
+            key_of(job.spec.concurrency_key, parameters or job.spec.parameters)
+        except ExpressionError as error:
+            return f"concurrencyKey: {error}"
+    return ""
+
+
+def admit(draft: Draft, job: Job, parameters: str) -> Admission:
+    """Return the verdict of the overlap policy of *job* on one more execution with *parameters*."""
     if job.spec.overlap is Overlap.ALLOW:
         return Admission()
-    live = list(draft.live_of(job.id))
+    live = list(_alike(draft, job, concurrency_key(job, parameters)))
     begun = [one for one in live if one.hold is not Hold.DEPENDENCIES]
     waiting = tuple(one.id for one in begun if one.hold is Hold.OVERLAP)
     most = job.spec.max_parallel
@@ -73,17 +104,29 @@ def _queue_one(live: Sequence[Execution], most: int) -> Admission:
     return Admission(blocked_by=waiting.id) if waiting else _behind(live, most)
 
 
-def is_full(draft: Draft, job: Job) -> bool:
-    """Return True if as many executions of *job* are unfinished as may run at a time."""
-    return any(islice(draft.live_of(job.id), job.spec.max_parallel - 1, None))
+def _alike(draft: Draft, job: Job, key: str) -> Iterator[Execution]:
+    """Yield the unfinished executions of *job* with the concurrency key, oldest first."""
+    return (one for one in draft.live_of(job.id, key) if one.concurrency_key == key)
 
 
-def is_busy(draft: Draft, job: Job) -> bool:
-    """Return True if as many executions of *job* run as its overlap policy allows."""
-    running = (one for one in draft.live_of(job.id) if one.hold is Hold.NONE)
+def is_full(draft: Draft, job: Job, parameters: str) -> bool:
+    """Return True if no further execution of *job* with *parameters* may begin to run now."""
+    alike = _alike(draft, job, concurrency_key(job, parameters))
+    return any(islice(alike, job.spec.max_parallel - 1, None))
+
+
+def is_busy(draft: Draft, job: Job, key: str) -> bool:
+    """Return True if as many executions of *job* with *key* run as its overlap policy allows."""
+    running = (one for one in _alike(draft, job, key) if one.hold is Hold.NONE)
     return any(islice(running, job.spec.max_parallel - 1, None))
 
 
-def must_queue(draft: Draft, job: Job) -> bool:
-    """Return True if a held execution of *job* has to wait for a running one."""
-    return job.spec.overlap not in (Overlap.ALLOW, Overlap.SKIP) and is_busy(draft, job)
+def next_waiting(draft: Draft, job: Job, key: str) -> Execution | None:
+    """Return the oldest execution of *job* with *key* that waits for another one; None for none."""
+    return next((one for one in _alike(draft, job, key) if one.hold is Hold.OVERLAP), None)
+
+
+def must_queue(draft: Draft, job: Job, held: Execution) -> bool:
+    """Return True if the held execution of *job* has to wait for a running one."""
+    may_queue = job.spec.overlap not in (Overlap.ALLOW, Overlap.SKIP)
+    return may_queue and is_busy(draft, job, held.concurrency_key)

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import displace, enter, skipped_by, start_deadline_of
+from rota.core.decide.overlap import concurrency_key
 from rota.core.decide.quotas import refuse_execution_over_quota
 from rota.core.decide.run_hooks import late_at_of
 from rota.core.decide.trigger_job import admitted, refuse_if_full, refuse_if_paused
@@ -65,7 +66,7 @@ def rerun(draft: Draft, command: Rerun) -> Reply:
     refuse_if_paused(draft, job.spec.namespace)
     refuse_if_full(draft)
     refuse_execution_over_quota(draft, job.spec.namespace)
-    admission = admitted(draft, job)
+    admission = admitted(draft, job, command.parameters or past.parameters)
     if command.definition is None or past.job_version == job.version:
         graph, version = graph_of(job.spec), job.version
     else:
@@ -88,6 +89,7 @@ def _execution(
 ) -> Execution:
     """Return the new execution in its state before its first task starts."""
     past = command.past
+    parameters = command.parameters or past.parameters
     statuses = [task.status for task in tasks]
     failed = sum(standing(task) is UpstreamState.FAILED for task in tasks)
     return Execution(
@@ -103,7 +105,8 @@ def _execution(
         open_count=statuses.count(TaskStatus.BLOCKED),
         failed_count=failed,
         reason=past.reason if failed else "",
-        parameters=command.parameters or past.parameters,
+        parameters=parameters,
+        concurrency_key=concurrency_key(job, parameters),
         traceparent=command.traceparent,
         result_bytes=sum(map(_result_bytes, tasks)),
         rerun_of=past.id,

@@ -1,11 +1,11 @@
 """Executions by manual trigger, and by hooks and steps of other jobs."""
 
 from rota.core.decide.advance_execution import Birth, begin_execution, begin_link
-from rota.core.decide.overlap import Admission, admit
+from rota.core.decide.overlap import Admission, admit, problem_of_key
 from rota.core.decide.quotas import full_quota, refuse_execution_over_quota
 from rota.core.decide.steps.calls import refuse_call, report_call
 from rota.core.decide.stop_execution import cancel
-from rota.core.errors import Kind, Refused, not_found
+from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.execution import Caller, Origin
 from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import trigger_execution_id
@@ -31,7 +31,7 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     refuse_if_paused(draft, job.spec.namespace)
     refuse_if_full(draft)
     refuse_execution_over_quota(draft, job.spec.namespace)
-    admission = admitted(draft, job)
+    admission = admitted(draft, job, command.parameters)
     execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
     birth = Birth(
         id=execution_id,
@@ -52,7 +52,7 @@ def trigger_by_hook(draft: Draft, message: Hooked) -> None:
     """Trigger a job by the hook of another one, unless the job cannot run now."""
     job_id = draft.state.names.get(message.dependent)
     job = draft.job(job_id) if job_id else None
-    obstacle, admission = _obstacle(draft, job, message.dependent)
+    obstacle, admission = _obstacle(draft, job, message.dependent, message.parameters)
     if job is not None and not obstacle:
         execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
         birth = Birth(
@@ -73,7 +73,7 @@ def trigger_by_task(draft: Draft, message: Called) -> None:
     """Run a job for a step of another one, which waits for it."""
     job_id = draft.state.names.get(message.dependent)
     job = draft.job(job_id) if job_id else None
-    obstacle, admission = _obstacle(draft, job, message.dependent)
+    obstacle, admission = _obstacle(draft, job, message.dependent, message.parameters)
     if job is None or obstacle:
         refuse_call(draft, message, obstacle)
         return
@@ -104,7 +104,9 @@ def recall(draft: Draft, message: Recalled) -> None:
             return
 
 
-def _obstacle(draft: Draft, job: Job | None, full_name: str) -> tuple[str, Admission]:
+def _obstacle(
+    draft: Draft, job: Job | None, full_name: str, parameters: str
+) -> tuple[str, Admission]:
     """Return why *job* cannot run now, empty if it can, and how it is admitted."""
     if job is None:
         return f"there is no job {full_name}", Admission()
@@ -115,7 +117,9 @@ def _obstacle(draft: Draft, job: Job | None, full_name: str) -> tuple[str, Admis
         return f"{draft.execution_count} executions of its shard have not finished", Admission()
     if full := full_quota(draft, job.spec.namespace):
         return full, Admission()
-    admission = admit(draft, job)
+    if problem := problem_of_key(job, parameters):
+        return problem, Admission()
+    admission = admit(draft, job, parameters)
     if admission.blocked_by is not None:
         policy = job.spec.overlap.value
         reason = f"{admission.blocked_by} had not finished; the overlap policy is {policy}"
@@ -123,13 +127,16 @@ def _obstacle(draft: Draft, job: Job | None, full_name: str) -> tuple[str, Admis
     return "", admission
 
 
-def admitted(draft: Draft, job: Job) -> Admission:
+def admitted(draft: Draft, job: Job, parameters: str) -> Admission:
     """Return the permission for an execution that a user requests.
 
     Raises:
-        Refused: Code ``overlap``: the overlap policy of the job forbids the execution now.
+        Refused: Code ``overlap``: the overlap policy of the job forbids the execution now; code
+            ``invalid_parameters``: they give no concurrency key.
     """
-    admission = admit(draft, job)
+    if problem := problem_of_key(job, parameters):
+        raise invalid("invalid_parameters", problem, Problem("/parameters", problem))
+    admission = admit(draft, job, parameters)
     if admission.blocked_by is not None:
         raise Refused(
             Kind.CONFLICT,

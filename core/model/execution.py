@@ -235,6 +235,8 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
         caller: The step that waits for its end; None for none.
         backfill: The id of its backfill; empty for none.
         interval_start: The begin of its interval, which ends at *fire_at*; 0 if it has none.
+        concurrency_key: The value of its job's concurrency key (`rota.core.decide.overlap`); empty
+            for none.
     """
 
     failed_count: Count = 0
@@ -256,6 +258,7 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
     caller: Caller | None = None
     backfill: str = ""
     interval_start: CheckedInstant = Instant(0)
+    concurrency_key: str = ""
 
 
 LINKS_MAX = 1_000

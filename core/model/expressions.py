@@ -12,7 +12,7 @@ may evaluate differently only what is not decided yet.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cache
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -68,8 +68,8 @@ def has_template(text: str) -> bool:
     return "{{" in text or "{%" in text
 
 
-def problem_of_expression(text: str) -> str:
-    """Return what is wrong with the text of an expression; empty if it can be evaluated."""
+def problem_of_expression(text: str, known: Set[str] = NAMES) -> str:
+    """Return what is wrong with the text of an expression over *known*; empty for nothing."""
     if not text.strip():
         return "is empty; write an expression, such as params.size > 3"
     if len(text) > EXPRESSION_LENGTH_MAX:
@@ -79,7 +79,7 @@ def problem_of_expression(text: str) -> str:
     if _OPEN in text or _CLOSE in text:
         return "contains a control character; remove it"
     return _problem_of_code(text) or _problem_of(
-        _engines().of_expressions, f"{_OPEN}({text}){_CLOSE}"
+        _engines().of_expressions, f"{_OPEN}({text}){_CLOSE}", known
     )
 
 
@@ -184,19 +184,19 @@ def _with_texts(value: Value, convert: Callable[[str], Value]) -> Value:
             return value
 
 
-def _problem_of(engine: "Environment", text: str) -> str:
+def _problem_of(engine: "Environment", text: str, known: Set[str] = NAMES) -> str:
     from minijinja import TemplateError
 
     try:
         engine.add_template("checked", text)
-        unknown = engine.undeclared_variables_in_template("checked") - NAMES - FUNCTIONS
+        unknown = engine.undeclared_variables_in_template("checked") - known - FUNCTIONS
     except TemplateError as error:
         return _first_line(error)
     finally:
         engine.remove_template("checked")
     if unknown:
-        first, known = min(unknown), ", ".join(sorted(NAMES))
-        return f"names {shortened(first)}, which does not exist; the names are {known}"
+        first, names = min(unknown), ", ".join(sorted(known))
+        return f"names {shortened(first)}, which does not exist; the names are {names}"
     return ""
 
 

@@ -7,7 +7,9 @@ import msgspec
 
 from rota.core.errors import Problem, out_of_range
 from rota.core.model.checked_fields import Count
+from rota.core.model.concurrency_key import key_of
 from rota.core.model.dag import problems_of_graph, repetitions
+from rota.core.model.expressions import ExpressionError, problem_of_expression
 from rota.core.model.flow import Loop, RunJob, Wait
 from rota.core.model.flow_checks import (
     problems_of_flow,
@@ -115,6 +117,18 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allows_failure: bool = False
 
 
+class SchedulePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a schedule has in place of the job's fields.
+
+    Attributes:
+        parameters: The parameters of its executions, as JSON; empty for those of the job.
+        misfire: Its misfire policy; None for that of the job.
+    """
+
+    parameters: str = ""
+    misfire: Misfire | None = None
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A job, as defined.
 
@@ -142,6 +156,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         only_calendars: The names of calendars of which one must have a fire time; none for no
             condition.
         except_calendars: The names of calendars that exclude fire times.
+        misfire_window: How late a fire time may be that still runs under *misfire*; earlier ones
+            are missed. 0 for no limit.
+        misfire_max: The most late fire times that run under the policy ``all``, which are the
+            latest; 0 for no limit.
+        concurrency_key: The expression over ``params`` whose value an execution shares with those
+            to which *overlap* and *max_parallel* apply; empty for all of the job.
+        policies: What each schedule has in place of the job's fields, in the order of *schedules*;
+            none if no schedule has anything.
     """
 
     name: str
@@ -186,6 +208,20 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     pause_after_failures: Count = 0
     max_parallel: Count = 1
+    misfire_window: Duration = Duration(0)
+    misfire_max: Count = 0
+    concurrency_key: str = ""
+    policies: tuple[SchedulePolicy, ...] = ()
+
+    def misfire_of(self, number: int) -> Misfire:
+        """Return the misfire policy of a schedule."""
+        own = self.policies[number].misfire if self.policies else None
+        return own or self.misfire
+
+    def parameters_of(self, number: int) -> str:
+        """Return the parameters of the executions of a schedule, as JSON; empty for none."""
+        own = self.policies[number].parameters if self.policies else ""
+        return own or self.parameters
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -306,6 +342,7 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
         ("/startDeadline", spec.start_deadline),
         ("/executionTimeout", spec.execution_timeout),
         ("/lateAfter", spec.late_after),
+        ("/misfireWindow", spec.misfire_window),
     )
     problems += [
         Problem(pointer, out_of_range(format_duration(timespan), "0s", "365d"))
@@ -315,6 +352,8 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
     if spec.max_parallel > 1 and spec.overlap is Overlap.ALLOW:
         detail = "the overlap policy allow has no limit; choose another, such as queue_all or skip"
         problems.append(Problem("/maxParallel", detail))
+    problems += _problems_of_misfires(spec)
+    problems += _problems_of_key(spec)
     if not -PRIORITY_MAX <= spec.priority <= PRIORITY_MAX:
         detail = out_of_range(spec.priority, -PRIORITY_MAX, PRIORITY_MAX)
         problems.append(Problem("/priority", detail))
@@ -324,6 +363,34 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
     elif spec.late_after and not has_late_hooks:
         problems.append(Problem("/lateAfter", "has no effect without onLate; give both or none"))
     return problems
+
+
+def _problems_of_misfires(spec: JobSpec) -> Iterator[Problem]:
+    policies = {spec.misfire_of(number) for number in range(len(spec.schedules))} or {spec.misfire}
+    if 0 < spec.misfire_window < spec.grace:
+        detail = f"is shorter than grace, {format_duration(spec.grace)}; choose a longer one"
+        yield Problem("/misfireWindow", detail)
+    if spec.misfire_max and Misfire.ALL not in policies:
+        detail = "limits the misfire policy all, which this job does not have; remove it"
+        yield Problem("/misfireMax", detail)
+
+
+def _problems_of_key(spec: JobSpec) -> Iterator[Problem]:
+    """Yield the errors of the concurrency key, which the fires of all schedules must have."""
+    if not spec.concurrency_key:
+        return
+    if spec.overlap is Overlap.ALLOW:
+        detail = "has no effect with the overlap policy allow; choose another, such as queue_all"
+        yield Problem("/concurrencyKey", detail)
+    elif problem := problem_of_expression(spec.concurrency_key, frozenset({"params"})):
+        yield Problem("/concurrencyKey", problem)
+    else:
+        for number in range(len(spec.schedules)):
+            try:
+                key_of(spec.concurrency_key, spec.parameters_of(number))
+            except ExpressionError as error:
+                detail = f"with the parameters of schedule {number}: {error}"
+                yield Problem("/concurrencyKey", detail)
 
 
 def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:

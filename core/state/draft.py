@@ -226,15 +226,16 @@ class Draft:
         assert isinstance(found, BackfillTimes), found
         return found.times
 
-    def live_of(self, job_id: JobId) -> Iterator[Execution]:
-        """Yield the unfinished executions of a job, oldest first."""
-        for execution_id in self.state.live_of(job_id):
+    def live_of(self, job_id: JobId, key: str = "") -> Iterator[Execution]:
+        """Yield the unfinished executions of a job, or those with *key*, oldest first."""
+        for execution_id in self.state.live_of(job_id, key):
             if execution_id not in self._finished:
                 execution = self.execution(execution_id)
                 assert execution is not None, execution_id
                 yield execution
         for execution_id, execution in self._created.items():
-            if execution.job_id == job_id and execution_id not in self._finished:
+            is_like = execution.job_id == job_id and key in ("", execution.concurrency_key)
+            if is_like and execution_id not in self._finished:
                 current = self.execution(execution_id)
                 assert current is not None, execution_id
                 yield current

@@ -157,6 +157,10 @@ class State:
         default_factory=dict[JobId, dict[ExecutionId, None]]
     )
     """Derived: the unfinished executions of each job, oldest first."""
+    live_by_key: dict[tuple[JobId, str], dict[ExecutionId, None]] = field(
+        default_factory=dict[tuple[JobId, str], dict[ExecutionId, None]]
+    )
+    """Derived: those with a concurrency key, by job and key, oldest first."""
     sorted_names: list[str] = field(default_factory=list[str])
     """Derived: the keys of `names` in order, so that listing a page of jobs costs O(page)."""
     outbox_counts: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
@@ -204,9 +208,9 @@ class State:
             graph = graphs[version] = graph_of(spec)
         return graph
 
-    def live_of(self, job_id: JobId) -> Iterable[ExecutionId]:
-        """Return the unfinished executions of a job, oldest first."""
-        return self.live.get(job_id, {})
+    def live_of(self, job_id: JobId, key: str = "") -> Iterable[ExecutionId]:
+        """Return the unfinished executions of a job, or those with *key*, oldest first."""
+        return self.live_by_key.get((job_id, key), {}) if key else self.live.get(job_id, {})
 
     def age_of(self, execution_id: ExecutionId) -> tuple[Instant, ExecutionId]:
         """Return the key that sorts unfinished executions oldest first."""
@@ -239,6 +243,7 @@ class State:
             events={each: dict(found) for each, found in self.events.items()},
             entries={each: dict(found) for each, found in self.entries.items()},
             live={each: dict(live) for each, live in self.live.items()},
+            live_by_key={each: dict(live) for each, live in self.live_by_key.items()},
             sorted_names=list(self.sorted_names),
             outbox_counts=dict(self.outbox_counts),
             notification_counts=dict(self.notification_counts),
@@ -330,6 +335,8 @@ class State:
     def _put_execution(self, execution: Execution) -> None:
         if execution.id not in self.executions:
             self.live.setdefault(execution.job_id, {})[execution.id] = None
+            if key := execution.concurrency_key:
+                self.live_by_key.setdefault((execution.job_id, key), {})[execution.id] = None
             _count_up(self.execution_counts, namespace_of(execution.job_name))
         self.executions[execution.id] = execution
 
@@ -439,6 +446,11 @@ class State:
         if not live:
             del self.live[execution.job_id]
             self._graphs.pop(execution.job_id, None)
+        if key := execution.concurrency_key:
+            keyed = self.live_by_key[execution.job_id, key]
+            del keyed[execution_id]
+            if not keyed:
+                del self.live_by_key[execution.job_id, key]
 
 
 def load_state(changes: Iterable[Change]) -> State:
@@ -452,6 +464,8 @@ def load_state(changes: Iterable[Change]) -> State:
     state.requests = dict(sorted(state.requests.items(), key=_expiry))
     for job_id, live in state.live.items():
         state.live[job_id] = dict.fromkeys(sorted(live, key=state.age_of))
+    for key, live in state.live_by_key.items():
+        state.live_by_key[key] = dict.fromkeys(sorted(live, key=state.age_of))
     for execution_id, tasks in state.tasks.items():
         state.tasks[execution_id] = in_place(tasks.values())
     return state

@@ -19,6 +19,7 @@ from rota.core.timing.schedule import (
     unknown_zone,
     zone_prefix,
 )
+from rota.wire.bodies.schedule_bodies import rule_of
 from rota.wire.documents import Json, ScheduleBody, Timespan
 
 N = TypeVar("N", int, float)
@@ -125,20 +126,7 @@ class Reader:
             self.zone(prefix, pointer)
             return Schedule(text="@manual")
         try:
-            schedule = checked(
-                Schedule(
-                    text=body.schedule,
-                    timezone=timezone,
-                    day_or=body.day_or,
-                    spread=body.spread,
-                    seed=of,
-                    start_at=body.start_at or "",
-                    end_at=body.end_at or "",
-                    every=body.every or "",
-                    gap=body.gap,
-                    fold=body.fold,
-                )
-            )
+            schedule = checked(rule_of(body, of, timezone=timezone))
             if body.timezone and schedule.timezone != timezone:
                 raise contradiction(body.schedule, timezone)
             return schedule

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 from rota.core.errors import Problem, Refused, invalid, invalid_fields
 from rota.core.model.hook import Hook, HookEvent, HookFormat
-from rota.core.model.job import JobSpec, TaskSpec, problems_of, problems_of_counts
+from rota.core.model.job import JobSpec, SchedulePolicy, TaskSpec, problems_of, problems_of_counts
 from rota.core.model.retry import Backoff, Explicit, Exponential, Fixed, Linear, RetryPolicy
 from rota.core.model.trigger_rules import TriggerRule
 from rota.core.timing.schedule import Schedule
-from rota.wire.bodies.field_reader import Hints, Reader
+from rota.wire.bodies.field_reader import PARAMETERS_MAX, Hints, Reader
 from rota.wire.bodies.flow_bodies import flow_of, full_name_of
 from rota.wire.bodies.parameter_schema import completed, problems_of_schema
+from rota.wire.bodies.schedule_bodies import policy_of
 from rota.wire.bodies.task_bodies import given, work_of
 from rota.wire.documents import HookBody, JobBody, Json, RetryBody, ScheduleBody, TaskBody
 from rota.wire.job_fields import JOB_FIELDS, STORED, Form, JobField
@@ -72,10 +73,16 @@ def reading(
     for task in _tasks(body, reader):
         tasks.append(task)
         yield
+    given_schedules = [each for each in _schedules(body, reader) if each[0].text != "@manual"]
+    policies = tuple(policy for _, policy in given_schedules)
+    if sum(len(each.parameters) for each in policies) > PARAMETERS_MAX:
+        detail = f"parameters of schedules have at most {PARAMETERS_MAX:,} characters together"
+        reader.problems.append(Problem("/schedules", detail))
     spec = JobSpec(
         name=body.name,
         namespace=body.namespace,
-        schedules=_schedules(body, reader),
+        schedules=tuple(schedule for schedule, _ in given_schedules),
+        policies=policies if any(each != SchedulePolicy() for each in policies) else (),
         tasks=tuple(tasks),
         dependencies=tuple(full_name_of(name, body.namespace) for name in body.dependencies),
         hooks=tuple(_hooks(body)),
@@ -96,15 +103,18 @@ def reading(
 def _parameters(body: JobBody, reader: Reader) -> Json:
     """Return the parameters of a job as they are stored, with the defaults of its own schema.
 
-    A job that runs only on request may lack them: its triggers are checked.
+    A job may lack them that runs only on request, whose triggers are checked, and one whose
+    schedules all have their own.
     """
     schema = body.parameters_schema
     if schema is None:
         return body.parameters
     problems = problems_of_schema(schema, "/parametersSchema")
     reader.problems += problems
-    is_on_request = body.schedule is None and not body.schedules and not body.dependencies
-    if problems or (body.parameters is None and is_on_request):
+    needs_none = body.schedule is None and not body.dependencies
+    for each in body.schedules:
+        needs_none &= isinstance(each, ScheduleBody) and each.parameters is not None
+    if problems or (body.parameters is None and needs_none):
         return body.parameters
     whole, problems = completed(schema, {} if body.parameters is None else body.parameters)
     reader.problems += problems
@@ -163,22 +173,41 @@ def print_of(*parts: bytes) -> str:
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
 
-def _schedules(body: JobBody, reader: Reader) -> tuple[Schedule, ...]:
+def _schedules(body: JobBody, reader: Reader) -> Iterator[tuple[Schedule, SchedulePolicy]]:
+    """Yield the schedules of *body*, with what each has in place of the job's fields."""
     given: list[tuple[str, str | ScheduleBody]] = []
     if body.schedule is not None:
         given.append(("/schedule", body.schedule))
     given += [(f"/schedules/{number}", each) for number, each in enumerate(body.schedules)]
     shared = reader.zone(body.timezone, "/timezone")
     full_name = f"{body.namespace}/{body.name}"
-    schedules: list[Schedule] = []
     for pointer, each in given:
         if isinstance(each, str):
             only = ScheduleBody(schedule=each)
-            schedules.append(reader.schedule(only, shared, full_name, pointer))
+            yield reader.schedule(only, shared, full_name, pointer), SchedulePolicy()
         else:
             zone = reader.zone(each.timezone, f"{pointer}/timezone") if each.timezone else shared
-            schedules.append(reader.schedule(each, zone, full_name, f"{pointer}/schedule"))
-    return tuple(schedule for schedule in schedules if schedule.text != "@manual")
+            schedule = reader.schedule(each, zone, full_name, f"{pointer}/schedule")
+            yield schedule, policy_of(each, _own_parameters(each, body, reader, pointer))
+
+
+def _own_parameters(schedule: ScheduleBody, body: JobBody, reader: Reader, pointer: str) -> str:
+    """Return the parameters of a schedule as JSON, with the defaults of the job's schema."""
+    if schedule.parameters is None:
+        return ""
+    pointer = f"{pointer}/parameters"
+    if body.type:
+        detail = "a job of a type has one set of parameters; remove these, or create two jobs"
+        reader.problems.append(Problem(pointer, detail))
+    value, schema = schedule.parameters, body.parameters_schema
+    if schema is not None and not problems_of_schema(schema, ""):
+        value, problems = completed(schema, value)
+        own = (
+            Problem(f"{pointer}{each.pointer.removeprefix('/parameters')}", each.detail)
+            for each in problems
+        )
+        reader.problems += own
+    return reader.json(value, pointer)
 
 
 def _tasks(body: JobBody, reader: Reader) -> Iterator[TaskSpec]:

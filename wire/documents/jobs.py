@@ -58,6 +58,8 @@ class ScheduleBody(Body, frozen=True):
         gap: A local time that an expression names and the clock skips: ``shift`` fires at the first
             instant after the gap, ``skip`` does not fire.
         fold: The occurrences that fire if the clock repeats such a time.
+        parameters: The parameters of its executions; null for those of the job.
+        misfire: Its policy for late fire times; null for that of the job.
     """
 
     schedule: LineText
@@ -69,6 +71,8 @@ class ScheduleBody(Body, frozen=True):
     every: LineText | None = None
     gap: Literal["shift", "skip"] = "shift"
     fold: Literal["first", "last", "both"] = "first"
+    parameters: Json = None
+    misfire: Literal["all", "latest", "skip"] | None = None
 
 
 class HookBody(Body, frozen=True):
@@ -131,9 +135,15 @@ class JobBody(Body, frozen=True):
         misfire: The policy for fire times that are late by more than *grace*; null for ``latest``.
             Without it, an ``@at`` that has passed is refused.
         grace: The tolerated lateness, 0 to 365 days.
+        misfire_window: How late a fire time may be that still runs, up to 365 days; earlier ones
+            are missed. 0 is no limit.
+        misfire_max: The most late fire times, up to 100, that run under ``all``, which are the
+            latest ones; 0 for no limit.
         overlap: The policy for a fire time while an earlier execution is unfinished.
         max_parallel: The number of executions, 1 to 1,000, that may be unfinished at a time before
             *overlap* applies.
+        concurrency_key: An expression over ``params``, such as ``params.customer``: *overlap* and
+            *max_parallel* apply among the executions with the same value. Empty for all.
         consistency: ``strict``: fire times wait while the primary of its shard cannot be reached;
             ``available``: stand-ins run them, possibly twice. An available job has no
             *dependencies*.
@@ -186,10 +196,13 @@ class JobBody(Body, frozen=True):
     node_selector: Labels = {}
     misfire: Literal["all", "latest", "skip"] | None = None
     grace: Timespan = "10s"
+    misfire_window: Timespan = 0
+    misfire_max: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
     overlap: Literal[
         "allow", "skip", "queue_one", "queue_latest", "queue_all", "cancel_running"
     ] = "allow"
     max_parallel: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
+    concurrency_key: LineText = ""
     consistency: Literal["strict", "available"] = "strict"
     priority: Priority = 0
     start_deadline: Timespan = 0

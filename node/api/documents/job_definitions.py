@@ -3,12 +3,13 @@
 `rota.wire.bodies.job_bodies.job_spec` converts the definition back to the same job.
 """
 
+from itertools import repeat
 from typing import Any, TypeVar
 
 import msgspec
 
 from rota.core.model.hook import HookEvent
-from rota.core.model.job import JobSpec, TaskSpec
+from rota.core.model.job import JobSpec, SchedulePolicy, TaskSpec
 from rota.core.model.retry import Explicit, Exponential, Fixed, Linear, RetryPolicy
 from rota.core.model.work import Sandbox, Work
 from rota.core.model.work_kinds import KINDS
@@ -16,6 +17,7 @@ from rota.core.timing.instants import Duration, format_duration
 from rota.core.timing.schedule import Schedule
 from rota.wire.bodies.flow_bodies import flow_fields
 from rota.wire.bodies.job_bodies import MAIN_TASK
+from rota.wire.bodies.schedule_bodies import shown_policy, shown_rule
 from rota.wire.bodies.task_bodies import (
     container_body,
     limits_body,
@@ -34,7 +36,7 @@ _RETRIES = RetryBody(limit=0)
 
 def definition_of(spec: JobSpec) -> JobBody:
     """Return the body that defines *spec*, in its shortest form; without ``tasks`` if possible."""
-    single, several = _schedules(spec.schedules)
+    single, several = _schedules(spec)
     shared = JobBody(
         name=spec.name,
         namespace=_unless_same(_PLAIN.namespace, spec.namespace),
@@ -149,27 +151,16 @@ def _task(task: TaskSpec) -> TaskBody:
     )
 
 
-def _schedules(
-    schedules: tuple[Schedule, ...],
-) -> tuple[Schedule | None, list[str | ScheduleBody]]:
+def _schedules(spec: JobSpec) -> tuple[Schedule | None, list[str | ScheduleBody]]:
     """Return the only schedule, if text and time zone define it, or else all schedules."""
-    if len(schedules) == 1:
+    schedules = spec.schedules
+    if len(schedules) == 1 and not spec.policies:
         only = schedules[0]
         if only == Schedule(text=only.text, timezone=only.timezone, seed=only.seed):
             return only, []
     return None, [
-        ScheduleBody(
-            schedule=each.text,
-            timezone=each.timezone,
-            day_or=each.day_or,
-            spread=each.spread,
-            start_at=each.start_at or None,
-            end_at=each.end_at or None,
-            every=each.every or None,
-            gap=each.gap,
-            fold=each.fold,
-        )
-        for each in schedules
+        ScheduleBody(**shown_rule(each), **shown_policy(policy, _json(policy.parameters)))
+        for each, policy in zip(schedules, spec.policies or repeat(SchedulePolicy()), strict=False)
     ]
 
 

@@ -47,6 +47,7 @@ from rota.node.api.documents.job_definitions import definition_of
 from rota.node.webhooks.hook_retries import HookRetry
 from rota.storage.history import UnreadableEntry, UnreadableExecution
 from rota.wire.bodies.flow_bodies import shown_flow
+from rota.wire.bodies.schedule_bodies import shown_rule
 from rota.wire.bodies.task_bodies import bind_text
 from rota.wire.documents import (
     AttemptView,
@@ -160,18 +161,7 @@ def job_view(
         version=job.version,
         description=spec.description,
         schedules=[
-            ScheduleView(
-                schedule=schedule.text,
-                timezone=schedule.timezone,
-                day_or=schedule.day_or,
-                next_fire_at=_instant(at),
-                spread=schedule.spread,
-                start_at=schedule.start_at or None,
-                end_at=schedule.end_at or None,
-                every=schedule.every or None,
-                gap=schedule.gap,
-                fold=schedule.fold,
-            )
+            ScheduleView(**shown_rule(schedule), next_fire_at=_instant(at))
             for schedule, at in zip(spec.schedules, plan.next_fires, strict=True)
         ],
         tasks=[_task_spec_view(task) for task in spec.tasks],

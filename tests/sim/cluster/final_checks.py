@@ -263,11 +263,17 @@ def _see_overlap(world: World, story: Story, records: Records) -> None:
     if job is None or story.is_replaced or job.spec.overlap is Overlap.ALLOW:
         return
     own = [each for each in world.observer.sightings if job_of(each.key.execution_id) == job.id]
+
+    def key_of(execution_id: ExecutionId) -> str:
+        known = records.executions.get(execution_id)
+        return known.concurrency_key if known is not None else ""
+
     for number, after in enumerate(own):
         running = {
             before.key.execution_id
             for before in own[:number]
-            if before.over is None or before.over > after.began
+            if (before.over is None or before.over > after.began)
+            and key_of(before.key.execution_id) == key_of(after.key.execution_id)
         } - {after.key.execution_id}
         if len(running) >= job.spec.max_parallel:
             raise Violation(f"I13: {after} began while other executions ran: {running}")

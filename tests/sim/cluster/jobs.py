@@ -59,6 +59,12 @@ def draw_job(
     # By the name and not by chance, so that seeds stay the worlds that they were.
     if fields["overlap"] != "allow" and crc32(name.encode()) % 3 == 0:
         fields["max_parallel"] = 2
+    if fields["overlap"] != "allow" and crc32(name.encode()) // 3 % 3 == 0:
+        fields["concurrency_key"] = "params.sleepMs | default(0)"
+    if crc32(name.encode()) // 9 % 4 == 0:
+        fields["misfire_window"] = "20s"
+    if fields["misfire"] == "all" and crc32(name.encode()) // 9 % 4 < 2:
+        fields["misfire_max"] = 2
     if crc32(name.encode()) % 7 == 0:
         fields["pause_after_failures"] = 2
     match kind:

@@ -23,7 +23,14 @@ from rota.core.model.execution import (
 )
 from rota.core.model.hook import Hook
 from rota.core.model.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
-from rota.core.model.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
+from rota.core.model.job import (
+    Consistency,
+    JobSpec,
+    Misfire,
+    Overlap,
+    SchedulePolicy,
+    TaskSpec,
+)
 from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Fixed, RetryPolicy
 from rota.core.model.trigger_rules import TriggerRule
@@ -137,6 +144,10 @@ class Fields(TypedDict, total=False):
     fail_fast: bool
     pause_after_failures: int
     max_parallel: int
+    misfire_window: Duration
+    misfire_max: int
+    concurrency_key: str
+    policies: tuple[SchedulePolicy, ...]
     parameters_schema: str
     only_calendars: tuple[str, ...]
     except_calendars: tuple[str, ...]

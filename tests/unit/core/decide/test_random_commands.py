@@ -6,7 +6,7 @@ and liveness: every unfinished execution waits for an event that will come.
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 import pytest
@@ -57,7 +57,7 @@ from rota.core.model.flow import (
 )
 from rota.core.model.hook import Hook, HookEvent, HookOutcome
 from rota.core.model.ids import Epoch, ExecutionId, JobId, job_of, task_of_step
-from rota.core.model.job import Job, JobSpec, Misfire, Overlap, TaskSpec
+from rota.core.model.job import Job, JobSpec, Misfire, Overlap, SchedulePolicy, TaskSpec
 from rota.core.model.retry import Fixed, RetryPolicy
 from rota.core.model.trigger_rules import TriggerRule, TriggerVerdict, census_of, verdict
 from rota.core.state.shard_state import State, version_key
@@ -138,6 +138,12 @@ WAITS = (
 )
 EVENTS = ("paid", "0", "1", "7")
 SCHEDULES = ((), every("* * * * *"), every("*/15 * * * * *") + every("@startup"))
+
+POLICIES = (
+    SchedulePolicy(),
+    SchedulePolicy(parameters='{"key": 1}', misfire=Misfire.ALL),
+    SchedulePolicy(parameters='{"other": 1}', misfire=Misfire.SKIP),
+)
 
 
 @dataclass(slots=True)
@@ -313,10 +319,16 @@ def specs(draw: st.DrawFn) -> JobSpec:
     hooks = [Hook(event=event, webhook="https://hooks.example.com") for event in HookEvent]
     hooks += [Hook(event=HookEvent.FAILURE, job=other) for other in others]
     overlap = draw(st.sampled_from(Overlap))
+    schedules = draw(st.sampled_from(SCHEDULES))
+    policies = tuple(draw(st.sampled_from(POLICIES)) for _ in schedules)
     return job(
         *tasks,
         name=name,
-        schedules=draw(st.sampled_from(SCHEDULES)),
+        schedules=schedules,
+        policies=draw(st.sampled_from(((), policies))),
+        concurrency_key=draw(st.sampled_from(("", "params.key"))),
+        misfire_window=draw(st.sampled_from((Duration(0), Duration(15 * SECOND)))),
+        misfire_max=draw(st.sampled_from((0, 2))),
         dependencies=tuple(draw(st.lists(st.sampled_from(others), unique=True))),
         fail_fast=draw(st.booleans()),
         misfire=draw(st.sampled_from(Misfire)),
@@ -328,6 +340,14 @@ def specs(draw: st.DrawFn) -> JobSpec:
         hooks=tuple(draw(st.lists(st.sampled_from(hooks), max_size=3))),
         late_after=draw(st.sampled_from(DEADLINES)),
     )
+
+
+def alike(state: State) -> dict[tuple[JobId, str], list[Execution]]:
+    """Return the unfinished executions by job and concurrency key."""
+    found = defaultdict[tuple[JobId, str], list[Execution]](list)
+    for execution in state.executions.values():
+        found[execution.job_id, execution.concurrency_key].append(execution)
+    return found
 
 
 class _ShardUnderFire(RuleBasedStateMachine):
@@ -365,7 +385,9 @@ class _ShardUnderFire(RuleBasedStateMachine):
     @precondition(lambda self: self.shard.state.jobs)
     @rule(data=st.data())
     def trigger(self, data: st.DataObject) -> None:
-        self.attempt(Trigger(job_id=data.draw(st.sampled_from(sorted(self.shard.state.jobs)))))
+        job_id = data.draw(st.sampled_from(sorted(self.shard.state.jobs)))
+        parameters = data.draw(st.sampled_from(("", '{"key": 1}', '{"key": 2}')))
+        self.attempt(Trigger(job_id=job_id, parameters=parameters))
 
     @precondition(lambda self: self.finished())
     @rule(data=st.data(), scope=st.sampled_from(RerunScope), is_newest=st.booleans())
@@ -699,10 +721,10 @@ class _ShardUnderFire(RuleBasedStateMachine):
         """Check the rest of I13."""
         state = self.shard.state
         assert len(state.executions) <= self.shard.limits.executions + len(NAMES)
-        for job_id, live in state.live.items():
+        for (job_id, _), live in alike(state).items():
             spec = state.jobs[job_id].spec if job_id in state.jobs else None
             if spec is not None and spec.overlap is not Overlap.ALLOW:
-                held = [state.executions[one].hold for one in live]
+                held = [one.hold for one in live]
                 most = spec.max_parallel
                 assert held.count(Hold.NONE) <= most
                 begun = [each for each in held if each is not Hold.DEPENDENCIES]
@@ -712,7 +734,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
                 # One that waited for other jobs waits then, too.
                 most_begun += bool(spec.dependencies)
                 is_few = len(begun) <= most_begun or spec.overlap is Overlap.QUEUE_ALL
-                assert is_few, (spec.overlap, most, [state.executions[one] for one in live])
+                assert is_few, (spec.overlap, most, live)
 
     @invariant()
     def what_is_final_stays(self) -> None:
