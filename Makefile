@@ -131,7 +131,7 @@ bench-parts: $(READY) programs ## Measure parts of a node alone: stalls, executo
 dist: $(READY) ## Build sdist and wheel, then check the wheel holds every module
 	rm -rf dist build
 	$(BIN)/python -m build
-	@git ls-files '*.py' | grep -E '^(core|ring|wire|storage|executor|client|node)/' | sed 's,^,rota/,' | sort > dist/.want
+	@git ls-files '*.py' | grep -E '^(core|ring|wire|storage|executor|client|node|testing)/' | sed 's,^,rota/,' | sort > dist/.want
 	@$(BIN)/python -m zipfile -l dist/*.whl | awk '/\.py/{print $$1}' | grep -v '^rota/__init__' | sort > dist/.have
 	diff dist/.want dist/.have
 

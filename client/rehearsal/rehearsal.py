@@ -4,9 +4,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rota.client.rehearsal.virtual_shard import VirtualShard
+from rota.client.rehearsal.virtual_shard import VirtualShard, succeeded
+from rota.core.model.attempt import Ending, Order
 from rota.core.model.job import JobSpec
-from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant, to_datetime
+from rota.core.timing.instants import (
+    MICROSECOND,
+    MINUTE,
+    SECOND,
+    Duration,
+    Instant,
+    later,
+    to_datetime,
+)
+from rota.core.vocabulary.commands import SaveJob
 from rota.core.vocabulary.effects import Consequence, Launch, PublishFires
 from rota.core.vocabulary.facts import Facts
 
@@ -99,13 +109,16 @@ def rehearse(
         elif isinstance(effect, Launch) and at >= begin:
             _count_start(found, shard, effect, at)
 
+    def play(order: Order, at: Instant) -> Ending:
+        return succeeded(at, later(at, duration_of(order.job)))
+
     # Jobs are saved before the range, since a fire time at its begin belongs to it.
     before = Instant(begin - SECOND)
-    shard = VirtualShard(before, slots=slots, facts=facts, duration_of=duration_of, watch=watch)
+    shard = VirtualShard(before, slots=slots, facts=facts, play=play, watch=watch)
     for job in jobs:
         found.tallies[job.full_name] = Tally()
-        shard.save(job)
-    for at in shard.pass_time(end):
+        shard.do(SaveJob(spec=job))
+    for at in shard.pass_time(Instant(end - MICROSECOND)):
         yield at, found
     found.unfinished = Counter(each.job_name for each in shard.state.executions.values())
     yield end, found

@@ -1,8 +1,9 @@
 """A shard on virtual time: the rules of a node decide, and nothing runs.
 
-Each decision is that of `rota.core.decide`, as on a node with one shard and *slots* slots. Attempts
-succeed after the duration of their job. Messages between jobs arrive at once, webhooks are
-accepted, and what waits for a person or an event waits for ever.
+Each decision is that of `rota.core.decide`, as on a node with one shard and *slots* slots. The
+caller decides how each attempt ends, and a task that needs labels finds a node with them. Messages
+between jobs arrive at once, webhooks are accepted, and what waits for a person or an event waits
+until a command brings the answer.
 """
 
 import heapq
@@ -11,24 +12,28 @@ from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from itertools import count
 
+from msgspec.structs import replace
+
 from rota.core.decide.dispatch import decide
 from rota.core.errors import Refused
-from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Token
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Token
 from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import Epoch, Index, NodeId, Session
-from rota.core.model.job import JobSpec
+from rota.core.model.work import Selector
 from rota.core.state.shard_state import State
-from rota.core.timing.instants import MICROSECOND, Duration, Instant, later
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.changes import Change
 from rota.core.vocabulary.commands import (
     Command,
     ConfirmDelivery,
     EndNotification,
     FinishAttempt,
+    LoseSession,
     ReceiveMessage,
-    SaveJob,
+    ReportAttempt,
     StartTask,
 )
-from rota.core.vocabulary.decision import FreeSlots, Limits, Situation
+from rota.core.vocabulary.decision import FreeSlots, Limits, Reply, Situation
 from rota.core.vocabulary.effects import (
     ClearTimer,
     Consequence,
@@ -43,9 +48,16 @@ from rota.core.vocabulary.effects import (
 )
 from rota.core.vocabulary.facts import Facts
 
-NODE, SESSION = NodeId("rehearsal"), Session("rehearsal")
+NODE = NodeId("virtual")
 Due = tuple[Instant, int, Command]
 """An instant, a number that decides between commands of the same instant, and the command."""
+Play = Callable[[Order, Instant], Ending]
+"""Returns how an attempt that begins at an instant will end, at that instant or later."""
+
+
+def no_record(change: Change) -> None:
+    """Keep no history."""
+    del change
 
 
 class VirtualShard:
@@ -53,7 +65,7 @@ class VirtualShard:
 
     Attributes:
         clock: The instant up to which time has passed.
-        running: The number of attempts that run.
+        facts: The calendars, pauses and quotas.
         state: The state of the shard.
     """
 
@@ -63,45 +75,68 @@ class VirtualShard:
         *,
         slots: int,
         facts: Facts,
-        duration_of: Callable[[str], Duration],
+        play: Play,
         watch: Callable[[Consequence, Instant], None],
+        record: Callable[[Change], None] = no_record,
     ) -> None:
         """Initialize without jobs.
 
         Args:
             begin: The instant at which time begins to pass.
             slots: The number of attempts that run at the same time.
-            facts: The calendars.
-            duration_of: Returns the duration of each attempt of a job, by its full name.
-            watch: Is called with each launch, end and outcome of a fire time, and its instant.
+            facts: The calendars, pauses and quotas.
+            play: Decides how each attempt ends.
+            watch: Is called with each launch and outcome of a fire time, and its instant.
+            record: Is called with each change, those of the history too.
         """
         self.clock = begin
-        self.running = 0
+        self.facts = facts
         self.state = State()
         self._slots = slots
-        self._facts = facts
-        self._duration_of = duration_of
+        self._play = play
         self._watch = watch
-        self._decided_at = begin
+        self._record = record
+        self._session = Session("1")
         self._numbers = count()
         self._due: list[Due] = []
         self._cleared: set[tuple[Instant, Command]] = set()
         self._now: deque[Command] = deque()
-        self._waiting: list[tuple[int, Instant, int, StartTask]] = []
-        self._ends: dict[AttemptKey, Token] = {}
+        self._waiting: list[tuple[int, Instant, int, StartTask, Selector]] = []
+        self._ends: dict[AttemptKey, FinishAttempt] = {}
 
-    def save(self, spec: JobSpec) -> None:
-        """Save a job.
+    @property
+    def running(self) -> int:
+        """The number of attempts that run."""
+        return len(self._ends)
+
+    def do(self, command: Command) -> Reply:
+        """Carry out a command, and what follows from it at once; return its reply.
 
         Raises:
-            Refused: Its definition cannot be saved, such as one whose only time has passed.
+            Refused: It cannot be carried out, such as a definition whose only time has passed.
         """
-        self._do(SaveJob(spec=spec))
+        reply = self._do(command)
         self._settle()
+        return reply
+
+    def report(self, order: Order, report: Report) -> None:
+        """Report progress, or a checkpoint, of an attempt that begins or runs."""
+        self._now.append(ReportAttempt(attempt=order.key, token=order.token, report=report))
+
+    def lose_running(self) -> int:
+        """Lose all attempts that run, as if their node had gone; return their number.
+
+        Their tasks start again by the rules of lost attempts, on a node of the same name.
+        """
+        lost, ended = len(self._ends), self._session
+        self._ends.clear()
+        self._session = Session(str(int(ended) + 1))
+        self.do(LoseSession(node_id=NODE, session=ended))
+        return lost
 
     def pass_time(self, end: Instant) -> Iterator[Instant]:
-        """Let time pass until *end*, and yield the instant of each step."""
-        while self._due and self._due[0][0] < end:
+        """Let time pass until *end*, inclusive, and yield the instant of each step."""
+        while self._due and self._due[0][0] <= end:
             at, _, command = heapq.heappop(self._due)
             if (at, command) in self._cleared:
                 self._cleared.discard((at, command))
@@ -110,7 +145,7 @@ class VirtualShard:
             self._try(command)
             self._settle()
             yield self.clock
-        self.clock = end
+        self.clock = max(self.clock, end)
 
     def _settle(self) -> None:
         """Carry out what follows at once: messages, webhooks, and tasks that get free slots."""
@@ -118,37 +153,35 @@ class VirtualShard:
             if self._now:
                 self._try(self._now.popleft())
             else:
-                self._try(heapq.heappop(self._waiting)[-1])
+                *_, start, selector = heapq.heappop(self._waiting)
+                self._try(start, labels=selector)
 
-    def _try(self, command: Command) -> None:
+    def _try(self, command: Command, labels: Selector = ()) -> None:
         """Decide a command that may come too late, such as the start of a cancelled task."""
-        if isinstance(command, FinishAttempt):
-            if self._ends.pop(command.attempt, None) is None:
-                return
-            self.running -= 1
+        if isinstance(command, FinishAttempt) and self._ends.pop(command.attempt, None) is None:
+            return
         try:
-            self._do(command)
+            self._do(command, labels)
         except Refused:
             return
 
-    def _do(self, command: Command) -> None:
-        now = max(self.clock, later(self._decided_at, MICROSECOND))
-        self._decided_at = now
+    def _do(self, command: Command, labels: Selector = ()) -> Reply:
         number = next(self._numbers)
         situation = Situation(
-            now=now,
-            entropy=int.from_bytes(blake2b(b"%d" % number, digest_size=8).digest(), "big"),
+            now=self.clock,
+            entropy=_entropy(number),
             position=Token(Epoch(1), Index(number + 1)),
-            slots=FreeSlots(NODE, SESSION, {}, self._slots - self.running),
+            slots=FreeSlots(NODE, self._session, dict(labels), self._slots - self.running),
             limits=Limits(),
-            lead=Duration(now - self.clock),
-            facts=self._facts,
+            facts=self.facts,
         )
         decision = decide(self.state, command, situation)
         for change in decision.changes:
             self.state.apply(change)
+            self._record(change)
         for effect in decision.effects:
             self._take(effect)
+        return decision.reply
 
     def _take(self, effect: Consequence) -> None:
         match effect:
@@ -161,10 +194,11 @@ class VirtualShard:
                 self._launch(order)
             case Stop(attempt):
                 if attempt in self._ends:
-                    self._now.append(self._end_of(attempt, self._ends[attempt], Outcome.CANCELLED))
-            case WaitForSlot(execution_id, task, since, priority):
+                    self._now.append(self._stopped(self._ends[attempt]))
+            case WaitForSlot(execution_id, task, since, priority, selector):
                 start = StartTask(execution_id=execution_id, task=task)
-                heapq.heappush(self._waiting, (-priority, since, next(self._numbers), start))
+                number = next(self._numbers)
+                heapq.heappush(self._waiting, (-priority, since, number, start, selector))
             case Deliver(item):
                 self._now.append(ReceiveMessage(message=item.message))
                 self._now.append(ConfirmDelivery(key=item.key))
@@ -180,22 +214,31 @@ class VirtualShard:
                 pass
 
     def _launch(self, order: Order) -> None:
-        self.running += 1
-        self._ends[order.key] = order.token
-        duration = self._duration_of(order.job)
-        ends_at = later(self.clock, duration)
-        end = self._end_of(order.key, order.token, Outcome.SUCCEEDED, ends_at)
-        heapq.heappush(self._due, (ends_at, next(self._numbers), end))
+        ending = self._play(order, self.clock)
+        end = FinishAttempt(attempt=order.key, token=order.token, ending=ending)
+        self._ends[order.key] = end
+        heapq.heappush(self._due, (ending.finished_at, next(self._numbers), end))
         self._watch(Launch(order, NODE), self.clock)
 
-    def _end_of(
-        self, attempt: AttemptKey, token: Token, outcome: Outcome, at: Instant | None = None
-    ) -> FinishAttempt:
-        is_success = outcome is Outcome.SUCCEEDED
+    def _stopped(self, end: FinishAttempt) -> FinishAttempt:
+        started_at = end.ending.started_at
         ending = Ending(
-            outcome=outcome,
-            started_at=self.clock,
-            finished_at=self.clock if at is None else at,
-            exit_code=0 if is_success else -1,
+            outcome=Outcome.CANCELLED, started_at=started_at, finished_at=self.clock, exit_code=-1
         )
-        return FinishAttempt(attempt=attempt, token=token, ending=ending)
+        return replace(end, ending=ending)
+
+
+def succeeded(started_at: Instant, finished_at: Instant) -> Ending:
+    """Return the end of an attempt that succeeds."""
+    return Ending(
+        outcome=Outcome.SUCCEEDED, started_at=started_at, finished_at=finished_at, exit_code=0
+    )
+
+
+def _entropy(number: int) -> int:
+    """Return 64 bits whose last 15 differ from those of the decisions before.
+
+    These are part of the ids of executions that are triggered at the same instant.
+    """
+    digest = blake2b(b"%d" % number, digest_size=8).digest()
+    return int.from_bytes(digest, "big") & ~0x7FFF | number & 0x7FFF

@@ -35,7 +35,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # asyncio is imported at the first coroutine: that takes 30 ms.
     import asyncio
@@ -64,6 +64,14 @@ _KILL_ROUNDS = 100  # Each round ends a generation of processes; only a fork bom
 _PR_SET_CHILD_SUBREAPER = 36
 
 
+class Receiver(Protocol):
+    """Receives the reports of a function."""
+
+    def send(self, message: dict[str, Json], *, of: Context | None = None) -> None:
+        """Take a message of the type ``told``."""
+        ...
+
+
 class Context:
     """Data and reports of the current attempt: the argument ``ctx`` of a function.
 
@@ -80,7 +88,7 @@ class Context:
         cancelled: True once a user, the timeout or the node has requested the attempt's end.
     """
 
-    def __init__(self, worker: Worker, call: dict[str, Json]) -> None:
+    def __init__(self, worker: Receiver, call: dict[str, Json]) -> None:
         variables = call["variables"]
         self.execution_id = variables["ROTA_EXECUTION_ID"]
         self.job = variables.get("ROTA_JOB", "")
@@ -413,13 +421,7 @@ class Worker:
                 _warn_of_misspelt(name, target, context)
             if "ctx" in target.names:
                 self._is_interruptible = False
-                kwargs["ctx"] = context
-            try:
-                value = target.function(*args, **kwargs)
-            except TypeError as error:
-                if _users_part(error.__traceback__) is None:  # The call itself has failed.
-                    raise WrongArguments(_wrong_arguments(error, target, context)) from error
-                raise
+            value = _called(target, args, kwargs, context)
             self._is_interruptible = False
             if inspect.iscoroutine(value):
                 value = self._coroutines.run(value, context)
@@ -818,6 +820,48 @@ def _result_of(task: str, context: Context, place: str) -> Json:
             f"{context.task!r} ({needed}); add it to them"
         )
     return context.results[task]
+
+
+# -- the call --------------------------------------------------------------------------------------
+
+
+def call_here(
+    name: str, call: dict[str, Json], receiver: Receiver, *, run: Callable[[Any], Any]
+) -> dict[str, Json]:
+    """Call a function in this process, and return the fields of the message about its end.
+
+    This is for tests of functions: folder, streams and signals of the process stay as they are, and
+    interrupts of the program are not caught.
+
+    Args:
+        name: The function, ``module:function``.
+        call: The message with which an executor calls it.
+        receiver: Receives what the function reports by its context.
+        run: Returns the result of a coroutine, or raises its exception.
+    """
+    context = Context(receiver, call)
+    try:
+        target = _find(name, {"path": [], "is_private": True}, "")
+        args, kwargs = _arguments_of(call["arguments"], target, context)
+        value = _called(target, args, kwargs, context)
+        if inspect.iscoroutine(value):
+            value = run(value)
+    except (Exception, SystemExit) as error:
+        return _failed(error, context)
+    return _returned(value)
+
+
+def _called(
+    target: Target, args: list[Json], kwargs: dict[str, Json], context: Context
+) -> Any:  # Any: the user's.
+    if "ctx" in target.names:
+        kwargs["ctx"] = context
+    try:
+        return target.function(*args, **kwargs)
+    except TypeError as error:
+        if _users_part(error.__traceback__) is None:  # The call itself has failed.
+            raise WrongArguments(_wrong_arguments(error, target, context)) from error
+        raise
 
 
 # -- how a call has ended --------------------------------------------------------------------------

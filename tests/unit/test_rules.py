@@ -25,6 +25,7 @@ FOLDERS = (
     "storage",
     "executor",
     "client",
+    "testing",
     "tests",
     "bench",
     "deploy",

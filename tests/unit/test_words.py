@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
 FOLDERS = (
-    *("core", "ring", "storage", "executor", "wire", "client", "node"),
+    *("core", "ring", "storage", "executor", "wire", "client", "node", "testing"),
     *("docs", "deploy", "examples", "tools", "bench", "tests"),
 )
 FILES = ("README.md", "CHANGELOG.md", "Makefile")

@@ -16,7 +16,8 @@ from typing import cast
 import jsonschema_rs
 import msgspec
 
-from rota.core.errors import Problem
+from rota.core.errors import Problem, invalid_fields
+from rota.core.model.job import JobSpec
 from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes, shortened
 from rota.wire.bodies.decoding_errors import escaped
@@ -94,6 +95,34 @@ def completed(schema: Mapping[str, Json], given: Json) -> tuple[Json, list[Probl
         return whole, [Problem(pointer, "the parameters are not an object; send one")]
     problems = misspelt_names(schema, given, pointer) or problems_of_value(schema, whole, pointer)
     return whole, problems
+
+
+def checked(schema: Mapping[str, Json] | None, given: Json) -> Json:
+    """Return the parameters of a trigger, with the defaults of *schema*; None for no schema.
+
+    Raises:
+        Refused: Code ``invalid_parameters``: the parameters do not match the schema.
+    """
+    if schema is None:
+        return given
+    whole, problems = completed(schema, {} if given is None else given)
+    if problems:
+        raise invalid_fields("invalid_parameters", problems)
+    return whole
+
+
+def own_parameters(spec: JobSpec, given: Json) -> Json:
+    """Return the parameters of a trigger, with the defaults of the schema of the job itself.
+
+    None stands for the parameters of the job, which were checked with it; a job may lack them.
+
+    Raises:
+        Refused: As of `checked`.
+    """
+    if given is None and spec.parameters:
+        return None
+    schema = msgspec.json.decode(spec.parameters_schema) if spec.parameters_schema else None
+    return checked(schema, given)
 
 
 def misspelt_names(schema: Mapping[str, Json], value: Json, pointer: str) -> list[Problem]:

@@ -11,6 +11,7 @@ from rota.client.cli.jobs.viewed_schedules import schedule_of
 from rota.core.timing.calendars import EVERYWHERE, Calendar, Calendars, Exclusion
 from rota.core.timing.instants import Instant, format_instant
 from rota.core.timing.schedule import Schedule, coming, load_zone
+from rota.core.vocabulary.facts import Facts
 from rota.wire.bodies.calendar_bodies import calendar_of
 from rota.wire.documents import CalendarBody, DocumentView, JobView
 
@@ -35,6 +36,16 @@ def calendars_with(given: Iterable[Given], present: Iterable[DocumentView]) -> C
         except ValueError:
             continue
     return found
+
+
+def facts_of(given: Iterable[Given]) -> Facts:
+    """Return the calendars of files, with the namespaces that each stops."""
+    calendars = calendars_with(given, ())
+    blackouts: dict[str, tuple[str, ...]] = {}
+    for name, calendar in calendars.items():
+        for scope in calendar.blackout_of:
+            blackouts[scope] = (*blackouts.get(scope, ()), name)
+    return Facts(calendars=calendars, blackouts=blackouts)
 
 
 def new_fires(

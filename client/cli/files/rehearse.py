@@ -9,7 +9,7 @@ import msgspec
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import Column, Counter, Look, show_many, show_one
 from rota.client.cli.files.given_files import GivenFiles, read_files
-from rota.client.cli.files.planned_fires import calendars_with
+from rota.client.cli.files.planned_fires import facts_of
 from rota.client.cli.human import absolute, now, span
 from rota.client.cli.inputs.files import files_option
 from rota.client.cli.inputs.options import (
@@ -21,10 +21,9 @@ from rota.client.cli.inputs.options import (
     seconds_of,
     url_option,
 )
-from rota.client.cli.jobs.job_flags import Fields
 from rota.client.errors import NotFound
+from rota.client.rehearsal.job_specs import NEXT_STEP, spec_of
 from rota.client.rehearsal.rehearsal import Rehearsal, Tally, rehearse
-from rota.core.errors import Refused
 from rota.core.model.job import JobSpec
 from rota.core.timing.instants import (
     DAY,
@@ -36,9 +35,6 @@ from rota.core.timing.instants import (
     parse_instant,
     seconds,
 )
-from rota.core.vocabulary.facts import Facts
-from rota.wire.bodies.job_bodies import job_spec
-from rota.wire.documents import JobBody
 
 EX_LIMIT = 8
 BAR_WIDTH = 40
@@ -170,7 +166,7 @@ def rehearse_files(
     Nothing runs; each attempt succeeds after its duration. No node is needed.
     """
     given = read_files(files, namespace)
-    jobs = [_spec_of(each) for each in given.jobs]
+    jobs = [spec_of(each, NEXT_STEP) for each in given.jobs]
     _check_names(jobs, given)
     since = parse_instant(begin) if begin else now()
     taken = _durations(durations, jobs)
@@ -183,7 +179,7 @@ def rehearse_files(
         begin=since,
         end=end,
         slots=slots,
-        facts=_facts(given),
+        facts=facts_of(given.documents),
         duration_of=lambda name: taken.get(name, taken[""]),
     )
     with Counter("rehearsed minutes:", days * DAY // MINUTE) as counter:
@@ -202,22 +198,6 @@ def rehearse_files(
         show_one(view, REHEARSAL, form)
     is_over = view.most_running > (max_running or view.most_running)
     return EX_LIMIT if is_over or view.most_starts > (max_starts or view.most_starts) else 0
-
-
-def _spec_of(fields: Fields) -> JobSpec:
-    """Return the job that *fields* define.
-
-    Raises:
-        InvalidFile: They are no valid definition.
-    """
-    from rota.client.definitions import InvalidFile
-
-    try:
-        return job_spec(msgspec.convert(fields, JobBody))
-    except (msgspec.ValidationError, Refused) as error:
-        detail = error.detail if isinstance(error, Refused) else str(error)
-        name = fields.get("name")
-        raise InvalidFile(f"job {name!r}: {detail}; `rota validate -f` names the line") from error
 
 
 def _check_names(jobs: Sequence[JobSpec], given: GivenFiles) -> None:
@@ -281,16 +261,6 @@ def _recorded(jobs: Sequence[JobSpec]) -> dict[str, Duration]:
     if others:
         say(f"no recorded duration, so that of --duration: {', '.join(others)}")
     return found
-
-
-def _facts(given: GivenFiles) -> Facts:
-    """Return the calendars of files, with the namespaces that each stops."""
-    calendars = calendars_with(given.documents, ())
-    blackouts: dict[str, tuple[str, ...]] = {}
-    for name, calendar in calendars.items():
-        for scope in calendar.blackout_of:
-            blackouts[scope] = (*blackouts.get(scope, ()), name)
-    return Facts(calendars=calendars, blackouts=blackouts)
 
 
 def _view_of(found: Rehearsal) -> RehearsalView:

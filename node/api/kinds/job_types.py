@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rota.core.errors import Problem, invalid_fields
+from rota.core.errors import Problem
 from rota.core.model.job import JobSpec
 from rota.core.quoting import in_quotes
 from rota.executor.testing.scripted_executor import SCRIPTED
@@ -13,8 +13,8 @@ from rota.node.access.verbs import Verb
 from rota.node.api.kinds.document_kind import DocumentKind
 from rota.node.api.requests.permissions import ANYONE, in_cluster
 from rota.node.cluster.shared_documents import SharedDocuments
-from rota.wire.bodies.job_templates import Fields, problems_of_type, with_type
-from rota.wire.bodies.parameter_schema import completed
+from rota.wire.bodies.job_templates import problems_of_type, with_type
+from rota.wire.bodies.parameter_schema import checked, own_parameters
 from rota.wire.documents import JobBody, JobTypeBody, Json
 
 
@@ -82,19 +82,9 @@ def checked_parameters(documents: SharedDocuments, spec: JobSpec, parameters: Js
         Refused: Code ``invalid_parameters``: the parameters do not match the schema.
     """
     found = _job_type(documents, spec.job_type)
-    schema = found.parameters if found else _own_schema(spec)
-    if parameters is None and (found or spec.parameters):
-        return None
-    if schema is None:
-        return parameters
-    whole, problems = completed(schema, {} if parameters is None else parameters)
-    if problems:
-        raise invalid_fields("invalid_parameters", problems)
-    return whole
-
-
-def _own_schema(spec: JobSpec) -> Fields | None:
-    return msgspec.json.decode(spec.parameters_schema) if spec.parameters_schema else None
+    if found is None:
+        return own_parameters(spec, parameters)
+    return None if parameters is None else checked(found.parameters, parameters)
 
 
 def _job_type(documents: SharedDocuments, name: str) -> JobTypeBody | None:

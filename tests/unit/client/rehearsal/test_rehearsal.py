@@ -67,6 +67,14 @@ def test_attempts_wait_for_slots() -> None:
     assert 30 * MINUTE <= waits[2] < 31 * MINUTE
 
 
+def test_a_task_finds_a_node_with_its_labels() -> None:
+    train = replace(task("train"), selector=(("gpu", "yes"),))
+
+    found = rehearsed(job(train, schedules=every("0 * * * *")))
+
+    assert found.tallies["default/job"].starts == 24
+
+
 def test_a_job_runs_after_the_one_that_it_depends_on() -> None:
     found = rehearsed(
         job(name="a", schedules=every("0 3 * * *")), job(name="b", dependencies=("default/a",))
