@@ -1051,7 +1051,8 @@ class AsyncClient:
         Args:
             execution_ids: The executions.
             timeout_s: The maximum wait; None for no limit.
-            has_tasks: Whether to return them with their tasks, each with a request of its own.
+            has_tasks: Whether to return them with their tasks and the results of these, with a
+                request for each execution.
 
         Raises:
             WaitTimedOut: Some executions have not ended after *timeout_s*.

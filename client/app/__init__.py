@@ -7,8 +7,29 @@
 """
 
 from rota.client.app.app import App
-from rota.client.app.errors import InvalidArgument, InvalidTask, TaskFailed
+from rota.client.app.errors import (
+    FlowNotDeployed,
+    InvalidArgument,
+    InvalidFlow,
+    InvalidTask,
+    TaskFailed,
+)
+from rota.client.app.flows import Flow, Results
+from rota.client.app.graphs import Call
 from rota.client.app.handles import Group, Handle
 from rota.client.app.tasks import Task
 
-__all__ = ["App", "Group", "Handle", "InvalidArgument", "InvalidTask", "Task", "TaskFailed"]
+__all__ = [
+    "App",
+    "Call",
+    "Flow",
+    "FlowNotDeployed",
+    "Group",
+    "Handle",
+    "InvalidArgument",
+    "InvalidFlow",
+    "InvalidTask",
+    "Results",
+    "Task",
+    "TaskFailed",
+]

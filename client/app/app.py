@@ -1,14 +1,18 @@
 """Apps: the tasks of a program, and their connection to the nodes."""
 
+import inspect
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
-from rota.client.app.errors import InvalidTask
-from rota.client.app.tasks import Body, Settings, Task
+from rota.client.app.errors import InvalidFlow, InvalidTask
+from rota.client.app.flows import Flow
+from rota.client.app.graphs import Body
+from rota.client.app.placeholders import Json
+from rota.client.app.tasks import Settings, Task
 from rota.client.client import Client
-from rota.core.model.ids import is_name
+from rota.core.model.ids import NAME_RULE, is_name
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,6 +76,7 @@ class App:
         self.interpreter = sys.executable if interpreter is None else interpreter
         self._url = url
         self._tasks: dict[str, AnyTask] = {}
+        self._flows: dict[str, Flow] = {}
         self._client: Client | None = None
         self._lock = threading.Lock()
 
@@ -131,14 +136,73 @@ class App:
 
         return cast("Decorator", decorate)  # Its types follow from the function.
 
+    def flow(
+        self,
+        name: str,
+        *,
+        schedule: str | None = None,
+        timezone: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        namespace: str | None = None,
+        **options: Json,
+    ) -> Flow:
+        """Return a flow, to be defined in a ``with``: calls of tasks in it become tasks of one job.
+
+            with app.flow("nightly", schedule="0 2 * * *") as flow:
+                load(extract(flow.params.day))
+
+        Args:
+            name: The name, the second part of the name of its job.
+            schedule: The schedule of the job; None for executions on request only.
+            timezone: The time zone of the schedule; None for UTC.
+            parameters: The defaults of parameters of the flow.
+            namespace: The namespace of the job; None for ``default``.
+            options: Further fields of the job, such as ``overlap="skip"`` and
+                ``execution_timeout="2h"``.
+
+        Raises:
+            InvalidFlow: The name, a parameter or an option is invalid. Errors of the definition
+                are raised at their line in the ``with``, or at its end.
+        """
+        if not is_name(name):
+            raise InvalidFlow(f"the name {name!r} of a flow is invalid; use {NAME_RULE}")
+        frame = inspect.currentframe()
+        caller = frame.f_back if frame else None
+        place = f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller else "an unknown place"
+        fields = {"schedule": schedule, "timezone": timezone, "namespace": namespace, **options}
+        return Flow(
+            self,
+            f"{self.name}.{name}",
+            place=place,
+            parameters=parameters or {},
+            options={name: value for name, value in fields.items() if value is not None},
+            register=self._add_flow,
+        )
+
     def jobs(self) -> list[Body]:
-        """Return the jobs of the tasks with a schedule, in the order of their definition.
+        """Return the jobs of the tasks with a schedule and of the flows, in their order.
 
         Raises:
             InvalidTask: A node cannot import one of the functions.
         """
         scheduled = [each for each in self._tasks.values() if each.settings.schedule is not None]
-        return [each.job() for each in scheduled]
+        return [*(each.job() for each in scheduled), *(each.job() for each in self._flows.values())]
+
+    def _add_flow(self, flow: Flow) -> None:
+        known = self._flows.get(flow.name)
+        # A module that is imported again defines its flows again.
+        if known is not None and known.place != flow.place:
+            raise InvalidFlow(
+                f"the flows at {known.place} and {flow.place} have the same name {flow.name}; "
+                "rename one of them"
+            )
+        scheduled = [each for each in self._tasks.values() if each.settings.schedule is not None]
+        if flow.name in [f"{self.name}.{each.name}" for each in scheduled]:
+            raise InvalidFlow(
+                f"the job {flow.name} of the flow at {flow.place} is that of the task of this "
+                "name, which has a schedule; rename the flow"
+            )
+        self._flows[flow.name] = flow
 
     def _add(self, task: AnyTask) -> AnyTask:
         known = self._tasks.get(task.name)

@@ -10,6 +10,18 @@ class InvalidTask(RotaError):
     code = "invalid_task"
 
 
+class InvalidFlow(RotaError):
+    """A flow is defined in a way that cannot run, or a part of it is used as a value."""
+
+    code = "invalid_flow"
+
+
+class FlowNotDeployed(RotaError):
+    """The nodes do not have the job of a flow."""
+
+    code = "flow_not_deployed"
+
+
 class ModuleNotImported(RotaError):
     """The module of an app raised an exception when it was imported."""
 
@@ -17,7 +29,7 @@ class ModuleNotImported(RotaError):
 
 
 class NothingScheduled(RotaError):
-    """No task of an app has a schedule."""
+    """No task of an app has a schedule, and it has no flow."""
 
     code = "nothing_scheduled"
 

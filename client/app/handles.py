@@ -19,17 +19,23 @@ PAUSE_S_MAX = 1.0
 
 
 class Handle(Generic[T_co]):
-    """A submitted call of a task.
+    """A submitted call of a task, or an execution of a flow that was started.
 
     Attributes:
-        id: The id of its job, which has this one execution.
+        id: The id of its job, which has this one execution; of a flow, the id of the execution.
     """
 
-    def __init__(self, client: Client, job_id: str, read: Callable[[ExecutionView], T_co]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        job_id: str,
+        read: Callable[[ExecutionView], T_co],
+        execution_id: str = "",
+    ) -> None:
         self.id = job_id
         self._client = client
         self._read = read
-        self._execution_id = ""
+        self._execution_id = execution_id
 
     def __repr__(self) -> str:
         return f"Handle({self.id!r})"

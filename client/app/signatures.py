@@ -15,13 +15,12 @@ from typing import Any, cast
 
 import msgspec
 
-from rota.client.app.errors import InvalidArgument, InvalidTask
-
-Json = Any  # Any: JSON has values of many types.
-Kind = Any  # Any: an annotation, which need not be a class.
+from rota.client.app.errors import InvalidArgument, InvalidFlow, InvalidTask
+from rota.client.app.placeholders import Json, Kind, Placeholder, Tree, placeholders_in
 
 CONTEXT = "ctx"
 """The parameter that a worker fills with the context of the attempt."""
+_CONTAINERS = (list, tuple, set, frozenset, dict)
 _UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError)
 
 
@@ -60,16 +59,22 @@ class Signature:
         ]
 
     def encoded(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[list[Json], dict[str, Json]]:
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], *, in_flow: bool = False
+    ) -> tuple[list[Tree], dict[str, Tree]]:
         """Return the arguments of a call as JSON, by name as far as the function permits.
+
+        Args:
+            args: The arguments by position.
+            kwargs: The arguments by name.
+            in_flow: Whether they, and the items of lists, tuples and dicts, may be placeholders.
 
         Raises:
             InvalidArgument: The function does not take them, or one of them does not have the
                 annotated type, or cannot be expressed in JSON.
         """
-        positional: list[Json] = []
-        named: dict[str, Json] = {}
+        positional: list[Tree] = []
+        named: dict[str, Tree] = {}
+        encoded = self._encoded if in_flow else self._constant
         bound = self._bound(self._given, args, kwargs)
         takes_more = any(
             each.kind is each.VAR_POSITIONAL for each in self._given.parameters.values()
@@ -77,15 +82,15 @@ class Signature:
         for name, value in bound.arguments.items():
             kind = self._given.parameters[name].kind
             if kind is inspect.Parameter.VAR_POSITIONAL:
-                positional += [self._encoded(name, each) for each in value]
+                positional += [encoded(name, each) for each in value]
             elif kind is inspect.Parameter.VAR_KEYWORD:
-                named |= {key: self._encoded(name, each) for key, each in value.items()}
+                named |= {key: encoded(name, each) for key, each in value.items()}
             elif kind is inspect.Parameter.POSITIONAL_ONLY or (
                 takes_more and kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
             ):
-                positional.append(self._encoded(name, value))
+                positional.append(encoded(name, value))
             else:
-                named[name] = self._encoded(name, value)
+                named[name] = encoded(name, value)
         return positional, named
 
     def decoded(
@@ -131,17 +136,41 @@ class Signature:
         except TypeError as error:
             raise InvalidArgument(f"{self._name}: {error}; it takes {signature}") from None
 
-    def _encoded(self, name: str, value: Any) -> Json:
-        try:
-            plain = _plain(value)
-            msgspec.json.encode(plain)
-            _STRICT.encode(plain)
-            _converted(plain, self._kind(name))
-        except _UNWRITABLE as error:
+    def _encoded(self, name: str, value: Any) -> Tree:
+        if isinstance(value, Placeholder):
+            value.expect(self._kind(name))
+            return value
+        if isinstance(value, _CONTAINERS) and any(True for _ in placeholders_in(value)):
+            return self._with_placeholders(name, value)
+        return self._constant(name, value)
+
+    def _with_placeholders(self, name: str, value: Any) -> Tree:
+        """Return a value with placeholders, whose type only the worker can check."""
+        match value:
+            case Placeholder():
+                return value
+            case dict():
+                members = cast("dict[object, Any]", value)
+                return {
+                    self._key(name, key): self._with_placeholders(name, each)
+                    for key, each in members.items()
+                }
+            case list() | tuple() | set() | frozenset():
+                items = cast("list[Any]", value)
+                return [self._with_placeholders(name, each) for each in items]
+            case _:
+                return checked_json(name, value, function=self._name)
+
+    def _key(self, name: str, key: object) -> str:
+        if not isinstance(key, str):
             raise InvalidArgument(
-                f"{self._name}: the argument {name!r} ({type(value).__name__}) cannot be sent: "
-                f"{error}"
-            ) from error
+                f"{self._name}: the argument {name!r} has a part of a flow, and the key {key!r}, "
+                "which is no text; use text"
+            )
+        return key
+
+    def _constant(self, name: str, value: Any) -> Json:
+        plain = checked_json(name, value, self._kind(name), function=self._name)
         if _is_result(plain):
             # A worker would replace it by the result of a needed task.
             raise InvalidArgument(
@@ -195,6 +224,31 @@ class Signature:
             ) from error
 
 
+def checked_json(name: str, value: Any, kind: Kind = Any, *, function: str = "") -> Json:
+    """Return *value* as JSON.
+
+    Args:
+        name: The name of the argument in errors.
+        value: The value.
+        kind: The annotated type; Any for every one.
+        function: The name of the function in errors; empty for none.
+
+    Raises:
+        InvalidArgument: It does not have that type, or cannot be expressed in JSON.
+    """
+    try:
+        plain = _plain(value)
+        msgspec.json.encode(plain)
+        _STRICT.encode(plain)
+        _converted(plain, kind)
+    except _UNWRITABLE as error:
+        raise InvalidArgument(
+            f"{function}{': ' if function else ''}the argument {name!r} ({type(value).__name__}) "
+            f"cannot be sent: {error}"
+        ) from error
+    return plain
+
+
 def _plain(value: Any) -> Json:
     return msgspec.to_builtins(value, str_keys=True, enc_hook=_encoded_model)
 
@@ -214,6 +268,11 @@ def _is_model(kind: Kind) -> bool:
 
 
 def _encoded_model(value: Any) -> Json:
+    if isinstance(value, Placeholder):
+        raise InvalidFlow(
+            f"{value!r} is inside an argument, where it cannot be replaced by its value; in the "
+            "definition of its flow, give it as an argument of its own, or in a list or a dict"
+        )
     if not _is_model(type(value)):
         raise NotImplementedError(f"{type(value).__name__} has no form in JSON")
     return value.model_dump(mode="json")

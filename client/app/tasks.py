@@ -13,9 +13,18 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
-from rota.client.app.errors import InvalidArgument, InvalidTask
+from rota.client.app.errors import InvalidArgument, InvalidFlow, InvalidTask
+from rota.client.app.graphs import ITEM, Body, Placement, Step, current, running
 from rota.client.app.handles import Group, Handle
-from rota.client.app.signatures import Json, Signature
+from rota.client.app.placeholders import (
+    Json,
+    Placeholder,
+    Tree,
+    argument,
+    placeholders_in,
+    refuse_placeholders,
+)
+from rota.client.app.signatures import Signature
 from rota.client.client import Client
 from rota.client.requests import MAIN_TASK
 from rota.core.timing.instants import (
@@ -36,9 +45,8 @@ T_co = TypeVar("T_co", covariant=True)
 A = TypeVar("A")
 A_contra = TypeVar("A_contra", contravariant=True)
 
-Body = dict[str, Json]
-
 _BACKOFF = re.compile(r"exp (\S+?)\.\.(\S+)|fixed (\S+)")
+_ANYWHERE = Placement()
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 
 
@@ -56,6 +64,7 @@ class Settings:
         namespace: The namespace of its jobs; None for ``default``.
         due_at: When its calls are due; None for now, or after *delay*.
         delay: How long after a call is submitted it is due; None for *due_at*.
+        placement: What a call has in a flow alone.
     """
 
     retries: int = 0
@@ -66,6 +75,7 @@ class Settings:
     namespace: str | None = None
     due_at: Instant | None = None
     delay: Duration | None = None
+    placement: Placement = _ANYWHERE
 
     def fields(self) -> Body:
         """Return the fields of a task that has these settings.
@@ -163,12 +173,25 @@ class Task(Generic[P, R_co, T_co]):
         return f"Task({self.place!r})"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call the function here."""
-        return self._function(*args, **kwargs)
+        """Call the function here; in the definition of a flow, add this call to it.
+
+        In a flow, what is returned is a `Call`, which stands for the result in the arguments of
+        other calls.
+
+        Raises:
+            InvalidArgument, InvalidFlow: As of `Flow.add`, in a flow.
+        """
+        flow = current()
+        if flow is None:
+            refuse_placeholders(self.name, args, kwargs)
+            return self._function(*args, **kwargs)
+        return cast("R_co", flow.add(self.step(args, kwargs)))  # So checkers see its use.
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call the function here."""
-        return self._function(*args, **kwargs)
+        """Call the function here, also in the definition of a flow."""
+        refuse_placeholders(self.name, args, kwargs)
+        with running():  # The function may call other tasks.
+            return self._function(*args, **kwargs)
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T_co]:
         """Submit a call to the nodes: now, or when `at` or `after` says.
@@ -176,8 +199,15 @@ class Task(Generic[P, R_co, T_co]):
         Raises:
             InvalidArgument: An argument does not fit, or cannot be expressed in JSON.
             InvalidTask: A node cannot import the function.
+            InvalidFlow: It is in the definition of a flow.
             Invalid, NotAllowed, TooBusy, Unreachable: As of `Client`.
         """
+        flow = current()
+        if flow is not None:
+            raise InvalidFlow(
+                f"{self.name}.delay() submits a call at once, but the flow {flow.name} is being "
+                f"defined; write {self.name}(...) to add a call to it"
+            )
         return self._submit(self.work(args, kwargs), self._result_in)
 
     async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T_co]:
@@ -187,13 +217,17 @@ class Task(Generic[P, R_co, T_co]):
     def map(self: OfOneItem[A, T], items: Iterable[A]) -> Group[T]:
         """Submit a call for each of *items*: as the tasks of one execution, up to 1,000 of them.
 
-        A call that fails does not stop the others.
+        A call that fails does not stop the others. In the definition of a flow, this adds a loop to
+        it, and returns a `Call` for the list of the results; the first failure ends the loop.
 
         Raises:
             InvalidArgument: An item does not fit, or cannot be expressed in JSON; none was sent.
             InvalidTask, Invalid, NotAllowed, TooBusy, Unreachable: As of `delay`.
         """
         task = cast("Task[[A], Any, T]", self)  # OfOneItem describes the parameters alone.
+        flow = current()
+        if flow is not None:
+            return cast("Group[T]", flow.add(task.mapped_step(items)))  # As for a call.
         works = [task.work((item,)) for item in items]
         parts = [works[start : start + ITEMS_MAX] for start in range(0, len(works), ITEMS_MAX)]
         return Group(tuple(task._submit_many(part) for part in parts))  # noqa: SLF001 - of this class
@@ -227,13 +261,28 @@ class Task(Generic[P, R_co, T_co]):
         backoff: str | None = None,
         timeout: float | str | None = None,
         namespace: str | None = None,
+        name: str | None = None,
+        trigger_rule: str | None = None,
+        max_parallel: int | None = None,
+        tolerated_failures: int | None = None,
     ) -> "Task[P, R_co, T_co]":
         """Return this task with other settings; None keeps a setting.
 
         Without retries, there is no backoff.
 
+        Args:
+            retries: As of `App.task`.
+            backoff: As of `App.task`.
+            timeout: As of `App.task`.
+            namespace: As of `App.task`; in a flow, that of the flow counts.
+            name: For a flow: the name of its task.
+            trigger_rule: For a flow: when it starts, such as ``all_done``.
+            max_parallel: For a `map` in a flow: how many items may run at the same time.
+            tolerated_failures: For a `map` in a flow: how many items may fail.
+
         Raises:
             InvalidTask: *backoff* is malformed.
+            InvalidFlow: A setting for flows is invalid.
         """
         given = {
             "retries": retries,
@@ -242,6 +291,15 @@ class Task(Generic[P, R_co, T_co]):
             "namespace": namespace,
         }
         changes: Body = {name: value for name, value in given.items() if value is not None}
+        placed = {
+            "name": name,
+            "trigger_rule": trigger_rule,
+            "max_parallel": max_parallel,
+            "tolerated_failures": tolerated_failures,
+        }
+        placing: Body = {name: value for name, value in placed.items() if value is not None}
+        if placing:
+            changes["placement"] = replace(self.settings.placement, **placing)
         return self._with(**({"backoff": None} if retries == 0 else {}), **changes)
 
     def work(self, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Body:
@@ -250,8 +308,75 @@ class Task(Generic[P, R_co, T_co]):
         Raises:
             InvalidArgument, InvalidTask: As of `delay`.
         """
+        given = tuple(args), kwargs or {}
+        refuse_placeholders(self.name, *given)
+        positional, named = self._signature.encoded(*given)
+        return self._fields(
+            [argument(each) for each in positional],
+            {name: argument(each) for name, each in named.items()},
+        )
+
+    def step(self, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Step:
+        """Return a call of the function in a flow, whose arguments may be placeholders.
+
+        Raises:
+            InvalidArgument: An argument does not fit, or cannot be expressed in JSON.
+            InvalidFlow: The call has a time, or settings of a `map`.
+        """
+        placement = self.settings.placement
+        if (placement.max_parallel, placement.tolerated_failures) != (None, None):
+            raise InvalidFlow(
+                f"max_parallel and tolerated_failures of {self.name} are for items; use them with "
+                f"{self.name}.options(...).map(items)"
+            )
+        return self._step(
+            *self._signature.encoded(tuple(args), kwargs or {}, in_flow=True), items=None
+        )
+
+    def mapped_step(self, items: Any) -> Step:  # Any: a placeholder, or items of any type
+        """Return the call of the function for each of *items* in a flow.
+
+        Raises:
+            InvalidArgument, InvalidFlow: As of `step`, or values are mixed with placeholders.
+        """
+        if isinstance(items, Placeholder):
+            encoded: Tree = items
+        else:
+            given = list(items)
+            held = [isinstance(each, Placeholder) for each in given]
+            if any(True for _ in placeholders_in(given)) and not all(held):
+                raise InvalidFlow(
+                    f"the items of {self.name}.map are both values and calls or parameters; use a "
+                    "list of one kind, or let a task return the items"
+                )
+            encoded = [self._item(each) for each in given]
+        return self._step(*self._signature.encoded((ITEM,), {}, in_flow=True), items=encoded)
+
+    def _item(self, item: Any) -> Tree:
+        positional, named = self._signature.encoded((item,), {}, in_flow=True)
+        [value] = [*positional, *named.values()]
+        return value
+
+    def _step(self, positional: list[Tree], named: dict[str, Tree], *, items: Tree) -> Step:
+        if self.settings.due_at is not None or self.settings.delay is not None:
+            raise InvalidFlow(
+                f"{self.name} has a time of its own, which a call in a flow cannot have: it starts "
+                "after those that it needs; leave out at() and after()"
+            )
+        return Step(
+            function=self.name,
+            signature=self._signature,
+            by_worker=self.__rota_function__,
+            fields=self._fields,
+            placement=self.settings.placement,
+            positional=positional,
+            named=named,
+            items=items,
+        )
+
+    def _fields(self, positional: list[Json], named: dict[str, Json]) -> Body:
+        """Return the fields of a task of a job that calls the function."""
         self._check_place()
-        positional, named = self._signature.encoded(tuple(args), kwargs or {})
         host = self._host
         call: Body = {
             "function": self.place,
@@ -280,6 +405,11 @@ class Task(Generic[P, R_co, T_co]):
         return self._submit({"tasks": tasks}, results_in)
 
     def _submit(self, work: Body, read: Callable[[ExecutionView], T]) -> Handle[T]:
+        if self.settings.placement != _ANYWHERE:
+            raise InvalidTask(
+                f"{self.name} has options for a flow; call it in the 'with' of app.flow(), or "
+                "leave out name, trigger_rule, max_parallel and tolerated_failures"
+            )
         body = self._once(work)
         job = self._host.client.create_job(body)
         return Handle(self._host.client, job.job_id, read)

@@ -12,6 +12,7 @@ import msgspec
 from pydantic import BaseModel
 
 import rota
+from rota.client import skip
 
 app = rota.App("billing")
 
@@ -50,6 +51,12 @@ class Address(BaseModel):
 def add(a: int, b: int = 1) -> int:
     """Add two numbers."""
     return a + b
+
+
+@app.task()
+def add_twice(number: int) -> int:
+    """Call another task here."""
+    return add(add(number))
 
 
 @app.task()
@@ -106,3 +113,49 @@ def wait(seconds: float) -> None:
 def report(days: int = 7) -> int:
     """Report some days."""
     return days
+
+
+@app.task()
+def invoices(day: date, count: int = 2) -> list[Invoice]:
+    """Return some invoices of a day."""
+    return [Invoice(UUID(int=each), Decimal(each), day, Currency.EURO) for each in range(count)]
+
+
+@app.task()
+async def tax(invoice: Invoice) -> Decimal:
+    """Return the tax of an invoice."""
+    return invoice.total * Decimal("0.19")
+
+
+@app.task()
+def summary(invoices: list[Invoice], taxes: list[Decimal], note: str = "") -> str:
+    """Describe invoices and their taxes."""
+    return f"{len(invoices)} of {invoices[0].due}, tax {sum(taxes)}{note}"
+
+
+@app.task()
+def clean() -> None:
+    """Do nothing."""
+
+
+@app.task()
+def pass_on(*values: Any) -> list[Any]:
+    """Return the arguments."""
+    return [*values]
+
+
+@app.task()
+def skip_odd(number: int) -> int:
+    """Return an even number, or skip the task."""
+    if number % 2:
+        skip(f"{number} is odd")
+    return number
+
+
+with app.flow(
+    "nightly", schedule="0 2 * * *", timezone="Europe/Berlin", parameters={"day": date(2027, 1, 1)}
+) as nightly:
+    found = nightly.add(invoices, nightly.params.day)
+    taxes = nightly.map(tax, found.result)
+    summed = nightly.add(summary, found.result, taxes.result, note=" {{ of all }}")
+    nightly.chain(summed, nightly.add(clean))

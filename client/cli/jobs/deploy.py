@@ -1,4 +1,4 @@
-"""``rota deploy``: the jobs of the tasks with a schedule of an app."""
+"""``rota deploy``: the jobs of an app, those of its tasks with a schedule and of its flows."""
 
 import sys
 from importlib import import_module
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import rota
 from rota.client.app.errors import ModuleNotImported, NothingScheduled
 from rota.client.cli.display.show import show_many
 from rota.client.cli.display.table_columns import APPLIED
@@ -29,6 +30,8 @@ from rota.core.near_names import did_you_mean
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.app.app import App
 
+_ROTA = f"{Path(rota.__file__).parent}/"
+
 
 @click.command(
     "deploy",
@@ -40,18 +43,19 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
 @format_option
 @url_option
 def deploy(place: str, *, is_dry: bool, namespace: str | None, form: str) -> None:
-    """Save a job for each task with a schedule of the app APP in the Python module MODULE.
+    """Save a job for each flow, and for each task with a schedule, of the app APP in MODULE.
 
-    The module is imported, also from the current folder. The jobs are saved as by `rota jobs
+    The Python module is imported, also from the current folder. The jobs are saved as by `rota jobs
     apply`: all are checked before the first is written, and identical ones change nothing. Jobs of
-    tasks that were removed remain.
+    tasks and flows that were removed remain.
     """
     app = _app_at(place)
     definitions = [in_namespace(namespace, dict(each)) for each in app.jobs()]
     if not definitions:
         raise NothingScheduled(
-            f"no task of the app {app.name} in {place} has a schedule; give one to a task, such as "
-            '@app.task(schedule="@daily")'
+            f"no task of the app {app.name} in {place} has a schedule, and it has no flow; give a "
+            'schedule to a task, such as @app.task(schedule="@daily"), or write a flow: '
+            'with app.flow("nightly"): ...'
         )
     check_names(definitions)
     with connect() as client:
@@ -92,15 +96,15 @@ def _imported(name: str) -> ModuleType:
 
     Raises:
         click.UsageError: There is no such module.
-        ModuleNotImported: It raised an exception.
+        ModuleNotImported: It raised an exception, such as one of a task or a flow.
     """
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
         return import_module(name)
-    except RotaError:
-        raise
+    except RotaError as error:
+        raise ModuleNotImported(f"{_line_of(error)}: {error}") from error
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{name}.".startswith(f"{missing}."):
@@ -118,8 +122,11 @@ def _absence(name: str, missing: str, folder: str) -> str:
 
 
 def _line_of(error: BaseException) -> str:
-    """Return the file and the line at which *error* was raised."""
+    """Return the file and the line at which *error* was raised, outside of rota if it is ours."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}"
-    last = extract_tb(error.__traceback__)[-1]
+    lines = list(extract_tb(error.__traceback__))
+    if isinstance(error, RotaError):
+        lines = [each for each in lines if not each.filename.startswith(_ROTA)] or lines
+    last = lines[-1]
     return f"{last.filename}:{last.lineno}"

@@ -36,6 +36,8 @@ WRONG = {
     "exiting": "raise SystemExit(3)\n",
     "idle": "import rota\napp = rota.App('idle')\n",
     "malformed": "def f(:\n",
+    "miscalled": "import rota\napp = rota.App('a')\n@app.task()\ndef f(): ...\n"
+    "with app.flow('b'):\n    f()\n    f(1)\n",
     "refused": "import rota\napp = rota.App('a b')\n",
 }
 
@@ -72,12 +74,13 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         ("shop:apps", 2, "the module shop has no 'apps'; did you mean 'shop:app'?"),
         ("shop:number", 2, "shop:number is no rota.App, but of the type int"),
         ("shop:report", 2, "shop:report is no rota.App, but of the type Task"),
-        ("idle:app", 9, "no task of the app idle in idle:app has a schedule; give one"),
+        ("idle:app", 9, "no task of the app idle in idle:app has a schedule, and it has"),
         ("broken:app", 9, "broken.py:2: the import of broken failed: ZeroDivisionError: division"),
         ("dependent:app", 9, "dependent.py:2: the import of dependent failed: ModuleNotFound"),
         ("exiting:app", 9, "exiting.py:1: the import of exiting failed: SystemExit: 3"),
         ("malformed:app", 9, "malformed.py:1: the import of malformed failed: SyntaxError: "),
-        ("refused:app", 9, "error: the app's name 'a b' is invalid"),
+        ("miscalled:app", 9, "miscalled.py:7: miscalled:f: too many positional arguments; it take"),
+        ("refused:app", 9, "refused.py:2: the app's name 'a b' is invalid"),
     ],
 )
 def test_what_is_no_app_with_a_scheduled_task_is_refused_before_a_node_is_asked(

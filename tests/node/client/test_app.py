@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from rota.client import Client, NotFound, NotYetRunning, WaitTimedOut
-from rota.client.app import TaskFailed
+from rota.client.app import FlowNotDeployed, TaskFailed
 from support.app_tasks import (
     Address,
     Currency,
@@ -17,11 +17,15 @@ from support.app_tasks import (
     add,
     app,
     attempt_of,
+    found,
     halve,
     kinds,
     move,
+    nightly,
+    pass_on,
     pay,
     refuse,
+    taxes,
     wait,
 )
 
@@ -127,3 +131,26 @@ def test_a_call_that_is_not_yet_due_can_be_deleted(client: Client) -> None:
 
     with pytest.raises(NotFound):
         client.job(handle.id)
+
+
+def test_a_deployed_flow_passes_results_of_their_types(client: Client) -> None:
+    with pytest.raises(FlowNotDeployed, match=r"no job default/billing.nightly; save"):
+        nightly.delay()
+    client.create_job(nightly.job())
+
+    handle = nightly.delay(day=date(2027, 2, 1))
+
+    results = handle.result(PATIENCE_S)
+    assert results[found] == nightly.local(day=date(2027, 2, 1))[found]
+    assert results[taxes] == [Decimal(0), Decimal("0.19")]
+    assert results["summary"] == "2 of 2027-02-01, tax 0.19 {{ of all }}"
+    assert [*results] == ["invoices", "tax", "summary", "clean"]
+    assert handle.status() == "success"
+    by_default = nightly.delay().result(PATIENCE_S)
+    assert by_default["summary"].startswith("2 of 2027-01-01")
+
+
+def test_text_with_braces_is_an_argument_as_it_is() -> None:
+    texts = ["{{ params.day }}", "{% if %}", "{# no #}\n"]
+
+    assert pass_on.delay(*texts).result(PATIENCE_S) == texts

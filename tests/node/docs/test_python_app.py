@@ -24,24 +24,27 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The module of the page, in a folder from which this program imports, and a node."""
-    [content] = blocks("python")
-    file = tmp_path / "shop.py"
-    file.write_text(content)
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The modules of the page, in a folder from which this program imports, and a node."""
+    contents = {block.partition(".py")[0].removeprefix("# "): block for block in blocks("python")}
+    for name, content in contents.items():
+        (tmp_path / f"{name}.py").write_text(content)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.chdir(tmp_path)
     with LocalNode(tmp_path / "data", flags=("--drain", "0s")) as node:
         monkeypatch.setenv("ROTA_URL", node.url)
-        yield file
-    sys.modules.pop("shop", None)
+        yield tmp_path
+    for name in contents:
+        sys.modules.pop(name, None)
 
 
 def test_the_examples_of_the_page_do_what_they_say(
-    module: Path, capsys: pytest.CaptureFixture[str]
+    modules: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert main(["deploy", "sales:app"]) == 0
+    capsys.readouterr()
     examples = doctest.DocTestParser().get_doctest(
-        "\n".join(blocks("pycon")), {}, module.name, str(PAGE), 0
+        "\n".join(blocks("pycon")), {}, modules.name, str(PAGE), 0
     )
 
     ran = doctest.DocTestRunner(optionflags=OPTIONS).run(examples)
@@ -50,17 +53,17 @@ def test_the_examples_of_the_page_do_what_they_say(
     assert ran.failed == 0, capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("module")
+@pytest.mark.usefixtures("modules")
 def test_the_commands_of_the_page_print_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    [block] = blocks("")
-    commands = re.findall(r"^\$ rota (.*)\n((?:(?!\$ ).+\n)*)", block, re.MULTILINE)
+    shown_commands = "".join(blocks(""))
+    commands = re.findall(r"^\$ rota (.*)\n((?:(?!\$ ).+\n)*)", shown_commands, re.MULTILINE)
 
     for command, shown in commands:
         assert main(command.split()) == 0
         printed = capsys.readouterr().out
         assert without_times(printed) == without_times(shown)
 
-    assert len(commands) == 2
+    assert len(commands) == 4
 
 
 def without_times(table: str) -> str:
