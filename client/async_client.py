@@ -27,7 +27,7 @@ from rota.client.requests import (
 from rota.client.streams.events import EventReader
 from rota.client.streams.output import FollowedOutput, latest_attempt
 from rota.client.streams.streams import follow_events, follow_output
-from rota.client.transport.call import Call, Query
+from rota.client.transport.call import Call, Query, T
 from rota.client.transport.connection import Connection
 from rota.client.transport.credentials import Credentials
 from rota.client.transport.endpoints import urls_of
@@ -79,7 +79,6 @@ from rota.wire.documents import (
 )
 from rota.wire.operations import Operation
 
-T = TypeVar("T")
 Item = TypeVar("Item")
 
 
@@ -1312,6 +1311,10 @@ class AsyncClient:
         return await self._ask(call(operations.RECOVER_SHARD, shard, query=query, dry_run=dry_run))
 
     # -- sending -----------------------------------------------------------------------------------
+
+    async def ask(self, request: Call[T]) -> T:
+        """Return the answer to a call of `rota.client.requests`, such as one page of a list."""
+        return await self._ask(request)
 
     async def _ask(self, request: Call[T]) -> T:
         return await self._connection.ask(request, self._timeout_s)

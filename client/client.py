@@ -25,7 +25,7 @@ from rota.client.requests import (
 )
 from rota.client.streams.events import EventReader
 from rota.client.streams.output import FollowedOutput, latest_attempt
-from rota.client.transport.call import Call, Query
+from rota.client.transport.call import Call, Query, T
 from rota.client.transport.credentials import Credentials
 from rota.client.transport.endpoints import urls_of
 from rota.client.transport.tries import REPEATS_MAX, TIMEOUT_S
@@ -76,7 +76,6 @@ from rota.wire.documents import (
 )
 from rota.wire.operations import Operation
 
-T = TypeVar("T")
 Item = TypeVar("Item")
 
 
@@ -1302,6 +1301,10 @@ class Client:
         return self._ask(call(operations.RECOVER_SHARD, shard, query=query, dry_run=dry_run))
 
     # -- sending -----------------------------------------------------------------------------------
+
+    def ask(self, request: Call[T]) -> T:
+        """Return the answer to a call of `rota.client.requests`, such as one page of a list."""
+        return self._ask(request)
 
     def _ask(self, request: Call[T]) -> T:
         return self._connection.ask(request, self._timeout_s)

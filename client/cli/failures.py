@@ -126,15 +126,28 @@ def report_as_json(error: RotaError) -> int:
     Returns:
         The exit status.
     """
-    hint = _hint(error)
-    document = msgspec.to_builtins(_problem(error)) | ({"hint": hint} if hint else {})
-    say(msgspec.json.encode(document).decode())
+    say(msgspec.json.encode(document_of(error)).decode())
     return _status(error)
+
+
+def document_of(error: RotaError) -> dict[str, object]:
+    """Return the problem document (RFC 9457) of an error, with a ``hint`` if there is one."""
+    hint = _hint(error)
+    document: dict[str, object] = msgspec.to_builtins(_problem(error))
+    return document | ({"hint": hint} if hint else {})
 
 
 def report_usage_as_json(error: click.ClickException) -> None:
     """Print an error of the command line as one line, in the form of `report_as_json`."""
-    say(msgspec.json.encode(_problem_of("wrong_usage", error.format_message())).decode())
+    say(msgspec.json.encode(document_of_usage(error)).decode())
+
+
+def document_of_usage(error: click.ClickException) -> dict[str, object]:
+    """Return the problem document of an error of the command line, or of arguments like it."""
+    document: dict[str, object] = msgspec.to_builtins(
+        _problem_of("wrong_usage", error.format_message())
+    )
+    return document
 
 
 def _status(error: RotaError) -> int:

@@ -137,6 +137,7 @@ COMMANDS = {
     ),
     "certs": Entry("rota.client.cli.certs.certs:certs", "Make certificates of nodes and clients."),
     "bench": Entry("rota.client.cli.setup.bench:bench", "Measure a running cluster."),
+    "mcp": Entry("rota.client.cli.mcp.mcp:mcp", "Offer tools to agents, over MCP."),
     "version": Entry("rota.client.cli.setup.version:version", "Show versions of client and node."),
 }
 
@@ -160,7 +161,7 @@ SECTIONS = {
     },
     "Operate": {
         "dev, deploy, import, version": "Run a node; deploy, convert jobs.",
-        "config, completion, hooks": "Store settings; test webhooks.",
+        "config, completion, hooks, mcp": "Store settings; tools for agents.",
         "doctor, cluster, node, shard": "Check; drain nodes; repair shards.",
         "top, ring, bench, certs": "Watch, plan, measure; make certificates.",
     },

@@ -1,6 +1,6 @@
 """``rota audit``: the ledger compared with fire times that another engine computes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -145,7 +145,7 @@ def audit(
     """
     if bool(names) == is_all:
         raise click.UsageError("name jobs, or give --all")
-    _check_library()
+    check_library()
     present = now()
     end = min(parse_instant(until), present) if until else later(present, Duration(-UNDECIDED))
     kept_from = Instant(max(0, present - history + EXPIRY))
@@ -155,15 +155,9 @@ def audit(
             f"there is nothing to audit: {format_instant(begin)} is not before "
             f"{format_instant(end)}; entries older than --history {history // DAY}d are removed"
         )
-    audited = _Audited(begin, end)
     with connect() as client:
-        from rota.client.cli.audit.calendar_times import CalendarTimes
-
-        calendars = CalendarTimes(client.documents("calendars"))
         jobs = client.jobs(namespace=namespace) if is_all else _named(client, names, namespace)
-        for job in jobs:
-            audited.add(client, job, calendars)
-    view = audited.view()
+        view = audited(client, jobs, begin, end)
     if form in ("json", "yaml"):
         print_document(view, form)
     else:
@@ -173,7 +167,23 @@ def audit(
     return EX_FAULTS if view.faults else 0
 
 
-def _check_library() -> None:
+def audited(client: "Client", jobs: Iterable[JobView], begin: Instant, end: Instant) -> AuditView:
+    """Return the audit of *jobs* from *begin* to *end*, which `check_library` permits."""
+    from rota.client.cli.audit.calendar_times import CalendarTimes
+
+    found = _Audited(begin, end)
+    calendars = CalendarTimes(client.documents("calendars"))
+    for job in jobs:
+        found.add(client, job, calendars)
+    return found.view()
+
+
+def check_library() -> None:
+    """Check that the other engine of fire times is installed.
+
+    Raises:
+        click.UsageError: It is not.
+    """
     try:
         import croniter  # type: ignore[import-untyped] # it has no types  # noqa: F401
     except ImportError as error:

@@ -73,12 +73,16 @@ def explain(job: str, *, text: str, namespace: str | None, form: str) -> None:
 
     Each line is a cause, with its time and the smallest change that would alter it.
     """
+    with connect() as client:
+        causes = causes_at(client, client.job(job, namespace=namespace), parse_instant(text))
+    show_many(causes, _look(), form)
+
+
+def causes_at(client: "Client", job: JobView, at: Instant) -> "list[Cause]":
+    """Return why *job* ran, or did not run, at a time: causes, each of which explains the next."""
     from rota.client.cli.audit.causes import causes_of
 
-    with connect() as client:
-        present = client.job(job, namespace=namespace)
-        known = _known(client, present, parse_instant(text))
-    show_many(causes_of(known), _look(), form)
+    return causes_of(_known(client, job, at))
 
 
 def _known(client: "Client", job: JobView, at: Instant) -> "Known":

@@ -1,5 +1,7 @@
 """``rota apply``: the jobs and documents of files as a whole, checked together."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from rota.client.cli.display.printing import out
@@ -7,7 +9,7 @@ from rota.client.cli.display.show import print_document, show_many
 from rota.client.cli.display.table_columns import APPLIED as APPLIED_JOB
 from rota.client.cli.display.table_columns import AppliedView
 from rota.client.cli.documents.given_documents import APPLIED, AppliedDocument, apply_documents
-from rota.client.cli.files.given_files import prune_options, pruning_of, read_files
+from rota.client.cli.files.given_files import GivenFiles, prune_options, pruning_of, read_files
 from rota.client.cli.human import counted
 from rota.client.cli.inputs.files import files_option
 from rota.client.cli.inputs.options import (
@@ -21,6 +23,9 @@ from rota.client.cli.inputs.options import (
 from rota.client.cli.jobs.job_selection import confirm
 from rota.client.cli.jobs.job_sets import apply_all, as_deleted
 from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
+
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
+    from rota.client.client import Client
 
 
 @click.command(
@@ -61,23 +66,29 @@ def apply_files(
     pruning = pruning_of(namespace, is_pruning=is_pruning, labels=labels)
     given = read_files(files, namespace)
     pruning.check(given)
-    named = {(each.kind, each.name) for each in given.documents}
     with connect() as client:
-        documents = apply_documents(client, given.documents, is_dry=True)
-        jobs = apply_all(client, given.jobs, is_dry=True, written_before=named)
+        documents, jobs = apply_given(client, given, is_dry=True)
         surplus = [*pruning.surplus(client, given)]
         for job in surplus:
             client.delete_job(job.job_id, dry_run=True)
         if surplus and not (is_sure or is_dry):
             confirm(f"delete {counted(len(surplus), 'job', 'jobs')} that no file has")
         if not is_dry:
-            documents = apply_documents(client, given.documents, is_dry=False)
-            jobs = apply_all(client, given.jobs, is_dry=False)
+            documents, jobs = apply_given(client, given, is_dry=False)
             for job in surplus:
                 client.delete_job(job.job_id)
     _show(documents, [*jobs, *map(as_deleted, surplus)], form)
     say_warnings(jobs)
     say_if_dry(is_dry=is_dry)
+
+
+def apply_given(
+    client: "Client", given: GivenFiles, *, is_dry: bool
+) -> tuple[list[AppliedDocument], list[AppliedView]]:
+    """Create or replace documents and then jobs; with *is_dry* only check them."""
+    named = {(each.kind, each.name) for each in given.documents if is_dry}
+    documents = apply_documents(client, given.documents, is_dry=is_dry)
+    return documents, apply_all(client, given.jobs, is_dry=is_dry, written_before=named)
 
 
 def _show(documents: list[AppliedDocument], jobs: list[AppliedView], form: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from rota.client.cli.documents.given_documents import Given, document_of, in_order
-from rota.client.cli.inputs.files import items_in
+from rota.client.cli.inputs.files import Item, items_in
 from rota.client.cli.jobs.job_files import dependencies_first, is_document, job_of
 from rota.client.cli.jobs.job_flags import Fields, pair_of
 from rota.client.cli.jobs.job_selection import DEFAULT_NAMESPACE
@@ -39,7 +39,16 @@ def read_files(files: Iterable[str], namespace: str | None) -> GivenFiles:
     Raises:
         InvalidFile: A file cannot be parsed, a document is malformed, or a name occurs twice.
     """
-    items = [*items_in(files)]
+    return given_in(items_in(files), namespace)
+
+
+def given_in(found: Iterable[Item], namespace: str | None) -> GivenFiles:
+    """Return what the items *found* are; jobs are in *namespace* unless they name their own.
+
+    Raises:
+        InvalidFile: A document is malformed, or a name occurs twice.
+    """
+    items = [*found]
     jobs: list[Fields] = [job_of(each, namespace) for each in items if not is_document(each.fields)]
     documents = [document_of(each) for each in items if is_document(each.fields)]
     check_names(jobs)

@@ -124,7 +124,7 @@ def plan(
     given = read_files(files, namespace)
     pruning.check(given)
     with connect() as client:
-        found = [*_planned(client, given), *_deleted(client, given, pruning)]
+        found = [*planned_changes(client, given), *_deleted(client, given, pruning)]
     if form in ("table", "wide"):
         for each in found:
             _print(each)
@@ -153,7 +153,7 @@ def diff_files(files: tuple[str, ...], namespace: str | None) -> int:
     given = read_files(files, namespace)
     found: list[PlannedView] = []
     with connect() as client:
-        for each in _planned(client, given):
+        for each in planned_changes(client, given):
             _print_diff(each)
             found.append(each)
     return _status(found)
@@ -163,7 +163,7 @@ def _status(found: Sequence[PlannedView]) -> int:
     return EX_DIFFERENT if any(each.change != "unchanged" for each in found) else 0
 
 
-def _planned(client: "Client", given: GivenFiles) -> Iterator[PlannedView]:
+def planned_changes(client: "Client", given: GivenFiles) -> Iterator[PlannedView]:
     """Yield what would be done with each document and job of files."""
     present = list(client.documents("calendars"))
     calendars = calendars_with(given.documents, present)

@@ -6,7 +6,7 @@ cluster is not: other jobs, secrets, job types and namespaces that no file has, 
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -86,7 +86,7 @@ def validate(files: tuple[str, ...], *, namespace: str | None, form: str) -> int
     """
     checked = _Checked(namespace)
     for file in expanded(files):
-        checked.read(file)
+        checked.read(file, text_of)
     problems = checked.problems()
     if form not in ("table", "wide"):
         show_many(problems, PROBLEM, form)
@@ -109,6 +109,13 @@ def _line(found: FileProblem) -> str:
     )
 
 
+def problems_in(text: str, name: str, namespace: str | None) -> list[FileProblem]:
+    """Return the errors of jobs and documents in *text*, which errors call *name*."""
+    checked = _Checked(namespace)
+    checked.read(name, lambda _: text)
+    return checked.problems()
+
+
 class _Checked:
     """The items of files, and their errors.
 
@@ -127,8 +134,8 @@ class _Checked:
         self._items: list[tuple[Item, _Places]] = []
         self._unread: list[FileProblem] = []
 
-    def read(self, file: str) -> None:
-        """Read a file; one that cannot be parsed is an error."""
+    def read(self, file: str, text_of: Callable[[str], str]) -> None:
+        """Read a file with *text_of*; one that cannot be parsed is an error."""
         from rota.client.definitions import InvalidFile, documents_with_lines
 
         self.file_count += 1

@@ -337,14 +337,25 @@ def as_time(ctx: click.Context, param: click.Parameter, text: str | None) -> str
     """
     if text is None:
         return None
+    try:
+        return time_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+def time_of(text: str) -> str:
+    """Return a time as RFC 3339 text; a duration is counted back from now.
+
+    Raises:
+        ValueError: The text is neither a time nor a duration.
+    """
     for read in (parse_instant, _local_time, _time_ago):
         with suppress(ValueError, OverflowError):
             return format_instant(read(text))
-    detail = (
+    raise ValueError(
         f"{text!r} is neither a time such as 2027-01-01T00:00:00Z, nor a local time such as "
         "14:30 or '2027-01-01 14:30', nor a duration before now such as 90m or 2d"
     )
-    raise click.BadParameter(detail, ctx, param)
 
 
 def _local_time(text: str) -> Instant:

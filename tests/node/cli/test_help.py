@@ -93,7 +93,7 @@ NEEDS_SHELL = re.compile(r"[|<>$&~]|rota deploy|--python")
 
 EVERY = list(commands())
 ELSEWHERE = re.compile(
-    r"rota (dev|login|logout|auth|key|grant|ungrant|secret|keyring)\b|openssl |curl "
+    r"rota (dev|mcp|login|logout|auth|key|grant|ungrant|secret|keyring)\b|openssl |curl "
 )
 """Examples that tests of their own run: with their own node, or with one that requires tokens."""
 EXAMPLES = [

@@ -120,6 +120,7 @@ def test_all_printing_of_the_cli_goes_through_one_module() -> None:
         ("secrets.py", "sys.stdin.buffer"),
         ("files.py", "sys.stdin.buffer"),
         ("imports.py", "sys.stdin.buffer"),
+        ("mcp.py", "sys.stdin.buffer"),
         ("login.py", "click.prompt"),
     }
 

@@ -8,7 +8,7 @@ from rota.core.model.job import Misfire, Overlap, SchedulePolicy, problems_of
 from rota.core.timing.calendars import Calendar, Window
 from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
 from rota.core.vocabulary.facts import Facts
-from unit.core.shard import Fields, Shard, at, every, job
+from unit.core.shard import Shard, at, every, job
 
 MINUTELY = every("* * * * *")
 FIVE_MINUTES = Duration(5 * MINUTE)
@@ -94,8 +94,13 @@ def test_every_fire_time_has_one_outcome_whatever_the_limits(
     minutes: int, window: int, most: int, misfire: Misfire
 ) -> None:
     shard = Shard()
-    fields: Fields = {"schedules": MINUTELY, "overlap": Overlap.ALLOW, "misfire": misfire}
-    shard.save(misfire_window=Duration(window * MINUTE), misfire_max=most, **fields)
+    shard.save(
+        schedules=MINUTELY,
+        overlap=Overlap.ALLOW,
+        misfire=misfire,
+        misfire_window=Duration(window * MINUTE),
+        misfire_max=most,
+    )
     shard.set_clock(Instant(at("12:00:30") + minutes * MINUTE))
 
     for _ in range(4):

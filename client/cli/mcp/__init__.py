@@ -1,0 +1,1 @@
+"""``rota mcp``: tools for agents, over standard input and output or over HTTP."""
