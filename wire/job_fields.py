@@ -161,6 +161,7 @@ JOB_FIELDS = (
         more="calendars.md",
         has_default=True,
     ),
+    JobField("on_excluded", Form.CHOICE, more="calendars.md#excluded-fire-times", has_default=True),
     JobField("command", more="#fields-of-a-task"),
     JobField(
         "python",

@@ -68,6 +68,7 @@ class Birth(msgspec.Struct, frozen=True):
     backfill: str = ""
     displaces: tuple[ExecutionId, ...] = ()
     interval_start: Instant = Instant(0)
+    deferred_by: Duration = Duration(0)
 
 
 def begin_link(draft: Draft, job: Job, birth: Birth) -> None:
@@ -112,6 +113,7 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
         backfill=birth.backfill,
         interval_start=birth.interval_start,
         concurrency_key=concurrency_key(job, birth.parameters),
+        deferred_by=birth.deferred_by,
     )
     is_by_wall_clock = execution.origin is Origin.SCHEDULE
     due_at = later(execution.due_at, draft.situation.lead if is_by_wall_clock else Duration(0))

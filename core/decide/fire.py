@@ -28,7 +28,7 @@ another version wrote it. Its fire times stay due and are retried every `UNREADA
 from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 
 from msgspec.structs import replace
 
@@ -42,7 +42,12 @@ from rota.core.model.ids import ExecutionId, JobId, fire_execution_id, fire_mark
 from rota.core.model.job import Job, JobPlan, Misfire, Pause
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.state.draft import Draft
-from rota.core.timing.calendars import latest_permitted, next_permitted, previous_permitted
+from rota.core.timing.calendars import (
+    Deferral,
+    latest_permitted,
+    next_permitted,
+    previous_permitted,
+)
 from rota.core.timing.instants import (
     MICROSECOND,
     MINUTE,
@@ -79,27 +84,48 @@ UNREADABLE_PAUSE = MINUTE
 """The interval at which fires of an unreadable schedule are retried."""
 
 
-def fire(draft: Draft, command: Fire) -> None:
-    """Decide the fire times of a job that are due now or within `Situation.decide_ahead`."""
+def fire(draft: Draft, command: Fire, undeferred: frozenset[int] = frozenset()) -> None:
+    """Decide the fire times of a job that are due now or within `Situation.decide_ahead`.
+
+    A fire that is deferred is decided when it starts; those of the schedules *undeferred* now.
+    """
     job, plan = draft.job(command.job_id), draft.plan(command.job_id)
     if job is None or plan is None:
         return
     soon = later(draft.wall, draft.situation.decide_ahead)
-    postponed, room = set[int](), SLICE
+    postponed, room, starts = set[int](), SLICE, dict[int, Instant]()
     near = ((due, n) for n, due in enumerate(plan.next_fires) if due is not None and due <= soon)
     for due, number in sorted(near):
         if fault_of(job.spec.schedules[number]):
             postponed.add(number)
+        elif number not in undeferred and _is_deferred(draft, job, number, due):
+            starts[number] = draft.situation.facts.start_of(job.spec, number, due)
         elif due <= draft.wall:
             room -= _fire_schedule(draft, job, number, due, room) if room > 0 else 0
         elif _could_start(draft, job, number) and not _excluded(draft, job, number, (due,)):
             _fire_one(draft, job, number, due)
             _advance(draft, job, number, due)
-    plan = draft.plan(job.id)
-    assert plan is not None
+    plan = _with_starts(draft, job.id, starts)
     again_at = later(draft.wall, UNREADABLE_PAUSE)
     next_fires = [again_at if n in postponed else at for n, at in enumerate(plan.next_fires)]
     set_fire_timer(draft, job.id, replace(plan, next_fires=tuple(next_fires)))
+
+
+def _is_deferred(draft: Draft, job: Job, number: int, due: Instant) -> bool:
+    """Return True if the fire of *due* starts later than that, and later than now."""
+    start = draft.situation.facts.start_of(job.spec, number, due)
+    return start > due and start > draft.wall
+
+
+def _with_starts(draft: Draft, job_id: JobId, starts: Mapping[int, Instant]) -> JobPlan:
+    """Return the plan of a job with the starts of its deferred fires."""
+    plan = draft.plan(job_id)
+    assert plan is not None, job_id
+    deferred = tuple(starts.get(n, Instant(0)) for n in range(len(plan.next_fires)))
+    after = replace(plan, starts=deferred if starts else ())
+    if after != plan:
+        draft.put(Table.PLAN, job_id, after)
+    return after
 
 
 def set_fire_timer(draft: Draft, job_id: JobId, plan: JobPlan) -> None:
@@ -147,8 +173,10 @@ def _has_no_space(draft: Draft) -> bool:
 
 
 def first_fire(plan: JobPlan) -> Instant | None:
-    """Return the earliest fire time of the plan; None if there is none."""
-    return min((at for at in plan.next_fires if at is not None), default=None)
+    """Return when the earliest fire of the plan starts; None if there is none."""
+    starts = plan.starts or repeat(Instant(0))
+    fires = zip(plan.next_fires, starts, strict=False)
+    return min((max(at, start) for at, start in fires if at is not None), default=None)
 
 
 def first_fire_of(schedule: Schedule, saved_at: Instant) -> Instant | None:
@@ -180,6 +208,8 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
     if not times or times[0] != due:
         # For @startup, and for an @at in the past, the fire time is in the plan only.
         times = [due, *times]
+    if len(times) > 1 and _is_deferred(draft, job, number, times[-1]):
+        times.pop()
     pause = draft.pause_of(job)
     if pause is not None:
         _record_paused(draft, _Due(job, number, times), pause)
@@ -243,20 +273,27 @@ def _lost_until(
 ) -> tuple[Instant, str]:
     """Return the instant before which due fire times are missed for good, and why."""
     spec, misfire = job.spec, job.spec.misfire_of(number)
-    on_time_from = Instant(draft.wall - spec.grace)
+    on_time_from = _on_time_from(draft, job, number, times)
     if times[0] >= on_time_from:
         return times[0], ""
     if misfire is Misfire.SKIP:
         return on_time_from, "the misfire policy is skip"
     lost_until, why = times[0], ""
-    if spec.misfire_window and lost_until < draft.wall - spec.misfire_window:
-        lost_until = Instant(draft.wall - spec.misfire_window)
+    window_from = Instant(on_time_from + spec.grace - spec.misfire_window)
+    if spec.misfire_window and lost_until < window_from:
+        lost_until = window_from
         why = f"the misfire window is {format_duration(spec.misfire_window)}"
     if spec.misfire_max and misfire is Misfire.ALL:
         kept = _latest_late(draft, job, number, on_time_from)
         if kept > lost_until:
             return kept, f"the latest {spec.misfire_max} late fire times run (misfireMax)"
     return lost_until, why
+
+
+def _on_time_from(draft: Draft, job: Job, number: int, times: Sequence[Instant]) -> Instant:
+    """Return the first fire time that is not late; a deferred one is due when it starts."""
+    deferred_by = draft.situation.facts.start_of(job.spec, number, times[-1]) - times[-1]
+    return Instant(draft.wall - job.spec.grace - deferred_by)
 
 
 def _latest_late(draft: Draft, job: Job, number: int, on_time_from: Instant) -> Instant:
@@ -276,7 +313,11 @@ def _excluded(
     exclusion = draft.situation.facts.exclusion_of(job.spec, job.spec.schedules[number])
     if exclusion is None:
         return {}
-    return {at: why for at in times if (why := exclusion.why(at))}
+    found = {at: why for at in times if (why := exclusion.why(at))}
+    if isinstance(exclusion, Deferral) and _is_deferred(draft, job, number, times[-1]):
+        # Its schedule is replaced before the calendar permits the start.
+        found[times[-1]] = exclusion.reason(times[-1])
+    return {at: why for at, why in found.items() if why}
 
 
 def _record_excluded(
@@ -301,7 +342,7 @@ def _late_until(
     It may be beyond this slice. It is the first of *times* if none is late, and for the policy
     ``all``, which coalesces none. The arguments are those of `_decide`.
     """
-    on_time_from = Instant(draft.wall - job.spec.grace)
+    on_time_from = _on_time_from(draft, job, number, times)
     if job.spec.misfire_of(number) is Misfire.ALL or times[0] >= on_time_from:
         return times[0]
     schedule = job.spec.schedules[number]
@@ -317,10 +358,25 @@ def _late_until(
 def _fire_each(draft: Draft, job: Job, number: int, times: Sequence[Instant]) -> Sequence[Instant]:
     """Fire each of *times*; return the decided ones, which are fewer if the shard is full."""
     for count, at in enumerate(times):
-        if draft.execution_count >= draft.limits.executions:
+        if draft.execution_count >= draft.limits.executions or _has_begun_all(draft, job, number):
             return times[:count]
         _fire_one(draft, job, number, at)
     return times
+
+
+def _has_begun_all(draft: Draft, job: Job, number: int) -> bool:
+    """Return True if a schedule has begun as many executions as it may."""
+    most, plan = job.spec.policy_of(number).max_executions, draft.plan(job.id)
+    return bool(most and plan is not None and plan.begun and plan.begun[number] >= most)
+
+
+def _count_begun(draft: Draft, job: Job, number: int) -> None:
+    if job.spec.policy_of(number).max_executions:
+        plan = draft.plan(job.id)
+        assert plan is not None, job.id
+        begun = list(plan.begun or (0,) * len(plan.next_fires))
+        begun[number] += 1
+        draft.put(Table.PLAN, job.id, replace(plan, begun=tuple(begun)))
 
 
 def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
@@ -328,7 +384,7 @@ def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
         reason = f"quota_exceeded: {full}"
         _record(draft, _Due(job, number, [at]), FireOutcome.SKIPPED, ExecutionId(""), reason)
         return
-    parameters = job.spec.parameters_of(number)
+    parameters, facts = job.spec.parameters_of(number), draft.situation.facts
     admission = _admit(draft, job, parameters)
     execution_id = _execution_id(draft, job, number, at)
     if admission.blocked_by is not None:
@@ -344,11 +400,11 @@ def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
             parameters=parameters,
             hold=admission.hold,
             displaces=admission.displaces,
-            interval_start=draft.situation.facts.interval_start(
-                job.spec, job.spec.schedules[number], at
-            ),
+            interval_start=facts.interval_start(job.spec, job.spec.schedules[number], at),
+            deferred_by=Duration(facts.start_of(job.spec, number, at) - at),
         ),
     )
+    _count_begun(draft, job, number)
     _record(draft, _Due(job, number, [at]), FireOutcome.FIRED, execution_id, "")
 
 
@@ -377,7 +433,8 @@ def _advance(draft: Draft, job: Job, number: int, decided: Instant) -> None:
     plan = draft.plan(job.id)
     assert plan is not None, job.id
     next_fires = list(plan.next_fires)
-    next_fires[number] = next_fire(job.spec.schedules[number], decided)
+    is_over = _has_begun_all(draft, job, number)
+    next_fires[number] = None if is_over else next_fire(job.spec.schedules[number], decided)
     draft.put(Table.PLAN, job.id, replace(plan, next_fires=tuple(next_fires)))
 
 

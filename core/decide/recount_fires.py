@@ -67,7 +67,7 @@ def restart_fires(draft: Draft, job: Job) -> bool:
         None if at is None else min(at, _recounted(schedule, at, since))
         for schedule, at in zip(job.spec.schedules, plan.next_fires, strict=True)
     )
-    _put(draft, job, plan, replace(plan, next_fires=next_fires, round=plan.round + 1))
+    _put(draft, job, plan, replace(plan, next_fires=next_fires, starts=(), round=plan.round + 1))
     return True
 
 
@@ -88,7 +88,7 @@ def recount_fires(draft: Draft, command: RecountFires) -> None:
     for number, at in _renewed(job, plan, later(draft.now, draft.situation.decide_ahead)):
         next_fires[number] = at
     if tuple(next_fires) != plan.next_fires:
-        _put(draft, job, plan, replace(plan, next_fires=tuple(next_fires)))
+        _put(draft, job, plan, replace(plan, next_fires=tuple(next_fires), starts=()))
 
 
 def _renewed(job: Job, plan: JobPlan, after: Instant) -> Iterator[tuple[int, Instant | None]]:

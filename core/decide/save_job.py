@@ -1,5 +1,6 @@
 """Creation, replacement and deletion of jobs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from rota.core.decide.stop_execution import cancel_execution
 from rota.core.decide.trigger_job import refuse_if_paused
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.ids import JobId, mint_job_id, slot_of
-from rota.core.model.job import Consistency, Job, JobPlan, JobSpec, Upstream
+from rota.core.model.job import Consistency, Job, JobPlan, JobSpec, SchedulePolicy, Upstream
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import version_key
 from rota.core.timing.instants import MICROSECOND, Instant
@@ -147,7 +148,8 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
     """Give a job its next version; unfinished executions keep theirs."""
     if job.spec == spec:
         return job
-    _decide_due_fires(draft, job)
+    dropped = [n for n, each in enumerate(job.spec.schedules) if each not in spec.schedules]
+    _decide_due_fires(draft, job, frozenset(dropped))
     plan = draft.plan(job.id)
     assert plan is not None, job.id
     clear_fire_timer(draft, job.id, plan)
@@ -160,8 +162,10 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
     return successor
 
 
-def _decide_due_fires(draft: Draft, job: Job) -> None:
+def _decide_due_fires(draft: Draft, job: Job, dropped: frozenset[int]) -> None:
     """Decide the fire times that are due under the definition that is to be replaced.
+
+    Deferred fires wait for the new definition, except those of schedules that are *dropped*.
 
     Raises:
         Refused: Code ``catching_up``: too many are due, or the shard is at its limit of executions.
@@ -169,12 +173,12 @@ def _decide_due_fires(draft: Draft, job: Job) -> None:
     for _ in range(SLICES_MAX):
         plan = draft.plan(job.id)
         assert plan is not None, job.id
-        due = first_fire(_readable(job, plan))
+        due = first_fire(_undeferred(_readable(job, plan), dropped))
         if due is None or due > draft.wall:
             return
         if draft.execution_count >= draft.limits.executions:
             break
-        fire(draft, Fire(job_id=job.id))
+        fire(draft, Fire(job_id=job.id), dropped)
     raise Refused(
         Kind.UNAVAILABLE,
         "catching_up",
@@ -191,6 +195,12 @@ def _readable(job: Job, plan: JobPlan) -> JobPlan:
     )
 
 
+def _undeferred(plan: JobPlan, numbers: frozenset[int]) -> JobPlan:
+    """Return *plan* with the fires of the schedules *numbers* at their fire times."""
+    starts = (Instant(0) if n in numbers else start for n, start in enumerate(plan.starts))
+    return replace(plan, starts=tuple(starts))
+
+
 def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) -> JobPlan:
     """Return the plan of *spec*, which keeps the parts of *plan* for unchanged schedules and jobs.
 
@@ -202,6 +212,11 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) 
     """
     fires = dict(zip(before.spec.schedules, plan.next_fires, strict=True)) if before else {}
     successes = dict(zip(before.spec.dependencies, plan.upstreams, strict=True)) if before else {}
+    counts = _counts(before, plan)
+    begun = tuple(
+        counts.get((schedule, spec.policy_of(number)), 0)
+        for number, schedule in enumerate(spec.schedules)
+    )
     next_fires = tuple(
         fires[schedule]
         if schedule in fires
@@ -215,8 +230,17 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) 
         upstreams=tuple(successes.get(name, Upstream()) for name in spec.dependencies),
         is_failing=plan.is_failing,
         paused_until=plan.paused_until,
+        begun=begun if any(begun) else (),
         round=plan.round + 1 if before and (is_again or is_ahead(draft)) else plan.round,
     )
+
+
+def _counts(job: Job | None, plan: JobPlan) -> Mapping[tuple[Schedule, SchedulePolicy], int]:
+    """Return the numbers of executions that the schedules of *job* have begun."""
+    if job is None:
+        return {}
+    numbered = enumerate(zip(job.spec.schedules, plan.begun, strict=False))
+    return {(each, job.spec.policy_of(number)): begun for number, (each, begun) in numbered}
 
 
 @dataclass(frozen=True, slots=True)

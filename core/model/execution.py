@@ -13,6 +13,7 @@ import msgspec
 from rota.core.model.attempt import Attempt
 from rota.core.model.author import Author
 from rota.core.model.checked_fields import (
+    CheckedDuration,
     CheckedExecutionId,
     CheckedFullName,
     CheckedInstant,
@@ -21,7 +22,7 @@ from rota.core.model.checked_fields import (
 )
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.model.trigger_rules import UpstreamState
-from rota.core.timing.instants import Instant
+from rota.core.timing.instants import Duration, Instant, later
 
 
 class ExecutionStatus(Enum):
@@ -235,6 +236,7 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
         caller: The step that waits for its end; None for none.
         backfill: The id of its backfill; empty for none.
         interval_start: The begin of its interval, which ends at *fire_at*; 0 if it has none.
+        deferred_by: The time by which its fire was deferred, by jitter or a calendar.
         concurrency_key: The value of its job's concurrency key (`rota.core.decide.overlap`); empty
             for none.
     """
@@ -259,6 +261,12 @@ class Execution(ExecutionEnd, frozen=True, kw_only=True, array_like=True):
     backfill: str = ""
     interval_start: CheckedInstant = Instant(0)
     concurrency_key: str = ""
+    deferred_by: CheckedDuration = Duration(0)
+
+    @property
+    def due_at(self) -> Instant:
+        """When it was to start: its fire time, if that was not deferred, or that of the request."""
+        return later(super().due_at, self.deferred_by)
 
 
 LINKS_MAX = 1_000

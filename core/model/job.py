@@ -35,7 +35,7 @@ from rota.core.model.trigger_rules import TriggerRule
 from rota.core.model.work import Selector, Work
 from rota.core.model.work_checks import TIMEOUT_MAX, problems_of_work
 from rota.core.quoting import in_quotes
-from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
+from rota.core.timing.instants import DAY, SECOND, Duration, Instant, format_duration
 from rota.core.timing.schedule import Schedule
 
 TASKS_MAX = 10_000
@@ -71,6 +71,17 @@ class Overlap(Enum):
     """Executions run one after the other, in order."""
     CANCEL_RUNNING = "cancel_running"
     """Unfinished executions are cancelled; the new one starts when they have ended."""
+
+
+class OnExcluded(Enum):
+    """The treatment of a fire time that a calendar excludes."""
+
+    SKIP = "skip"
+    """It is recorded as excluded."""
+    NEXT = "next"
+    """It starts at its local time on the next day that is permitted, if no fire is before that."""
+    HOLD = "hold"
+    """It starts when nothing excludes it any more, if no fire is before that."""
 
 
 class Consistency(Enum):
@@ -123,10 +134,18 @@ class SchedulePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     Attributes:
         parameters: The parameters of its executions, as JSON; empty for those of the job.
         misfire: Its misfire policy; None for that of the job.
+        jitter: The end of the range, from 0, of the time by which each fire starts later; 0 for
+            none. The time follows from the job, the schedule and the fire time.
+        max_executions: The number of executions after which it ends; 0 for no end.
     """
 
     parameters: str = ""
     misfire: Misfire | None = None
+    jitter: Duration = Duration(0)
+    max_executions: Count = 0
+
+
+NO_POLICY = SchedulePolicy()
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -162,6 +181,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             latest; 0 for no limit.
         concurrency_key: The expression over ``params`` whose value an execution shares with those
             to which *overlap* and *max_parallel* apply; empty for all of the job.
+        on_excluded: The treatment of excluded fire times.
         policies: What each schedule has in place of the job's fields, in the order of *schedules*;
             none if no schedule has anything.
     """
@@ -212,16 +232,19 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     misfire_max: Count = 0
     concurrency_key: str = ""
     policies: tuple[SchedulePolicy, ...] = ()
+    on_excluded: OnExcluded = OnExcluded.SKIP
+
+    def policy_of(self, number: int) -> SchedulePolicy:
+        """Return what a schedule has in place of the job's fields."""
+        return self.policies[number] if self.policies else NO_POLICY
 
     def misfire_of(self, number: int) -> Misfire:
         """Return the misfire policy of a schedule."""
-        own = self.policies[number].misfire if self.policies else None
-        return own or self.misfire
+        return self.policy_of(number).misfire or self.misfire
 
     def parameters_of(self, number: int) -> str:
         """Return the parameters of the executions of a schedule, as JSON; empty for none."""
-        own = self.policies[number].parameters if self.policies else ""
-        return own or self.parameters
+        return self.policy_of(number).parameters or self.parameters
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -279,6 +302,10 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             resumed or replaced; 0 for a job without a limit of these.
         paused_until: When the pause of the job ends by itself; 0 for never. A new primary reads the
             plans of all jobs, but not the jobs.
+        starts: For each schedule, when its next fire starts, if that was deferred; 0 for one that
+            was not. Empty if none was.
+        begun: For each schedule, the number of executions that it has begun; empty if no schedule
+            has a limit of these.
     """
 
     next_fires: tuple[Instant | None, ...] = ()
@@ -287,6 +314,8 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     round: Count = 0
     failures: Count = 0
     paused_until: Instant = Instant(0)
+    starts: tuple[Instant, ...] = ()
+    begun: tuple[Count, ...] = ()
 
 
 def problems_of(spec: JobSpec) -> Iterator[Problem]:
@@ -352,6 +381,13 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
     if spec.max_parallel > 1 and spec.overlap is Overlap.ALLOW:
         detail = "the overlap policy allow has no limit; choose another, such as queue_all or skip"
         problems.append(Problem("/maxParallel", detail))
+    problems += [
+        Problem(
+            f"/schedules/{number}/jitter", out_of_range(format_duration(each.jitter), "0s", "1d")
+        )
+        for number, each in enumerate(spec.policies)
+        if not 0 <= each.jitter <= DAY
+    ]
     problems += _problems_of_misfires(spec)
     problems += _problems_of_key(spec)
     if not -PRIORITY_MAX <= spec.priority <= PRIORITY_MAX:

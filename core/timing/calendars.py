@@ -20,6 +20,7 @@ import msgspec
 from rota.core.timing.instants import MICROSECOND, Instant, to_datetime
 from rota.core.timing.schedule import (
     Schedule,
+    first_instant,
     instants_at,
     latest_fire,
     load_zone,
@@ -130,6 +131,10 @@ class Exclusion(msgspec.Struct, frozen=True):
 
     def why(self, at: Instant) -> str:
         """Return why the fire time *at* is excluded; empty if it is not."""
+        return self.reason(at)
+
+    def reason(self, at: Instant) -> str:
+        """Return why the instant *at* is excluded; empty if it is not."""
         known: dict[str, bool] = {}
         for name in self.unless:
             if self._covers(name, at, known):
@@ -144,7 +149,7 @@ class Exclusion(msgspec.Struct, frozen=True):
     def ends_at(self, at: Instant, budget: Budget | None = None) -> Instant | None:
         """Return the end of the excluded stretch that has *at*, or None if it is too long."""
         for edge in self._within(budget, self._edges(at, step=1)):
-            if not self.why(edge):
+            if not self.reason(edge):
                 return edge
         return None
 
@@ -160,7 +165,7 @@ class Exclusion(msgspec.Struct, frozen=True):
     def begins_at(self, at: Instant, budget: Budget | None = None) -> Instant | None:
         """Return the first instant of the excluded stretch that has *at*; None if too long."""
         for edge in self._within(budget, self._edges(at, step=-1)):
-            if not self.why(Instant(edge - MICROSECOND)):
+            if not self.reason(Instant(edge - MICROSECOND)):
                 return edge
         return None
 
@@ -216,6 +221,49 @@ class Exclusion(msgspec.Struct, frozen=True):
     def _named(self, name: str) -> str:
         calendar = self.calendars.get(name)
         return f"{name} (version {calendar.version})" if calendar else f"{name}, which is missing"
+
+
+class Deferral(Exclusion, frozen=True, kw_only=True):
+    """What excludes fire times of a schedule, unless they can be made up for before the next one.
+
+    Attributes:
+        schedule: The schedule.
+        is_next_day: Whether an excluded fire starts at its local time on the next day on which that
+            is permitted; else it starts as soon as nothing excludes it.
+    """
+
+    schedule: Schedule
+    is_next_day: bool = False
+
+    def why(self, at: Instant) -> str:
+        """Return why the fire time *at* does not start, also later; empty if it does."""
+        why = self.reason(at)
+        return "" if why and self.start_of(at) is not None else why
+
+    def ends_at(self, at: Instant, budget: Budget | None = None) -> Instant | None:
+        """Return the instant after *at*: each fire time may be the one that is made up for."""
+        return next(self._within(budget, iter((Instant(at + MICROSECOND),))), None)
+
+    def begins_at(self, at: Instant, budget: Budget | None = None) -> Instant | None:
+        """Return *at*, for the same reason."""
+        return next(self._within(budget, iter((at,))), None)
+
+    def start_of(self, at: Instant) -> Instant | None:
+        """Return when the fire of *at* starts: *at* if it is permitted; None if it does not."""
+        if not self.reason(at):
+            return at
+        start = self._next_day(at) if self.is_next_day else Exclusion.ends_at(self, at, Budget())
+        following = next_fire(self.schedule, at)
+        is_before = start is not None and (following is None or start < following)
+        return start if is_before else None
+
+    def _next_day(self, at: Instant) -> Instant | None:
+        wall = to_datetime(at).astimezone(self.zone).replace(tzinfo=None, fold=0)
+        for days in range(1, STRETCH_DAYS_MAX):
+            start = first_instant(self.zone, wall + timedelta(days=days))
+            if not self.reason(start):
+                return start
+        return None
 
 
 def next_permitted(

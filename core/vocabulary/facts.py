@@ -1,22 +1,24 @@
 """Facts: what shared documents say to decisions."""
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from types import MappingProxyType
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from rota.core.model.job import JobPlan, JobSpec, Pause
+from rota.core.model.job import JobPlan, JobSpec, OnExcluded, Pause
 from rota.core.timing.calendars import (
     EVERYWHERE,
     NO_CALENDARS,
     Budget,
     Calendars,
+    Deferral,
     Exclusion,
     next_permitted,
     previous_permitted,
 )
-from rota.core.timing.instants import MICROSECOND, Instant
+from rota.core.timing.instants import MICROSECOND, Duration, Instant, later
 from rota.core.timing.schedule import Schedule, fault_of, load_zone, next_fire
 from rota.core.vocabulary.quotas import Quota
 
@@ -54,13 +56,31 @@ class Facts(msgspec.Struct, frozen=True):
         stopping = blackouts.get(spec.namespace, ()) + blackouts.get(EVERYWHERE, ())
         if not (spec.only_calendars or spec.except_calendars or stopping):
             return None
-        return Exclusion(
+        exclusion = Exclusion(
             calendars=self.calendars,
             zone=load_zone(schedule.timezone),
             only=spec.only_calendars,
             unless=spec.except_calendars,
             blackouts=stopping,
         )
+        if spec.on_excluded is OnExcluded.SKIP:
+            return exclusion
+        is_next_day = spec.on_excluded is OnExcluded.NEXT
+        return Deferral(**asdict(exclusion), schedule=schedule, is_next_day=is_next_day)
+
+    def start_of(self, spec: JobSpec, number: int, at: Instant) -> Instant:
+        """Return when the fire of *at* of a schedule starts, if it starts: *at* or later."""
+        schedule, jitter = spec.schedules[number], spec.policy_of(number).jitter
+        start = at
+        if spec.on_excluded is not OnExcluded.SKIP:
+            exclusion = self.exclusion_of(spec, schedule)
+            if isinstance(exclusion, Deferral):
+                start = exclusion.start_of(at) or at
+        if jitter:
+            following = next_fire(schedule, at)
+            start = later(start, _drawn(jitter, spec.full_name, number, at))
+            start = start if following is None else min(start, following)
+        return start
 
     def interval_start(self, spec: JobSpec, schedule: Schedule, at: Instant) -> Instant:
         """Return the begin of the interval that ends with *at*, a fire time; 0 for none.
@@ -87,6 +107,12 @@ class Facts(msgspec.Struct, frozen=True):
             if at is not None and exclusion is not None and exclusion.why(at):
                 next_fires[number] = next_permitted(schedule, exclusion, at, budget)
         return replace(plan, next_fires=tuple(next_fires))
+
+
+def _drawn(most: Duration, job: str, number: int, at: Instant) -> Duration:
+    """Return a time from 0 to less than *most* that each node draws for the same fire."""
+    drawn = blake2b(f"{job} {number} {at}".encode(), digest_size=8).digest()
+    return Duration(int.from_bytes(drawn) % most)
 
 
 NO_FACTS = Facts()

@@ -188,7 +188,9 @@ def _schedules(body: JobBody, reader: Reader) -> Iterator[tuple[Schedule, Schedu
         else:
             zone = reader.zone(each.timezone, f"{pointer}/timezone") if each.timezone else shared
             schedule = reader.schedule(each, zone, full_name, f"{pointer}/schedule")
-            yield schedule, policy_of(each, _own_parameters(each, body, reader, pointer))
+            parameters = _own_parameters(each, body, reader, pointer)
+            jitter = reader.timespan(each.jitter, f"{pointer}/jitter")
+            yield schedule, policy_of(each, parameters, jitter)
 
 
 def _own_parameters(schedule: ScheduleBody, body: JobBody, reader: Reader, pointer: str) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rota.core.model.job import Misfire, SchedulePolicy
+from rota.core.timing.instants import Duration, format_duration
 from rota.core.timing.schedule import Schedule
 from rota.wire.documents import Json, ScheduleBody, ScheduleView
 
@@ -35,13 +36,21 @@ def rule_of(document: ScheduleBody | ScheduleView, full_name: str, **others: Any
     return Schedule(**fields)
 
 
-def policy_of(body: ScheduleBody, parameters: str) -> SchedulePolicy:
+def policy_of(body: ScheduleBody, parameters: str, jitter: Duration) -> SchedulePolicy:
     """Return what a schedule, with *parameters* as JSON, has in place of the job's fields."""
-    misfire = None if body.misfire is None else Misfire(body.misfire)
-    return SchedulePolicy(parameters=parameters, misfire=misfire)
+    return SchedulePolicy(
+        parameters=parameters,
+        misfire=None if body.misfire is None else Misfire(body.misfire),
+        jitter=jitter,
+        max_executions=body.max_executions,
+    )
 
 
 def shown_policy(policy: SchedulePolicy, parameters: Json) -> Fields:
     """Return the fields of a `ScheduleBody` for a policy, whose *parameters* are decoded."""
-    misfire = policy.misfire and policy.misfire.value
-    return {"parameters": parameters, "misfire": misfire}
+    return {
+        "parameters": parameters,
+        "misfire": policy.misfire and policy.misfire.value,
+        "jitter": format_duration(policy.jitter) if policy.jitter else 0,
+        "max_executions": policy.max_executions,
+    }

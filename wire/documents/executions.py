@@ -207,6 +207,7 @@ class ExecutionView(View, frozen=True):
         interval_start: The begin of the interval that it works on, which is the fire time of the
             schedule before *fire_time*; null if it has no interval.
         interval_end: The end of the interval, which is *fire_time*; null if it has none.
+        deferred_to: When it was to start, if jitter or a calendar deferred it; null otherwise.
     """
 
     execution_id: str
@@ -235,6 +236,7 @@ class ExecutionView(View, frozen=True):
     backfill_id: str | None = None
     interval_start: InstantText | None = None
     interval_end: InstantText | None = None
+    deferred_to: InstantText | None = None
 
 
 class ExecutionList(View, frozen=True):

@@ -59,6 +59,8 @@ class NextFireView(View, frozen=True):
             none.
         excluded: Why the job does not run then, and at no further time until the next item; empty
             if it runs.
+        starts_at: When it starts, if it starts later than *at* because of jitter or calendars; null
+            otherwise.
     """
 
     at: InstantText
@@ -66,6 +68,7 @@ class NextFireView(View, frozen=True):
     schedule: int
     note: str = ""
     excluded: str = ""
+    starts_at: InstantText | None = None
 
 
 class NextFires(View, frozen=True):

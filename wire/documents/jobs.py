@@ -60,6 +60,10 @@ class ScheduleBody(Body, frozen=True):
         fold: The occurrences that fire if the clock repeats such a time.
         parameters: The parameters of its executions; null for those of the job.
         misfire: Its policy for late fire times; null for that of the job.
+        jitter: Each fire starts later by a time from 0 to less than this one, which follows from
+            the job, the schedule and the fire time; up to a day. It starts before the next one.
+        max_executions: The number of executions that the schedule begins before it ends; 0 for no
+            end. The count of a changed schedule begins again.
     """
 
     schedule: LineText
@@ -73,6 +77,8 @@ class ScheduleBody(Body, frozen=True):
     fold: Literal["first", "last", "both"] = "first"
     parameters: Json = None
     misfire: Literal["all", "latest", "skip"] | None = None
+    jitter: Timespan = 0
+    max_executions: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
 
 
 class HookBody(Body, frozen=True):
@@ -112,6 +118,9 @@ class JobBody(Body, frozen=True):
         only_calendars: Names of calendars; a fire time that is in none of them is excluded. Empty
             for no condition.
         except_calendars: Names of calendars; a fire time that is in one of them is excluded.
+        on_excluded: The treatment of an excluded fire time: ``skip``; ``next``: it starts at its
+            local time on the next permitted day; ``hold``: it starts when nothing excludes it. If
+            the next fire time is before that, it is skipped.
         command: The command of its only task: a line for ``/bin/sh -c``, or a program and its
             arguments.
         python: The Python function of its only task: ``module:function``, or an object.
@@ -180,6 +189,7 @@ class JobBody(Body, frozen=True):
     timezone: Word = "UTC"
     only_calendars: Words = []
     except_calendars: Words = []
+    on_excluded: Literal["skip", "next", "hold"] = "skip"
     command: Command | None = None
     python: Word | PythonBody | None = None
     type: Word | None = None

@@ -165,7 +165,10 @@ TRIGGERED: Look[TriggeredView] = Look(
 
 def _note_of(fire: NextFireView) -> str:
     """Return what is to be said about a fire time, first why the job does not run."""
-    return f"does not run: {fire.excluded}" if fire.excluded else fire.note
+    if fire.excluded:
+        return f"does not run: {fire.excluded}"
+    start = f"starts at {absolute(fire.starts_at)}" if fire.starts_at else ""
+    return "; ".join(each for each in (start, fire.note) if each)
 
 
 NEXT_FIRE: Look[NextFireView] = Look(

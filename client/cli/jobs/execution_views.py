@@ -139,6 +139,7 @@ def print_execution(execution: ExecutionView) -> None:
             ("trigger", execution.trigger),
             ("by", execution.triggered_by.principal if execution.triggered_by else ""),
             ("fire time", fire),
+            ("deferred", _deferral(execution)),
             ("interval", _interval(execution)),
             ("late", lateness(execution)),
             ("took", duration(execution, at)),
@@ -159,6 +160,11 @@ def print_execution(execution: ExecutionView) -> None:
     for name, task in tasks_in_order(execution):
         for attempt in task.attempts:
             _print_details(f"{name}, attempt {attempt.number}", attempt)
+
+
+def _deferral(execution: ExecutionView) -> str:
+    to = execution.deferred_to
+    return f"to {absolute(to)} UTC, by jitter or a calendar" if to else ""
 
 
 def _interval(execution: ExecutionView) -> str:

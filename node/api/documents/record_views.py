@@ -236,6 +236,7 @@ def _execution_view(
         parent=_parent_view(execution.caller) if execution.caller else None,
         backfill_id=execution.backfill or None,
         interval_start=_instant(execution.interval_start),
+        deferred_to=_instant(execution.due_at if execution.deferred_by else Instant(0)),
         interval_end=_instant(execution.fire_at if execution.interval_start else Instant(0)),
         possible_duplicates=list(map(_duplicate_view, duplicates))
         if duplicates is not None
@@ -314,14 +315,15 @@ def _ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
     )
 
 
-def next_fire_view(number: int, preview: FirePreview) -> NextFireView:
-    """Return the document of a future fire time of schedule *number*."""
+def next_fire_view(number: int, preview: FirePreview, start: Instant) -> NextFireView:
+    """Return the document of a future fire time of schedule *number*, which starts at *start*."""
     return NextFireView(
         at=format_instant(preview.instant),
         local=preview.local,
         schedule=number,
         note=preview.note,
         excluded=preview.excluded,
+        starts_at=format_instant(start) if start > preview.instant else None,
     )
 
 

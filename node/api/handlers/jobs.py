@@ -252,9 +252,15 @@ async def next_fires(request: RequestContext) -> web.Response:
     ]
     facts = request.node.facts.present()
     exclusions = [facts.exclusion_of(job.spec, schedule) for schedule in job.spec.schedules]
+    begun = list(plan.begun or (0,) * len(job.spec.schedules))
     for number, preview in islice(coming(job.spec.schedules, since, exclusions), 2 * count):
+        most = job.spec.policy_of(number).max_executions
+        if most and begun[number] >= most:
+            continue
         count -= not preview.excluded
-        items.append(next_fire_view(number, preview))
+        begun[number] += not preview.excluded
+        start = facts.start_of(job.spec, number, preview.instant)
+        items.append(next_fire_view(number, preview, start))
         if not count:
             break
         await pace.rest()

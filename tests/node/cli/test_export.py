@@ -23,7 +23,8 @@ JOBS: list[dict[str, Any]] = [
         "schedules": [
             "@daily",
             {"schedule": "0 0 13 * FRI", "timezone": "Asia/Tokyo", "dayOr": False},
-            {"schedule": "@noon", "parameters": {"a": [2]}, "misfire": "skip"},
+            {"schedule": "@noon", "parameters": {"a": [2]}, "misfire": "skip",
+             "jitter": "5m", "maxExecutions": 9},
         ],
         "timezone": "Europe/Berlin", "onlyCalendars": ["shop"], "exceptCalendars": ["week"],
         "parameters": {"a": [1, 2.5, None, "x: y"]},
@@ -32,7 +33,7 @@ JOBS: list[dict[str, Any]] = [
         "timeout": "90s", "stopGrace": 3, "nodeSelector": {"zone": "a"}, "misfire": "all",
         "grace": "1m", "overlap": "skip", "priority": 5, "startDeadline": "1h",
         "executionTimeout": "2h", "failFast": True, "pauseAfterFailures": 10, "maxParallel": 2,
-        "misfireWindow": "1h", "misfireMax": 3, "concurrencyKey": "params.a",
+        "onExcluded": "hold", "misfireWindow": "1h", "misfireMax": 3, "concurrencyKey": "params.a",
         "onFailure": [HOOK], "onSuccess": [HOOK],
         "onRecovery": [HOOK], "onLate": [HOOK], "lateAfter": "10m", "env": {"A": "1", "B": "true"},
         "identity": True, "cwd": "/tmp", "stdin": "x\ny\n", "labels": {"team": "core", "n": "010"},

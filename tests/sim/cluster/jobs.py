@@ -16,6 +16,7 @@ from rota.wire.documents import (
     JobBody,
     RepeatBody,
     RetryBody,
+    ScheduleBody,
     TaskBody,
     WaitForEventBody,
 )
@@ -80,6 +81,10 @@ def draw_job(
         case _:
             if upstreams and chance.random() < 0.5:
                 fields["dependencies"] = [chance.choice(upstreams)]
+    if kind in ("interval", "cron") and crc32(name.encode()) // 36 % 4 == 0:
+        is_late = crc32(name.encode()) // 144 % 2
+        policy: dict[str, Any] = {"jitter": "700ms"} if is_late else {"max_executions": 5}
+        fields["schedules"] = [ScheduleBody(schedule=fields.pop("schedule"), **policy)]
     if kind != "graph":
         fields |= {"type": "scripted", "parameters": draw_script(chance)}
     fields["retries"] = _draw_retries(chance)

@@ -27,6 +27,7 @@ from rota.core.model.job import (
     Consistency,
     JobSpec,
     Misfire,
+    OnExcluded,
     Overlap,
     SchedulePolicy,
     TaskSpec,
@@ -148,6 +149,7 @@ class Fields(TypedDict, total=False):
     misfire_max: int
     concurrency_key: str
     policies: tuple[SchedulePolicy, ...]
+    on_excluded: OnExcluded
     parameters_schema: str
     only_calendars: tuple[str, ...]
     except_calendars: tuple[str, ...]

@@ -145,6 +145,7 @@ export type Execution = {
   backfillId: string | null
   intervalStart: string | null
   intervalEnd: string | null
+  deferredTo: string | null
 }
 
 export type FieldProblem = {
@@ -278,6 +279,7 @@ export type NextFire = {
   schedule: number
   note: string
   excluded: string
+  startsAt: string | null
 }
 
 export type Parent = {

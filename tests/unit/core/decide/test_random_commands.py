@@ -143,6 +143,7 @@ POLICIES = (
     SchedulePolicy(),
     SchedulePolicy(parameters='{"key": 1}', misfire=Misfire.ALL),
     SchedulePolicy(parameters='{"other": 1}', misfire=Misfire.SKIP),
+    SchedulePolicy(jitter=Duration(20 * SECOND), max_executions=3),
 )
 
 
