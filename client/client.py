@@ -35,6 +35,7 @@ from rota.wire.documents import (
     AnswerBody,
     BackfillBody,
     BackfillView,
+    CalendarPreview,
     ChainView,
     ChangeView,
     ClusterView,
@@ -561,6 +562,25 @@ class Client:
                 dry_run=dry_run,
             )
         )
+
+    def preview_calendars(
+        self,
+        calendars: Mapping[str, Body],
+        *,
+        days: int = 30,
+        after: When | None = None,
+    ) -> CalendarPreview:
+        """Return which fire times go and come if calendars are saved; nothing is saved.
+
+        Args:
+            calendars: The definitions by name; they may name each other.
+            days: The number of days that are examined, at most 366.
+            after: The instant after which they begin; now by default.
+        """
+        named = [{"name": name, "definition": each} for name, each in calendars.items()]
+        query = {"days": days, "after": instant(after)}
+        sent = call(operations.PREVIEW_CALENDARS, query=query, body={"calendars": named})
+        return self._ask(sent)
 
     def delete_document(
         self, kind: str, name: str, *, if_version: int | None = None, dry_run: bool = False

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from rota.wire.documents import (
     BackfillList,
     BackfillView,
+    CalendarPreview,
     ChainList,
     ChangePage,
     ClusterView,
@@ -125,6 +126,7 @@ GET_DOCUMENT = Operation("GET", _DOCUMENT, DocumentView)
 DOCUMENT_CHANGES = Operation("GET", f"{_DOCUMENT}/changes", DocumentChangesView)
 PUT_DOCUMENT = Operation("PUT", _DOCUMENT, DocumentView, _HARMLESS)
 DELETE_DOCUMENT = Operation("DELETE", _DOCUMENT, _NOTHING, _UNSAFE)
+PREVIEW_CALENDARS = Operation("POST", f"{_API}/calendars:preview", CalendarPreview)
 PAUSE_NAMESPACE = Operation("POST", f"{_NAMESPACE}:pause", DocumentView, _HARMLESS)
 RESUME_NAMESPACE = Operation("POST", f"{_NAMESPACE}:resume", DocumentView, _HARMLESS)
 NAMESPACE_QUOTA = Operation("GET", f"{_NAMESPACE}/quota", QuotaView)

@@ -97,6 +97,9 @@ COMMANDS = {
     "import": Entry(
         "rota.client.cli.jobs.imports:import_jobs", "Convert jobs of another scheduler."
     ),
+    "calendars": Entry(
+        "rota.client.cli.files.calendars:calendars", "Import holidays and iCalendar files."
+    ),
     "namespace": Entry(
         "rota.client.cli.namespaces.namespaces:namespace",
         "Show, change, pause and resume namespaces.",
@@ -147,7 +150,7 @@ SECTIONS = {
         "jobs, history, rollback": "Change jobs; return to a version.",
         "run, trigger, rerun, backfill": "Run work now, again, or for past times.",
         "executions, approve, reject": "Cancel, await executions; answer a task.",
-        "send, state, rehearse": "Post events; share values; try files.",
+        "send, state, hooks, rehearse": "Post events; test webhooks; try files.",
         "validate, plan, apply, export": "Check, apply, write files of jobs.",
     },
     "Look": {
@@ -160,10 +163,10 @@ SECTIONS = {
         "get, delete, secret, keyring": "Shared documents; secrets and their keys.",
     },
     "Operate": {
-        "dev, deploy, import, version": "Run a node; deploy, convert jobs.",
-        "config, completion, hooks, mcp": "Store settings; tools for agents.",
+        "dev, deploy, import, certs": "Run a node; convert jobs; certificates.",
+        "config, completion, calendars": "Store settings; import holidays.",
         "doctor, cluster, node, shard": "Check; drain nodes; repair shards.",
-        "top, ring, bench, certs": "Watch, plan, measure; make certificates.",
+        "top, ring, bench, version, mcp": "Watch, plan, measure; serve agents.",
     },
 }
 """The parts of the help text."""

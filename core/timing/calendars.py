@@ -11,8 +11,10 @@ A calendar changes its answer only at its *edges*: local midnights, and the ends
 of an excluded stretch is found from edge to edge, however dense a schedule is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta, tzinfo
+from itertools import takewhile
 from types import MappingProxyType
 
 import msgspec
@@ -169,6 +171,13 @@ class Exclusion(msgspec.Struct, frozen=True):
                 return edge
         return None
 
+    def edges_until(self, at: Instant, until: Instant) -> Iterator[Instant]:
+        """Yield the instants in ``(at, until]`` at which an answer may change, in order.
+
+        They reach `STRETCH_DAYS_MAX` days at most.
+        """
+        return takewhile(lambda edge: edge <= until, self._edges(at, step=1))
+
     def _edges(self, at: Instant, step: int) -> Iterator[Instant]:
         """Yield the instants at which an answer may change, from *at* on or (*step* -1) back."""
         zones = {each.timezone: self._zone_of(each) for each in self._used()}
@@ -178,13 +187,18 @@ class Exclusion(msgspec.Struct, frozen=True):
             for window in calendar.windows
             for minute in (window.start, window.end)
         }
+        # A day begins and ends at other instants in each zone, so the zones are merged.
+        each = (self._edges_in(zone, minutes, at, step) for zone in zones.values())
+        yield from heapq.merge(*each, reverse=step < 0)
+
+    @staticmethod
+    def _edges_in(
+        zone: tzinfo, minutes: Collection[int], at: Instant, step: int
+    ) -> Iterator[Instant]:
         for days in range(STRETCH_DAYS_MAX):
-            found: set[Instant] = set()
-            for zone in zones.values():
-                day = to_datetime(at).astimezone(zone).date() + timedelta(days=step * days)
-                for minute in minutes:
-                    wall = datetime.combine(day, time(*divmod(minute, 60)))
-                    found.update(instants_at(zone, wall))
+            day = to_datetime(at).astimezone(zone).date() + timedelta(days=step * days)
+            walls = (datetime.combine(day, time(*divmod(minute, 60))) for minute in minutes)
+            found = {edge for wall in walls for edge in instants_at(zone, wall)}
             yield from sorted(
                 (edge for edge in found if (edge - at) * step > 0 or (edge == at and step < 0)),
                 reverse=step < 0,

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.shared_document import NAMESPACES, DocumentKey, SharedDocument
+from rota.core.timing.calendars import Calendars
 from rota.core.vocabulary.facts import NO_FACTS, Facts
 from rota.core.vocabulary.quotas import NO_QUOTA, Quota
 from rota.node.facts.pauses import pause_in
@@ -78,6 +79,11 @@ def _with_calendar(facts: Facts, name: str, document: SharedDocument | None) -> 
     calendars = {each: one for each, one in facts.calendars.items() if each != name}
     if document is not None:
         calendars[name] = calendar_in(document)
+    return with_calendars(facts, calendars)
+
+
+def with_calendars(facts: Facts, calendars: Calendars) -> Facts:
+    """Return the facts with *calendars* in place of all of theirs."""
     blackouts: dict[str, tuple[str, ...]] = {}
     for each in sorted(calendars):
         for namespace in calendars[each].blackout_of:

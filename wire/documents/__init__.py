@@ -23,7 +23,14 @@ from rota.wire.documents.access import (
     WhoamiView,
 )
 from rota.wire.documents.backfills import BackfillBody, BackfillList, BackfillView
-from rota.wire.documents.calendars import CalendarBody, WindowBody
+from rota.wire.documents.calendars import (
+    CalendarBody,
+    CalendarPreview,
+    CalendarPreviewBody,
+    ChangedFiresView,
+    NewCalendar,
+    WindowBody,
+)
 from rota.wire.documents.changes import (
     AuthorView,
     ChainList,
@@ -156,11 +163,14 @@ __all__ = [
     "BackfillView",
     "BindingBody",
     "CalendarBody",
+    "CalendarPreview",
+    "CalendarPreviewBody",
     "CaseBody",
     "ChainList",
     "ChainView",
     "ChangePage",
     "ChangeView",
+    "ChangedFiresView",
     "ClusterView",
     "ConfigurationView",
     "ContainerBody",
@@ -207,6 +217,7 @@ __all__ = [
     "MoveView",
     "NamespaceBody",
     "NamespacePauseBody",
+    "NewCalendar",
     "NewTokenView",
     "NextFireView",
     "NextFires",

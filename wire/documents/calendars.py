@@ -1,10 +1,10 @@
-"""Calendars: sets of local times that exclude fire times."""
+"""Calendars: sets of local times that exclude fire times, and previews of their changes."""
 
 from typing import Annotated
 
 import msgspec
 
-from rota.wire.documents.document import Body, ProseText, Word, Words
+from rota.wire.documents.document import Body, InstantText, LineText, ProseText, View, Word, Words
 
 DayOfMonth = Annotated[int, msgspec.Meta(ge=-31, le=31)]
 
@@ -29,6 +29,8 @@ class CalendarBody(Body, frozen=True):
 
     Attributes:
         description: A description for people.
+        source: What the dates are imported from, for people.
+        names: Names of dates, such as those of holidays, by date; for people.
         dates: Whole local days: ``2027-12-24``, ``2027-12-24..2027-12-26``, or ``12-24`` for that
             day of each year.
         weekdays: Weekdays, such as ``SAT`` or ``MON-FRI``.
@@ -41,6 +43,8 @@ class CalendarBody(Body, frozen=True):
     """
 
     description: ProseText = ""
+    source: LineText = ""
+    names: Annotated[dict[Word, LineText], msgspec.Meta(max_length=5_000)] = {}
     dates: Annotated[list[Word], msgspec.Meta(max_length=5_000)] = []
     weekdays: Words = []
     month_days: Annotated[list[DayOfMonth], msgspec.Meta(max_length=62)] = []
@@ -49,3 +53,55 @@ class CalendarBody(Body, frozen=True):
     excludes: Words = []
     timezone: Word = ""
     blackout_of: Words = []
+
+
+class NewCalendar(Body, frozen=True):
+    """A calendar as it would be saved.
+
+    Attributes:
+        name: Its name.
+        definition: Its definition.
+    """
+
+    name: Word
+    definition: CalendarBody
+
+
+class CalendarPreviewBody(Body, frozen=True):
+    """Calendars that would be saved together.
+
+    Attributes:
+        calendars: The calendars; they may name each other.
+    """
+
+    calendars: Annotated[list[NewCalendar], msgspec.Meta(max_length=100)]
+
+
+class ChangedFiresView(View, frozen=True):
+    """The fire times of a job that a change of calendars affects.
+
+    Attributes:
+        job: The ``namespace/name`` of the job.
+        dropped: The first fire times that go, at most 20.
+        added: The first fire times that come, at most 20.
+        truncated: Whether there may be more.
+    """
+
+    job: str
+    dropped: list[InstantText]
+    added: list[InstantText]
+    truncated: bool = False
+
+
+class CalendarPreview(View, frozen=True):
+    """The jobs whose fire times a change of calendars affects.
+
+    Attributes:
+        items: The first jobs by name, at most 100.
+        until: The last instant that was examined.
+        truncated: Whether there may be more: further jobs, or later times that were not examined.
+    """
+
+    items: list[ChangedFiresView]
+    until: InstantText
+    truncated: bool = False

@@ -9,6 +9,7 @@ from rota.client.cli.display.show import print_document, show_many
 from rota.client.cli.display.table_columns import APPLIED as APPLIED_JOB
 from rota.client.cli.display.table_columns import AppliedView
 from rota.client.cli.documents.given_documents import APPLIED, AppliedDocument, apply_documents
+from rota.client.cli.files.calendar_effects import say_effects
 from rota.client.cli.files.given_files import GivenFiles, prune_options, pruning_of, read_files
 from rota.client.cli.human import counted
 from rota.client.cli.inputs.files import files_option
@@ -73,7 +74,14 @@ def apply_files(
             client.delete_job(job.job_id, dry_run=True)
         if surplus and not (is_sure or is_dry):
             confirm(f"delete {counted(len(surplus), 'job', 'jobs')} that no file has")
-        if not is_dry:
+        if is_dry:
+            changed = {
+                each.name
+                for each in documents
+                if each.kind == "calendars" and each.change != "unchanged"
+            }
+            say_effects(client, given.documents, changed)
+        else:
             documents, jobs = apply_given(client, given, is_dry=False)
             for job in surplus:
                 client.delete_job(job.job_id)

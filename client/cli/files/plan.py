@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 import msgspec
 
-from rota.client.cli.display.printing import Piece, Styled, out
+from rota.client.cli.display.printing import Piece, Styled, out, say
 from rota.client.cli.display.show import Column, Look, as_yaml, is_coloured, show_many
 from rota.client.cli.documents.given_documents import (
     CALENDARS_OF_JOB,
@@ -19,6 +19,7 @@ from rota.client.cli.documents.given_documents import (
     missing_documents,
 )
 from rota.client.cli.documents.kinds import word_of
+from rota.client.cli.files.calendar_effects import CALENDAR, changed_times, preview_of
 from rota.client.cli.files.given_files import (
     GivenFiles,
     Pruning,
@@ -63,13 +64,16 @@ class PlannedView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What `apply` would do with a job or a document.
 
     Attributes:
-        change: ``create``, ``replace``, ``delete`` or ``unchanged``.
+        change: ``create``, ``replace``, ``delete`` or ``unchanged``; ``affect`` for a job whose
+            fire times change with calendars of the files.
         kind: ``job``, or the word for a kind of documents.
         name: Its name, of a job with its namespace.
         file: The file that has it; empty for a job to delete.
         version: Its present version; 0 if it does not exist.
         diff: The lines of a unified diff of the definitions.
         next_fire_times: The next fire times of a job, if its schedules are new.
+        dropped: The first fire times of an affected job that go.
+        added: The first fire times of it that come.
         note: What the plan does not show; empty for nothing.
     """
 
@@ -80,6 +84,8 @@ class PlannedView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: int = 0
     diff: list[str] = []
     next_fire_times: list[str] = []
+    dropped: list[str] = []
+    added: list[str] = []
     note: str = ""
 
 
@@ -118,13 +124,15 @@ def plan(
     """Show what `rota apply` would change; exit with 8 if it would change anything.
 
     Each job and document has a line, with the difference of the definitions as the node parses
-    them, and with the next fire times of new and changed schedules. Nothing is changed.
+    them, and with the next fire times of new and changed schedules. If calendars change, the jobs
+    whose fire times of the next 30 days go or come follow. Nothing is changed.
     """
     pruning = pruning_of(namespace, is_pruning=is_pruning, labels=labels)
     given = read_files(files, namespace)
     pruning.check(given)
     with connect() as client:
         found = [*planned_changes(client, given), *_deleted(client, given, pruning)]
+        found += _affected(client, given, found)
     if form in ("table", "wide"):
         for each in found:
             _print(each)
@@ -252,6 +260,31 @@ def _deleted(client: "Client", given: GivenFiles, pruning: Pruning) -> Iterator[
         yield PlannedView(change="delete", kind="job", name=name, version=job.version)
 
 
+def _affected(
+    client: "Client", given: GivenFiles, planned: Sequence[PlannedView]
+) -> Iterator[PlannedView]:
+    """Yield the jobs on the node whose fire times change with the calendars of files."""
+    changed = {
+        each.name
+        for each in planned
+        if each.kind == CALENDAR and each.change in ("create", "replace")
+    }
+    if not changed:
+        return
+    preview = preview_of(client, given.documents, changed)
+    for job in preview.items:
+        yield PlannedView(
+            change="affect",
+            kind="job",
+            name=job.job,
+            dropped=job.dropped,
+            added=job.added,
+            note="there may be more" if job.truncated else "",
+        )
+    if preview.truncated:
+        say("more jobs may be affected; not all were examined")
+
+
 def _change(before: int, after: int) -> str:
     return "unchanged" if before == after else "replace" if before else "create"
 
@@ -299,6 +332,8 @@ def _print(planned: PlannedView) -> None:
     out(shown if is_coloured() else word, f"  {planned.kind} {planned.name}{note}")
     if planned.next_fire_times:
         out(f"           next {', '.join(map(absolute, planned.next_fire_times))} UTC")
+    for line in changed_times(planned.dropped, planned.added):
+        out(f"           {line}")
     if planned.change == "replace":
         _print_diff(planned)
 

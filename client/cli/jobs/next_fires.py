@@ -1,23 +1,35 @@
 """``rota next``: the next fire times of a job, or of a schedule without a job."""
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 import click
 
-from rota.client.cli.display.printing import say
+from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import show_many
 from rota.client.cli.display.table_columns import NEXT_FIRE
 from rota.client.cli.human import now
 from rota.client.cli.inputs.options import (
+    FORMATS,
     as_time,
     complete_job,
     connect,
     examples,
-    format_option,
     namespace_option,
+    output_option,
     url_option,
 )
+from rota.client.cli.jobs.ical_feed import feed
 from rota.client.cli.jobs.job_selection import DEFAULT_NAMESPACE
 from rota.core.timing.instants import format_instant, parse_instant
 from rota.wire.documents import NextFireView
+
+if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
+    from rota.client.client import Client
+
+ICAL = "ical"
+JOBS_MAX = 1_000
+"""The most jobs of one file: each takes a request."""
 
 
 @click.command(
@@ -27,6 +39,7 @@ from rota.wire.documents import NextFireView
         'rota next --schedule "30 2 * * *" --timezone Europe/Berlin --count 5',
         'rota next report --schedule "H 3 * * *"',
         'rota next --schedule "@every 6h" --after 2027-01-01T00:00:00Z',
+        "rota next --all --count 20 -o ical > fires.ics",
     ),
 )
 @click.argument("job", required=False, shell_complete=complete_job)
@@ -57,12 +70,14 @@ from rota.wire.documents import NextFireView
     callback=as_time,
     help="Only fire times after this time.  [default: now]",
 )
+@click.option("--all", "is_all", is_flag=True, help="All jobs; needs -o ical.")
 @namespace_option
-@format_option
+@output_option((*FORMATS, ICAL))
 @url_option
 def next_fires(
     job: str | None,
     *,
+    is_all: bool,
     schedule: str | None,
     timezone: str,
     count: int,
@@ -72,8 +87,15 @@ def next_fires(
 ) -> None:
     """Show the next fire times of a job, with its local time and with notes on clock changes.
 
-    With --schedule, JOB is the name from which the values of H follow; it need not exist.
+    With --schedule, JOB is the name from which the values of H follow; it need not exist. With -o
+    ical, the fire times are an iCalendar file, of all jobs of the namespace, or of all, with --all.
     """
+    if is_all:
+        if form != ICAL or job is not None or schedule is not None:
+            raise click.UsageError("--all needs -o ical, and neither a job nor --schedule")
+        with connect() as client:
+            out(feed(_of_all(client, namespace, count, after), now()), end="")
+        return
     if job is None and schedule is None:
         raise click.UsageError("give either a job or --schedule")
     if job is not None and (" " in job or job.startswith("@")):
@@ -84,10 +106,31 @@ def next_fires(
     else:
         with connect() as client:
             fires = client.next_fires(job or "", namespace=namespace, count=count, after=after)
+            if form == ICAL:
+                found = client.job(job or "", namespace=namespace)
+                job = f"{found.namespace}/{found.name}"
+    if form == ICAL:
+        out(feed([(job or schedule or "", fires)], now()), end="")
+        return
     if not fires and form in ("table", "wide"):
         say(_no_fires_text(schedule) if schedule else f"{job} does not fire by itself again")
         return
     show_many(fires, NEXT_FIRE, form)
+
+
+def _of_all(
+    client: "Client", namespace: str | None, count: int, after: str | None
+) -> Iterator[tuple[str, Sequence[NextFireView]]]:
+    """Yield the fire times of each job that fires by itself, with its full name."""
+    shown = 0
+    for job in client.jobs(namespace=namespace):
+        if job.next_fire_at is None:
+            continue
+        if shown == JOBS_MAX:
+            say(f"only the first {JOBS_MAX:,} jobs are in the file; give a namespace with -n")
+            return
+        shown += 1
+        yield f"{job.namespace}/{job.name}", client.next_fires(job.job_id, count=count, after=after)
 
 
 def _no_fires_text(schedule: str) -> str:

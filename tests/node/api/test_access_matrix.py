@@ -30,6 +30,7 @@ BODIES: dict[str, Json] = {
     "put_state": {"value": 1},
     "create_backfill": {"since": "2026-01-01T00:00:00Z"},
     "put_calendar": {"weekdays": ["SUN"]},
+    "preview_calendars": {"calendars": [{"name": "doomed", "definition": {"weekdays": ["SUN"]}}]},
     "patch_job": {"description": "x"},
     "put_job": {"command": "true"},
     "put_key": {"principal": "doomed", "tokens": []},

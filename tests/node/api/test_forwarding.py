@@ -250,6 +250,19 @@ def test_a_calendar_that_a_job_of_another_node_names_is_not_deleted(cluster: Clu
             asked.call("DELETE", "/api/v1/calendars/bank")
 
 
+def test_a_preview_of_calendars_has_the_jobs_of_all_nodes(cluster: Cluster) -> None:
+    node = cluster.nodes[0]
+    names = [f"daily-{number}" for number in range(8)]
+    for name in names:
+        node.create(name=name, namespace="frozen", command="true", schedule="@daily")
+    freeze = {"weekdays": ["MON-SUN"], "blackoutOf": ["frozen"]}
+    body = {"calendars": [{"name": "freeze", "definition": freeze}]}
+
+    for asked in cluster:
+        found = asked.call("POST", "/api/v1/calendars:preview?days=3", body)
+        assert [each["job"] for each in found["items"]] == [f"frozen/{name}" for name in names]
+
+
 def test_a_job_runs_after_a_job_of_another_node(cluster: Cluster) -> None:
     node = cluster.nodes[0]
     names = [f"before-{number}" for number in range(6)]

@@ -464,6 +464,17 @@ def test_output_is_followed_while_it_is_written(url: str, rota: Rota, tmp_path: 
 # -- time ------------------------------------------------------------------------------------------
 
 
+def test_the_next_fires_are_an_icalendar_file(rota: Rota) -> None:
+    rota("jobs", "create", "in-a-feed", "--schedule", "0 3 * * *", "--", "true")
+
+    one = rota("next", "in-a-feed", "--count", "2", "-o", "ical")
+    every = rota("next", "--all", "--count", "1", "-o", "ical")
+
+    assert one.out.count("SUMMARY:default/in-a-feed") == 2
+    assert every.out.count("SUMMARY:default/in-a-feed") == 1
+    assert rota("next", "--all").status == 2
+
+
 def test_next_shows_fire_times_of_a_job(rota: Rota) -> None:
     rota("jobs", "create", "coming", "--schedule", "@every 1h", "--", "true")
 

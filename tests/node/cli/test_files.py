@@ -237,6 +237,26 @@ def test_a_plan_has_the_fires_of_a_job_with_the_calendars_of_the_files(
     assert days_of(old) == {"12-24T04", "12-25T04", "12-26T04"}
 
 
+def test_a_plan_of_a_calendar_has_the_fires_of_jobs_that_go_and_come(
+    rota: Rota, tmp_path: Path
+) -> None:
+    calendar = "kind: calendar\nname: affecting\ndefinition: {{weekdays: [{}]}}\n"
+    job = "{name: affected, schedule: '0 4 * * *', command: x, exceptCalendars: [affecting]}\n"
+    rota("apply", "-f", written(tmp_path, calendar.format("SUN"), job))
+    file = written(tmp_path, calendar.format("SAT"))
+
+    planned = planned_in(rota, "-f", file)["default/affected"]
+    shown = rota("plan", "-f", file)
+    tried = rota("apply", "-f", file, "--dry-run")
+
+    assert planned["change"] == "affect"
+    assert len(planned["dropped"]) in (4, 5)  # Saturdays of 30 days
+    assert len(planned["added"]) in (4, 5)
+    assert "affect     job default/affected\n           goes  20" in shown.out
+    assert shown.out.endswith("0 to create, 1 to replace, 0 to delete, 0 unchanged\n")
+    assert "affects job default/affected\n  goes  20" in tried.err
+
+
 def days_of(planned: dict[str, Any]) -> set[str]:
     """Return the days and hours of the next fires of a job."""
     return {each[5:13] for each in planned["nextFireTimes"]}

@@ -56,6 +56,8 @@ EXIT_STATUSES = {
     # The job of the tests has no webhook.
     "rota hooks test report": 1,
     "rota hooks test report --hook 2": 1,
+    # The days differ from those of the node.
+    "rota calendars import bank.ics --name bank --dry-run": 8,
     # A single node: there is no other.
     "rota node drain n3": 3,
     "rota state get report cursor": 3,
@@ -93,7 +95,8 @@ NEEDS_SHELL = re.compile(r"[|<>$&~]|rota deploy|--python")
 
 EVERY = list(commands())
 ELSEWHERE = re.compile(
-    r"rota (dev|mcp|login|logout|auth|key|grant|ungrant|secret|keyring)\b|openssl |curl "
+    r"rota (dev|mcp|login|logout|auth|key|grant|ungrant|secret|keyring|calendars import-holidays)\b"
+    r"|openssl |curl "
 )
 """Examples that tests of their own run: with their own node, or with one that requires tokens."""
 EXAMPLES = [
@@ -191,10 +194,19 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "jobs").mkdir()
     (home / "jobs" / "report.yaml").write_text(report)
     (home / "types.yaml").write_text(TYPES)
+    (home / "bank.ics").write_text(ICS)
     (home / "crontab.txt").write_text("0 2 * * * backup\n")
     (home / "shop.py").write_text(APP)
     return home
 
+
+ICS = """\
+BEGIN:VCALENDAR
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20271224
+END:VEVENT
+END:VCALENDAR
+"""
 
 NAMESPACES = (f"example-{number}" for number in count())
 

@@ -62,6 +62,8 @@ export type Backfill = {
 
 export type CalendarBody = {
   description: string
+  source: string
+  names: Record<string, string>
   dates: string[]
   weekdays: string[]
   monthDays: number[]

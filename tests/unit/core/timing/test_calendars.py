@@ -219,3 +219,13 @@ def test_calendars_that_include_each_other_many_times_are_evaluated_once_each() 
 
     assert not rule.why(at("2027-01-02T11:00:00"))
     assert circle_of(nested, "c0-0") == ()
+
+
+def test_a_stretch_ends_at_the_first_free_instant_of_calendars_of_several_zones() -> None:
+    evening = Window(start=23 * 60, end=24 * 60 - 30)
+    far = Calendar(name="far", windows=(evening,), timezone="Pacific/Honolulu")
+    friday = Calendar(name="friday", weekdays=FRIDAY)
+
+    both = exclusion(far, friday)
+
+    assert both.ends_at(at("2027-01-01T23:10:00")) == at("2027-01-02T00:00:00")

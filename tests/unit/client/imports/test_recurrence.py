@@ -1,0 +1,115 @@
+"""Recurrence rules of iCalendar on whole days."""
+
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.client.imports.recurrence import occurrences, parse_rule
+
+dateutil: Any = pytest.importorskip("dateutil.rrule")  # Any: it has no types.
+LAST = date(2029, 12, 31)
+
+
+def texts(rule: str, start: str, last: str = "2028-12-31") -> list[str]:
+    """Return the days of a rule as text."""
+    found = occurrences(parse_rule(rule), date.fromisoformat(start), date.fromisoformat(last))
+    return [each.isoformat() for each in found]
+
+
+@pytest.mark.parametrize(
+    ("rule", "start", "days"),
+    [
+        ("FREQ=YEARLY", "2026-12-24", ["2026-12-24", "2027-12-24", "2028-12-24"]),
+        ("FREQ=YEARLY", "2024-02-29", ["2024-02-29", "2028-02-29"]),
+        ("FREQ=YEARLY;BYMONTH=11;BYDAY=4TH", "2026-11-26",
+         ["2026-11-26", "2027-11-25", "2028-11-23"]),
+        ("FREQ=MONTHLY;BYDAY=-1FR;COUNT=3", "2027-01-29",
+         ["2027-01-29", "2027-02-26", "2027-03-26"]),
+        ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;UNTIL=20270301", "2027-01-29",
+         ["2027-01-29", "2027-02-26"]),
+        ("FREQ=WEEKLY;INTERVAL=2;COUNT=3;BYDAY=MO,SU", "2027-01-04",
+         ["2027-01-04", "2027-01-10", "2027-01-18"]),
+        ("FREQ=DAILY;UNTIL=20270103T000000Z", "2027-01-01",
+         ["2027-01-01", "2027-01-02", "2027-01-03"]),
+        ("FREQ=DAILY;COUNT=1", "2027-01-01", ["2027-01-01"]),
+    ],
+)  # fmt: skip
+def test_a_rule_has_its_days(rule: str, start: str, days: list[str]) -> None:
+    assert texts(rule, start) == days
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ("FREQ=HOURLY", "FREQ=HOURLY, which is none of days"),
+        ("FREQ=YEARLY;BYWEEKNO=1", "the part BYWEEKNO, which is not supported"),
+        ("FREQ=DAILY;COUNT=0", "COUNT=0, which is no positive number"),
+        ("FREQ=DAILY;INTERVAL=x", "INTERVAL=X, which is no positive number"),
+        ("FREQ=WEEKLY;BYDAY=1MO", "a number in BYDAY"),
+        ("FREQ=WEEKLY;BYMONTHDAY=1", "BYMONTHDAY, which weeks may not have"),
+        ("FREQ=MONTHLY;BYDAY=XX", "BYDAY with 'XX', which is no weekday"),
+        ("FREQ=MONTHLY;BYMONTHDAY=32", "BYMONTHDAY with '32', which is no such number"),
+        ("FREQ=DAILY;UNTIL=2027", "UNTIL=2027, which is no date"),
+        ("yearly", "the part 'YEARLY', which is no NAME=VALUE"),
+    ],
+)
+def test_an_invalid_rule_is_refused(rule: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_rule(rule)
+
+
+# Others may match no day, and dateutil looks for one up to the year 9999.
+numbers = st.sampled_from([1, 15, 28, -1, -28])
+
+
+@settings(max_examples=30)  # dateutil takes 100 ms for each.
+@given(
+    frequency=st.sampled_from(["DAILY", "WEEKLY", "MONTHLY", "YEARLY"]),
+    interval=st.integers(1, 5),
+    months=st.sets(st.integers(1, 12), max_size=3),
+    month_days=st.sets(numbers, max_size=3),
+    weekdays=st.sets(st.sampled_from(["MO", "WE", "SA", "SU"]), max_size=3),
+    ordinal=st.sampled_from(["", "1", "-1", "4"]),
+    positions=st.sets(st.sampled_from([1, -1]), max_size=2),
+    count=st.none() | st.integers(1, 20),
+    start=st.dates(date(2024, 1, 1), date(2028, 12, 31)),
+)
+def test_the_days_are_those_of_dateutil(
+    *,
+    frequency: str,
+    interval: int,
+    months: set[int],
+    month_days: set[int],
+    weekdays: set[str],
+    ordinal: str,
+    positions: set[int],
+    count: int | None,
+    start: date,
+) -> None:
+    lists = {
+        "BYMONTH": [str(each) for each in sorted(months)],
+        "BYMONTHDAY": [str(each) for each in sorted(month_days) if frequency != "WEEKLY"],
+        "BYDAY": [
+            (ordinal if frequency in ("MONTHLY", "YEARLY") else "") + each
+            for each in sorted(weekdays)
+        ],
+    }
+    if any(lists.values()):
+        lists["BYSETPOS"] = [str(each) for each in sorted(positions)]
+    parts = [f"FREQ={frequency}", f"INTERVAL={interval}"]
+    parts += [f"{name}={','.join(values)}" for name, values in lists.items() if values]
+    rule = ";".join(parts)
+    first, last = (datetime.combine(each, datetime.min.time()) for each in (start, LAST))
+    expected = [
+        each.date()
+        for each in dateutil.rrulestr(rule, dtstart=first).between(first, last, inc=True)
+    ]
+    limit = None if count is None else count - 1
+
+    found = occurrences(parse_rule(rule + (f";COUNT={count}" if count else "")), start, LAST)
+
+    # The first day counts even if the rule does not match it.
+    assert found == [start, *[each for each in expected if each > start][:limit]]
