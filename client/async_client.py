@@ -48,6 +48,7 @@ from rota.wire.documents import (
     DocumentView,
     EventView,
     ExecutionView,
+    ExplanationView,
     HookTestView,
     JobBody,
     JobView,
@@ -457,6 +458,19 @@ class AsyncClient:
             "order": "desc" if newest_first else None,
         }
         return self._over_pages(operations.LEDGER, query, limit, job)
+
+    async def explain(
+        self, job: str, *, namespace: str | None = None, at: When | None = None
+    ) -> ExplanationView:
+        """Return why a job ran, did not run, will run or will not run at a time.
+
+        Args:
+            job: The job.
+            namespace: The namespace of a job that is named without one.
+            at: The time; None for now.
+        """
+        query: Query = {"at": instant(at)}
+        return await self._ask(call(operations.EXPLAIN, job, namespace=namespace, query=query))
 
     def unfired(
         self,

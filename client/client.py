@@ -45,6 +45,7 @@ from rota.wire.documents import (
     DocumentView,
     EventView,
     ExecutionView,
+    ExplanationView,
     HookTestView,
     JobBody,
     JobView,
@@ -451,6 +452,19 @@ class Client:
             "order": "desc" if newest_first else None,
         }
         return self._over_pages(operations.LEDGER, query, limit, job)
+
+    def explain(
+        self, job: str, *, namespace: str | None = None, at: When | None = None
+    ) -> ExplanationView:
+        """Return why a job ran, did not run, will run or will not run at a time.
+
+        Args:
+            job: The job.
+            namespace: The namespace of a job that is named without one.
+            at: The time; None for now.
+        """
+        query: Query = {"at": instant(at)}
+        return self._ask(call(operations.EXPLAIN, job, namespace=namespace, query=query))
 
     def unfired(
         self,

@@ -16,6 +16,7 @@ from rota.node.api.reference.schemas import PLACE, Schema
 FILE = "ui/src/lib/types.ts"
 READ = (
     *("JobView", "ExecutionView", "LedgerEntryView", "NextFireView", "BackfillView"),
+    "ExplanationView",
     *("CalendarBody", "ClusterView", "EventView", "ProblemView", "StateView"),
 )
 """The documents that the page reads. Those within them are written too."""

@@ -22,6 +22,7 @@ from rota.wire.documents import (
     EventView,
     ExecutionList,
     ExecutionView,
+    ExplanationView,
     HashesView,
     HookTests,
     InventoryView,
@@ -116,6 +117,7 @@ PUT_STATE = Operation("PUT", _STATE, StateView, _HARMLESS)
 DELETE_STATE = Operation("DELETE", _STATE, _NOTHING, _HARMLESS)
 NEXT_FIRES = Operation("GET", f"{_JOB}/next", NextFires)
 LEDGER = Operation("GET", f"{_JOB}/ledger", LedgerPage)
+EXPLAIN = Operation("GET", f"{_JOB}/explain", ExplanationView)
 UNFIRED = Operation("GET", f"{_API}/ledger", LedgerPage)
 
 CHANGES = Operation("GET", f"{_API}/changes", ChangePage)

@@ -21,6 +21,7 @@ OPENED = {
     "trigger": ("jobs/default/etl", "Trigger…"),
     "backfill": ("jobs/default/etl", "Backfill…"),
     "backfill-cancel": ("jobs/default/idle", "Cancel…"),
+    "explain": ("jobs/default/idle", "Why?"),
     "versions": ("jobs/default/etl", "Difference of version 2"),
     "palette": ("jobs", "Find or go to"),
     "change": ("changes", "Show the change of default/etl, job replaced"),

@@ -65,7 +65,14 @@ from rota.wire.documents.executions import (
     TaskView,
     WaitManyBody,
 )
-from rota.wire.documents.fire_times import LedgerEntryView, LedgerPage, NextFires, NextFireView
+from rota.wire.documents.fire_times import (
+    CauseView,
+    ExplanationView,
+    LedgerEntryView,
+    LedgerPage,
+    NextFires,
+    NextFireView,
+)
 from rota.wire.documents.job_state import StateBody, StateList, StateView
 from rota.wire.documents.jobs import (
     HOOK_FIELDS,
@@ -166,6 +173,7 @@ __all__ = [
     "CalendarPreview",
     "CalendarPreviewBody",
     "CaseBody",
+    "CauseView",
     "ChainList",
     "ChainView",
     "ChangePage",
@@ -188,6 +196,7 @@ __all__ = [
     "EventView",
     "ExecutionList",
     "ExecutionView",
+    "ExplanationView",
     "FieldProblem",
     "ForeachBody",
     "HashesView",

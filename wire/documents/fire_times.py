@@ -79,3 +79,35 @@ class NextFires(View, frozen=True):
     """
 
     items: list[NextFireView]
+
+
+class CauseView(View, frozen=True, kw_only=True):
+    """One cause in a chain of causes.
+
+    Attributes:
+        code: A word for programs, such as ``fired`` or ``no_fire_time``.
+        at: When it came about; null for no time, or if it is unknown.
+        cause: The cause, in a sentence.
+        change: The smallest change that would alter it; empty for none.
+    """
+
+    code: str
+    at: InstantText | None = None
+    cause: str
+    change: str = ""
+
+
+class ExplanationView(View, frozen=True):
+    """Why a job ran, did not run, will run or will not run at a time.
+
+    Attributes:
+        job: The ``namespace/name`` of the job.
+        job_id: The id of the job.
+        at: The time.
+        causes: The causes, each of which explains the next.
+    """
+
+    job: str
+    job_id: str
+    at: InstantText
+    causes: list[CauseView]

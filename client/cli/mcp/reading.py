@@ -6,7 +6,6 @@ import msgspec
 from msgspec import Meta
 
 from rota.client.cli.audit.audit import UNDECIDED, audited, check_library
-from rota.client.cli.audit.explain import causes_at
 from rota.client.cli.cluster.cluster_views import status_of
 from rota.client.cli.files.given_files import GivenFiles, given_in
 from rota.client.cli.files.plan import planned_changes
@@ -202,9 +201,8 @@ class Explain(OfJob, frozen=True, kw_only=True):
 def explain(desk: Desk, given: Explain) -> Content:
     """Return why a job ran, or did not run, at a time."""
     at = time_in(given.at, "at") or format_instant(now())
-    job = desk.client.job(given.job, namespace=desk.within(given.namespace))
-    causes = causes_at(desk.client, job, parse_instant(at))
-    return {"job": f"{job.namespace}/{job.name}", "at": at, "causes": [lean(x) for x in causes]}
+    found = desk.client.explain(given.job, namespace=desk.within(given.namespace), at=at)
+    return {"job": found.job, "at": found.at, "causes": [lean(each) for each in found.causes]}
 
 
 class Audit(OfJob, frozen=True, kw_only=True):

@@ -158,7 +158,7 @@ def created_execution(made: Reply) -> web.Response:
     return document(view, status=201, headers=headers)
 
 
-async def _complete_view(
+async def complete_view(
     request: RequestContext, execution_id: ExecutionId, *, has_parameters: bool = False
 ) -> ExecutionView:
     """Return the complete document of an execution, with the runs of stand-ins under its id.
@@ -245,7 +245,7 @@ async def get_execution(request: RequestContext) -> web.Response:
     then: ``ValueError``.
     """
     execution_id = execution_id_of(request)
-    return document(await _complete_view(request, execution_id, has_parameters=True))
+    return document(await complete_view(request, execution_id, has_parameters=True))
 
 
 @operations.declare(
@@ -268,7 +268,7 @@ async def wait_for_execution(request: RequestContext) -> web.Response:
     if live is not None:
         authorize(request, live)
         await request.node.waiters.ended([execution_id], timeout / SECOND)
-    return document(await _complete_view(request, execution_id))
+    return document(await complete_view(request, execution_id))
 
 
 @operations.declare(
@@ -424,9 +424,11 @@ async def list_executions(request: RequestContext) -> web.Response:
     """
     if named := JOB.of(request):
         shard, job_id = find_job_id(request, named)
-        return document(await _page(request, [shard], *_streams_of(request, shard, job_id)))
+        of_job = _streams_of(request, shard, job_id, CURSOR.of(request))
+        return document(await _page(request, [shard], *of_job, _filter_of(request)))
     owners = owners_of(request, requested_shards(request))
-    local = await _page(request, owners.local, *_streams(request, owners.local))
+    of_all = _streams(request, owners.local)
+    local = await _page(request, owners.local, *of_all, _filter_of(request))
     if not owners.remote:
         return document(local)
     pages = [local, *await pages_of(request, owners, ExecutionList)]
@@ -445,11 +447,32 @@ Stream = Callable[[], Iterable[Listed | KeptPosition]]
 """Yields executions, newest first, and the positions of executions that are not listed."""
 
 
+async def executions_at(
+    request: RequestContext, shard: Shard, job_id: JobId, at: Instant, limit: int
+) -> list[ExecutionView]:
+    """Return the executions of a job with the fire time *at*, the newest first, without tasks.
+
+    Returns:
+        At most *limit*, of the newest `EXAMINED_MAX` executions of the job.
+    """
+
+    def matches(execution: Listed) -> bool:
+        return isinstance(execution, Execution) and execution.fire_at == at
+
+    of_job = _streams_of(request, shard, job_id, None)
+    return (await _page(request, [shard], *of_job, matches, limit)).items
+
+
 async def _page(
-    request: RequestContext, shards: Sequence[Shard], past: Stream, live: Stream
+    request: RequestContext,
+    shards: Sequence[Shard],
+    past: Stream,
+    live: Stream,
+    matches: Callable[[Listed], bool],
+    limit: int | None = None,
 ) -> ExecutionList:
     """Return a page of ended executions (*past*) and of unfinished ones (*live*)."""
-    matches, limit = _filter_of(request), LIMIT.of(request)
+    limit = limit or LIMIT.of(request)
     await request.settle(*shards)  # Executions that have ended are in the history then.
     items: list[ExecutionView] = []
     next_cursor: ExecutionId | None = None
@@ -475,9 +498,11 @@ async def _page(
     return ExecutionList(items=items, next_cursor=next_cursor)
 
 
-def _streams_of(request: RequestContext, shard: Shard, job_id: JobId) -> tuple[Stream, Stream]:
-    """Return the past and the unfinished executions of one job."""
-    before, history = CURSOR.of(request), request.node.history
+def _streams_of(
+    request: RequestContext, shard: Shard, job_id: JobId, before: ExecutionId | None
+) -> tuple[Stream, Stream]:
+    """Return the past and the unfinished executions of one job, from *before* down."""
+    history = request.node.history
     state = request.state(shard)
     live = [state.executions[each] for each in state.live_of(job_id)]
     return (

@@ -1,6 +1,7 @@
 """Replaced versions of jobs: executions keep those that they run, the history the newest ones."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -8,13 +9,21 @@ from rota.core.errors import Kind, Refused
 from rota.core.model.job import Job, JobPlan
 from rota.core.quoting import in_quotes
 from rota.core.state.shard_state import version_key
+from rota.core.timing.instants import MICROSECOND, Instant, later
+from rota.core.vocabulary.change_chain import Action, UserChange
 from rota.core.vocabulary.codec import Undecodable
+from rota.node.access.verbs import EVERY, Verb
 from rota.node.api.documents.broken_records import broken_job, complete_or_broken
 from rota.node.api.documents.record_views import job_view
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.shards.shard import Shard
+from rota.node.system.pacing import Pace
 from rota.wire.documents import JobView
 
+MADE = (Action.JOB_CREATED, Action.JOB_REPLACED)
+"""The changes that make versions."""
+EXAMINED_MAX = 10_000
+"""The most changes that are examined for the one that made a version."""
 LISTED_MAX = 25
 """The most versions that an error lists: those of the history, and a few of long executions."""
 
@@ -38,6 +47,31 @@ async def replaced_version(
     if spec is None:
         raise _not_stored(job, version, {*in_use, *history.versions(shard.id, job.id)})
     return _view(replace(job, spec=spec, version=version, pause=None))
+
+
+async def version_at(
+    request: RequestContext, shard: Shard, job: Job, at: Instant
+) -> tuple[int, Instant] | None:
+    """Return the version of *job* that was in use at an instant, and when it was saved.
+
+    Only the record of changes has the times of replaced versions.
+
+    Returns:
+        None if the record does not have it among its latest `EXAMINED_MAX` changes before *at*, or
+        if the caller may not read the record.
+    """
+    if at >= job.updated_at:
+        return job.version, job.updated_at
+    if at < job.created_at or not request.may(Verb.AUDIT, EVERY):
+        return None
+    history, pace = await request.history(shard), Pace()
+    until = later(at, MICROSECOND)
+    found = history.user_changes.listed([shard.id], Instant(0), until, newest_first=True)
+    for position, change, _ in islice(found, EXAMINED_MAX):
+        if isinstance(change, UserChange) and change.job_id == job.id and change.action in MADE:
+            return change.after, position.at
+        await pace.rest()
+    return None
 
 
 def _not_stored(job: Job, version: int, stored: Iterable[int]) -> Refused:

@@ -240,31 +240,11 @@ async def trigger_job(request: RequestContext) -> web.Response:
 async def next_fires(request: RequestContext) -> web.Response:
     """Preview the next fire times of all schedules of a job."""
     shard, job = find_job(request, request.http.match_info["job"])
-    count = COUNT.of(request)
-    given, now = AFTER.of(request), request.node.clock.now()
-    after = now if given is None else given
-    pace, items = Pace(), list[NextFireView]()
-    # Fire times after now may have been decided, while a clock was ahead.
-    plan = request.state(shard).plans[job.id]
-    since = [
-        max(after, Instant(at - MICROSECOND)) if at is not None and at > now <= after else after
-        for at in plan.next_fires
-    ]
-    facts = request.node.facts.present()
-    exclusions = [facts.exclusion_of(job.spec, schedule) for schedule in job.spec.schedules]
-    begun = list(plan.begun or (0,) * len(job.spec.schedules))
-    for number, preview in islice(coming(job.spec.schedules, since, exclusions), 2 * count):
-        most = job.spec.policy_of(number).max_executions
-        if most and begun[number] >= most:
-            continue
-        count -= not preview.excluded
-        begun[number] += not preview.excluded
-        start = facts.start_of(job.spec, number, preview.instant)
-        items.append(next_fire_view(number, preview, start))
-        if not count:
-            break
-        await pace.rest()
-    return document(NextFires(items=items))
+    after = AFTER.of(request)
+    after = request.node.clock.now() if after is None else after
+    return document(
+        NextFires(items=await fires_after(request, shard, job, after, COUNT.of(request)))
+    )
 
 
 @operations.declare(
@@ -305,6 +285,37 @@ async def read_ledger(request: RequestContext) -> web.Response:
             break
         items.append(view)
     return document(LedgerPage(items=items, next_cursor=next_cursor))
+
+
+async def fires_after(
+    request: RequestContext, shard: Shard, job: Job, after: Instant, count: int
+) -> list[NextFireView]:
+    """Return the next *count* fire times of a job after an instant, earliest first.
+
+    Among them are the first ones of excluded stretches, at most *count*.
+    """
+    pace, items, now = Pace(), list[NextFireView](), request.node.clock.now()
+    # Fire times after now may have been decided, while a clock was ahead.
+    plan = request.state(shard).plans[job.id]
+    since = [
+        max(after, Instant(at - MICROSECOND)) if at is not None and at > now <= after else after
+        for at in plan.next_fires
+    ]
+    facts = request.node.facts.present()
+    exclusions = [facts.exclusion_of(job.spec, schedule) for schedule in job.spec.schedules]
+    begun = list(plan.begun or (0,) * len(job.spec.schedules))
+    for number, preview in islice(coming(job.spec.schedules, since, exclusions), 2 * count):
+        most = job.spec.policy_of(number).max_executions
+        if most and begun[number] >= most:
+            continue
+        count -= not preview.excluded
+        begun[number] += not preview.excluded
+        start = facts.start_of(job.spec, number, preview.instant)
+        items.append(next_fire_view(number, preview, start))
+        if not count:
+            break
+        await pace.rest()
+    return items
 
 
 async def saved_document(request: RequestContext, saved: Reply, written: Written) -> web.Response:

@@ -39,6 +39,7 @@ NOT_CHECKED = {
     "trigger_job": {"allow_header_conformance", "unsupported_method"},
     "next_fires": {"allow_header_conformance", "unsupported_method"},
     "read_ledger": {"allow_header_conformance", "unsupported_method"},
+    "explain_job": {"allow_header_conformance", "unsupported_method"},
     "create_backfill": {"allow_header_conformance", "unsupported_method"},
     "list_state": {"allow_header_conformance", "unsupported_method"},
     "list_backfills": {"allow_header_conformance", "unsupported_method"},

@@ -21,6 +21,7 @@ READS = (
     "jobs/{job}",
     "jobs/{job}/next",
     "jobs/{job}/ledger",
+    "jobs/{job}/explain",
     "events?jobId=job",
     "events?executionId={live}",
     "executions",

@@ -79,6 +79,13 @@ export type CaseBody = {
   to: string[]
 }
 
+export type Cause = {
+  code: string
+  at: string | null
+  cause: string
+  change: string
+}
+
 export type Cluster = {
   cluster: string
   nodeId: string
@@ -148,6 +155,13 @@ export type Execution = {
   intervalStart: string | null
   intervalEnd: string | null
   deferredTo: string | null
+}
+
+export type Explanation = {
+  job: string
+  jobId: string
+  at: string
+  causes: Cause[]
 }
 
 export type FieldProblem = {

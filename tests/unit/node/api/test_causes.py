@@ -1,12 +1,13 @@
-"""Causes of what happened, or will happen, at a time, from the documents of the API."""
+"""Causes of what happened, or will happen, at a time."""
 
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from rota.client.cli.audit.causes import Known, causes_of
 from rota.core.timing.instants import format_instant
+from rota.core.timing.schedule import Schedule
+from rota.node.api.documents.causes import Known, causes_of
 from rota.wire.documents import JobView, NextFireView, ScheduleView
 from unit.client.audit.test_comparison import entry, execution
 from unit.core.shard import at
@@ -28,22 +29,24 @@ JOB = JobView(
     created_at=format_instant(at("08:00")),
     updated_at=format_instant(at("09:00")),
 )
+HOURLY = Schedule(text="@hourly", timezone="UTC")
 NOW = at("14:00")
 
 
-def fire(text: str) -> NextFireView:
+def fire(text: str, excluded: str = "") -> NextFireView:
     """Return a future fire time."""
-    return NextFireView(at=format_instant(at(text)), local="", schedule=0)
+    return NextFireView(at=format_instant(at(text)), local="", schedule=0, excluded=excluded)
 
 
 def known(text: str, job: JobView = JOB, **fields: Any) -> Known:
     """Return what is known about a time of the day of the tests."""
-    return Known(job=job, at=at(text), now=NOW, **fields)
+    given: dict[str, Any] = {"schedules": (HOURLY,) if job.schedules else (), **fields}
+    return Known(job=job, at=at(text), now=NOW, **given)
 
 
-def limited(**limits: str) -> JobView:
-    """Return the job with the limits of its schedule."""
-    return replace(JOB, schedules=[replace(JOB.schedules[0], **limits)])
+def limited(**limits: str) -> tuple[Schedule, ...]:
+    """Return the schedules of the job with limits."""
+    return (replace(HOURLY, **limits),)
 
 
 def failed(text: str) -> Any:
@@ -74,6 +77,11 @@ PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pa
             known("12:00", after=fire("12:00"), version=(1, at("08:00"))),
             ["version", "no_fire_time"],
             "version 1 was in use; the present one is 2",
+        ),
+        (
+            known("08:30", after=fire("08:30")),
+            ["version", "no_fire_time"],
+            "an earlier version was in use; the present one, 2, is of 2027-01-04T09:00",
         ),
         (
             known("12:00", entries=[entry("12:00")], executions=[failed("12:00")]),
@@ -141,12 +149,12 @@ PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pa
         (known("15:00", after=fire("15:00")), ["will_fire"], "rota jobs pause shop/report"),
         (known("15:00", PAUSED, after=fire("15:00")), ["paused"], "paused by ada: move"),
         (
-            known("15:00", after=fire("15:00"), excluded="the calendar x excludes it"),
+            known("15:00", after=fire("15:00", "the calendar x excludes it")),
             ["excluded"],
             "the calendar x excludes it",
         ),
         (
-            known("15:00", after=fire("15:00"), excluded="blackout: the calendar x excludes it"),
+            known("15:00", after=fire("15:00", "blackout: the calendar x excludes it")),
             ["excluded"],
             "change the times or blackoutOf of the calendar",
         ),
@@ -180,17 +188,17 @@ PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pa
             "rota rerun x-12:30",
         ),
         (
-            known("15:00", limited(end_at="2027-01-04T13:30:00Z"), before=entry("13:00")),
+            known("15:00", schedules=limited(end_at="2027-01-04T13:30:00Z"), before=entry("13:00")),
             ["ended"],
             "schedule 0 has no fire time then: it ended at 2027-01-04T13:30:00Z (endAt)",
         ),
         (
-            known("12:00", limited(start_at="2027-01-05T00:00:00Z")),
+            known("12:00", schedules=limited(start_at="2027-01-05T00:00:00Z")),
             ["not_begun"],
             "begins at 2027-01-05T00:00:00Z (startAt)",
         ),
         (
-            known("15:20", limited(end_at="2027-01-04T13:30:00Z"), before=entry("13:00")),
+            known("15:20", schedules=limited(end_at="2027-01-04T13:30:00Z"), before=entry("13:00")),
             ["no_fire_time"],
             "--at 2027-01-04T13:00",
         ),

@@ -1,54 +1,42 @@
-"""Why a job ran or did not run at a time: from the documents of the API to a chain of causes."""
+"""Why a job ran or did not run at a time: a chain of causes, from its documents."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
 from msgspec.structs import replace
 
-from rota.client.cli.human import counted
-from rota.client.cli.jobs.viewed_schedules import schedule_of
-from rota.core.errors import Refused
 from rota.core.timing.instants import MICROSECOND, Instant, format_instant, parse_instant
-from rota.core.timing.schedule import next_fire
-from rota.wire.documents import ExecutionView, JobView, LedgerEntryView, NextFireView
-
-
-class Cause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One cause in the chain.
-
-    Attributes:
-        code: A word for programs; see the reference of jobs.
-        at: When it came about; null for no time.
-        cause: The cause, in a sentence.
-        change: The smallest change that would alter it; empty for none.
-    """
-
-    code: str
-    at: str | None = None
-    cause: str
-    change: str = ""
+from rota.core.timing.schedule import Schedule, fault_of, next_fire
+from rota.wire.documents import (
+    CauseView,
+    ExecutionView,
+    JobView,
+    LedgerEntryView,
+    NextFireView,
+)
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the API says about a job and a time.
+    """What is known about a job and a time.
 
     Attributes:
         job: The job.
+        schedules: Its schedules, by the present definition.
         at: The time.
         now: The present time.
-        version: The version that decides about *at*, and when it was saved; None if unknown.
+        version: The version that decides about *at*, and when it was saved; None if unknown, also
+            to a caller that may not read the record of changes.
         entries: The ledger entries that have *at*.
         before: The latest entry before *at*.
         after: The next fire time from *at* on, by the present definition.
         later: The earliest entry after *at*.
         executions: Executions that entries name, by id; also those that blocked.
-        excluded: Why a calendar excludes *at*, for a time in the future; empty if none does.
         fills: Executions with this fire time that no schedule has begun, such as of backfills.
     """
 
     job: JobView
+    schedules: Sequence[Schedule]
     at: Instant
     now: Instant
     version: tuple[int, Instant] | None = None
@@ -57,7 +45,6 @@ class Known:
     after: NextFireView | None = None
     later: LedgerEntryView | None = None
     executions: Sequence[ExecutionView] = ()
-    excluded: str = ""
     fills: Sequence[ExecutionView] = ()
 
     @property
@@ -65,8 +52,14 @@ class Known:
         """The ``namespace/name`` of the job."""
         return f"{self.job.namespace}/{self.job.name}"
 
+    @property
+    def due(self) -> NextFireView | None:
+        """The fire time *at*, by the present definition; None if that has none at *at*."""
+        fire = self.after
+        return fire if fire is not None and parse_instant(fire.at) == self.at else None
 
-def causes_of(known: Known) -> list[Cause]:
+
+def causes_of(known: Known) -> list[CauseView]:
     """Return the causes, each of which explains the next."""
     found = _of_future(known) if _is_open(known) else _of_past(known)
     return [*_of_definition(known), *found, *_of_fills(known)]
@@ -76,12 +69,12 @@ def _is_open(known: Known) -> bool:
     return known.at > known.now and not known.entries
 
 
-def _of_definition(known: Known) -> Iterator[Cause]:
+def _of_definition(known: Known) -> Iterator[CauseView]:
     job = known.job
     if known.entries:
         pass  # A fire time may be before the definition: an @at that had passed when it was saved.
     elif known.at < parse_instant(job.created_at):
-        yield Cause(
+        yield CauseView(
             code="not_yet_created",
             at=job.created_at,
             cause=f"the job was created at {job.created_at}",
@@ -89,47 +82,51 @@ def _of_definition(known: Known) -> Iterator[Cause]:
         )
     if known.version is not None and known.version[0] != job.version:
         number, begin = known.version
-        yield Cause(
+        yield CauseView(
             code="version",
             at=format_instant(begin),
             cause=f"version {number} was in use; the present one is {job.version}",
-            change=f"`rota jobs show {known.name} --version {number}` shows it",
+            change=f"`rota jobs show {known.name} --version {number}` shows it while it is stored",
+        )
+    elif parse_instant(job.created_at) <= known.at and not _is_by(known):
+        yield CauseView(
+            code="version",
+            cause=f"an earlier version was in use; the present one, {job.version}, is of "
+            f"{job.updated_at}",
+            change=f"`rota history {known.name}` shows which, to those with the verb audit",
         )
     if not job.schedules and not known.entries:
-        yield Cause(
+        yield CauseView(
             code="no_schedule",
             cause="the job has no schedule",
             change=f"rota jobs set {known.name} 'schedule=0 3 * * *'",
         )
 
 
-def _of_future(known: Known) -> Iterator[Cause]:
-    job, name = known.job, known.name
-    fires_at = known.after is not None and parse_instant(known.after.at) == known.at
-    if job.schedules and not fires_at:
-        yield _no_fire_time(known)
-        return
-    if not fires_at:
-        return
-    if job.paused_at is not None:
-        yield Cause(
+def _of_future(known: Known) -> Iterator[CauseView]:
+    job, name, fire = known.job, known.name, known.due
+    if fire is None:
+        if job.schedules:
+            yield _no_fire_time(known)
+    elif job.paused_at is not None:
+        yield CauseView(
             code="paused",
             at=job.paused_at,
             cause=_pause_text(job),
             change=f"rota jobs resume {name}, or rota namespace resume {job.namespace}",
         )
-    elif known.excluded:
-        yield Cause(
+    elif fire.excluded:
+        yield CauseView(
             code="excluded",
-            at=format_instant(known.at),
-            cause=known.excluded,
-            change=_change_of_exclusion(known, known.excluded),
+            at=fire.at,
+            cause=fire.excluded,
+            change=_change_of_exclusion(known, fire.excluded),
         )
     else:
-        yield Cause(
+        yield CauseView(
             code="will_fire",
-            at=format_instant(known.at),
-            cause=f"it is a fire time of schedule {known.after.schedule if known.after else 0}",
+            at=fire.at,
+            cause=f"it is a fire time of schedule {fire.schedule}",
             change=f"rota jobs pause {name}",
         )
 
@@ -140,18 +137,18 @@ def _pause_text(job: JobView) -> str:
     return f"the job or its namespace is paused{by}{why}"
 
 
-def _of_past(known: Known) -> Iterator[Cause]:
+def _of_past(known: Known) -> Iterator[CauseView]:
     if known.entries:
         for entry in known.entries:
             yield _of_entry(known, entry)
             yield from _of_executions(known, entry)
     elif known.at < parse_instant(known.job.created_at) or not known.job.schedules:
         return
-    elif known.after is not None and parse_instant(known.after.at) == known.at and _is_by(known):
-        yield Cause(
+    elif known.due is not None and _is_by(known):
+        yield CauseView(
             code="no_outcome",
-            at=known.after.at,
-            cause=f"schedule {known.after.schedule} has this fire time, but the ledger has no "
+            at=known.due.at,
+            cause=f"schedule {known.due.schedule} has this fire time, but the ledger has no "
             "outcome: it is not decided yet, or has expired",
             change=f"`rota audit {known.name}` checks the ledger",
         )
@@ -161,7 +158,9 @@ def _of_past(known: Known) -> Iterator[Cause]:
 
 def _is_by(known: Known) -> bool:
     """Return True if the present definition decides about the time."""
-    return known.version is None or known.version[0] == known.job.version
+    if known.version is None:
+        return parse_instant(known.job.updated_at) <= known.at
+    return known.version[0] == known.job.version
 
 
 def _change_of_exclusion(known: Known, reason: str) -> str:
@@ -173,26 +172,23 @@ def _change_of_exclusion(known: Known, reason: str) -> str:
     return f"rota trigger {known.name} --fire-time {format_instant(known.at)}"
 
 
-def _of_limit(known: Known) -> Cause | None:
+def _of_limit(known: Known) -> CauseView | None:
     """Return the cause that a schedule has ended, or not begun; None if that is not why."""
     if not _is_by(known):
         return None
     before = Instant(known.at - MICROSECOND)
-    for number, view in enumerate(known.job.schedules):
-        if not (view.start_at or view.end_at) or view.every:
-            continue  # Without its begin, the periods of `every` are others.
-        try:
-            whole = schedule_of(view, known.name)
-            free = schedule_of(replace(view, start_at=None, end_at=None), known.name)
-        except Refused:
+    for number, whole in enumerate(known.schedules):
+        # Without its begin, the periods of `every` are others.
+        if not (whole.start_at or whole.end_at) or whole.every or fault_of(whole):
             continue
+        free = replace(whole, start_at="", end_at="")
         if next_fire(free, before) != known.at:
             continue
         has_ended = next_fire(whole, before) is None
         code, field = ("ended", "endAt") if has_ended else ("not_begun", "startAt")
-        limit = view.end_at if has_ended else view.start_at
+        limit = whole.end_at if has_ended else whole.start_at
         what = f"ended at {limit}" if has_ended else f"begins at {limit}"
-        return Cause(
+        return CauseView(
             code=code,
             at=format_instant(known.at),
             cause=f"schedule {number} has no fire time then: it {what} ({field})",
@@ -202,7 +198,7 @@ def _of_limit(known: Known) -> Cause | None:
     return None
 
 
-def _no_fire_time(known: Known) -> Cause:
+def _no_fire_time(known: Known) -> CauseView:
     limit = _of_limit(known)
     if limit is not None:
         return limit
@@ -220,7 +216,7 @@ def _no_fire_time(known: Known) -> Cause:
         key=lambda each: abs(parse_instant(each) - known.at),
         default=None,
     )
-    return Cause(
+    return CauseView(
         code="no_fire_time",
         at=format_instant(known.at),
         cause="; ".join(["no schedule fires at this time", *near]),
@@ -228,7 +224,7 @@ def _no_fire_time(known: Known) -> Cause:
     )
 
 
-def _of_entry(known: Known, entry: LedgerEntryView) -> Cause:
+def _of_entry(known: Known, entry: LedgerEntryView) -> CauseView:
     name, job = known.name, known.job
     reason = entry.reason
     code, change = {
@@ -253,7 +249,7 @@ def _of_entry(known: Known, entry: LedgerEntryView) -> Cause:
     what = f"schedule {entry.schedule}: {entry.outcome}"
     if entry.count > 1:
         what += f", with {entry.count} fire times from {entry.fire_time} to {entry.until}"
-    return Cause(
+    return CauseView(
         code=code,
         at=entry.recorded_at,
         cause=f"{what}; {reason}" if reason else what,
@@ -261,23 +257,24 @@ def _of_entry(known: Known, entry: LedgerEntryView) -> Cause:
     )
 
 
-def _of_executions(known: Known, entry: LedgerEntryView) -> Iterator[Cause]:
+def _of_executions(known: Known, entry: LedgerEntryView) -> Iterator[CauseView]:
     for execution in known.executions:
         if execution.execution_id != entry.execution_id:
             continue
         is_other = entry.outcome in ("skipped", "coalesced")
-        attempts = sum(len(task.attempts) for task in (execution.tasks or {}).values())
+        count = sum(len(task.attempts) for task in (execution.tasks or {}).values())
+        attempts = "1 attempt" if count == 1 else f"{count} attempts"
         why = f": {execution.reason}" if execution.reason else ""
-        yield Cause(
+        yield CauseView(
             code="other_execution" if is_other else f"execution_{execution.status}",
             at=execution.finished_at or execution.started_at or execution.queued_at,
             cause=f"execution {execution.execution_id} of {execution.fire_time} is "
-            f"{execution.status}, after {counted(attempts, 'attempt', 'attempts')}{why}",
+            f"{execution.status}, after {attempts}{why}",
             change=_change_of(execution),
         )
 
 
-def _of_fills(known: Known) -> Iterator[Cause]:
+def _of_fills(known: Known) -> Iterator[CauseView]:
     """Yield the executions that ran the time without a schedule."""
     named = {entry.execution_id for entry in known.entries}
     for execution in known.fills:
@@ -285,7 +282,7 @@ def _of_fills(known: Known) -> Iterator[Cause]:
             continue
         is_backfill = execution.trigger == "backfill"
         what = "a backfill" if is_backfill else f"a trigger ({execution.trigger})"
-        yield Cause(
+        yield CauseView(
             code="backfill" if is_backfill else "other_trigger",
             at=execution.finished_at or execution.started_at or execution.queued_at,
             cause=f"{what} ran this fire time: execution {execution.execution_id} is "
