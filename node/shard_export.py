@@ -7,6 +7,8 @@ line has the fields ``shard`` and ``kind``:
     job        a job, with its definition in the form of `rota jobs apply`
     execution  an execution, finished or not, with its tasks
     ledger     the outcome of a fire time
+    state      a value that the executions of a job share
+    event      an event that was posted to an execution, which is not finished
 
 A journal may have acknowledged entries that are not applied to the rows yet. The export includes
 their changes, and may include changes that were never acknowledged.
@@ -25,13 +27,15 @@ from rota.core.errors import RotaError
 from rota.core.model.execution import Execution, Task, in_place
 from rota.core.model.ids import JobId, ShardId
 from rota.core.model.job import Job
+from rota.core.model.job_state import StateEntry
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import format_instant
-from rota.core.vocabulary.changes import Record, Table
+from rota.core.vocabulary.changes import PostedEvent, Record, Table
 from rota.core.vocabulary.codec import decode_body, decode_record
 from rota.core.vocabulary.journal import decode_entry
+from rota.node.api.documents.change_views import author_view
 from rota.node.api.documents.job_definitions import definition_of
-from rota.node.api.documents.record_views import execution_view, ledger_entry_view
+from rota.node.api.documents.record_views import execution_view, ledger_entry_view, state_view
 from rota.storage.directory import DataDirectory, identity_in
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import ShardFile, shard_prefix, stored_shards
@@ -131,6 +135,22 @@ def lines_of(store: Store, shard: ShardId) -> Iterator[dict[str, Json]]:
     for _, entry in rows.of(Table.LEDGER, LedgerEntry):
         view = ledger_entry_view(entry, entry.job_id, names.get(entry.job_id))
         yield {"kind": "ledger", "entry": msgspec.to_builtins(view)}
+    for _, value in rows.of(Table.STATE, StateEntry):
+        # The value is JSON already, which `to_builtins` would refuse.
+        yield {"kind": "state", "jobId": value.job_id, "entry": state_view(value)}
+    for key, event in rows.of(Table.EVENT, PostedEvent):
+        if event.at:
+            yield {"kind": "event", "executionId": key.partition("/")[0], "event": _shown(event)}
+
+
+def _shown(event: PostedEvent) -> dict[str, object]:
+    author = event.author
+    return {
+        "name": event.name,
+        "at": format_instant(event.at),
+        "data": msgspec.Raw(event.data or b"null"),
+        "by": author_view(author, has_address=False) if author else None,
+    }
 
 
 class _Rows:

@@ -2,13 +2,13 @@
 
 from datetime import datetime, timedelta
 
+from rota.core.model.given_durations import read_duration
 from rota.core.timing.instants import (
     MICROSECOND,
     Duration,
     Instant,
     format_duration,
     from_datetime,
-    parse_duration,
     parse_instant,
 )
 
@@ -20,7 +20,7 @@ def duration_of(given: str | timedelta) -> Duration:
         ValueError: It is malformed or negative.
     """
     if isinstance(given, str):
-        return parse_duration(given)
+        return read_duration(given)
     duration = Duration(given // timedelta(microseconds=MICROSECOND))
     if duration < 0:
         raise ValueError(f"{format_duration(duration)} is negative; time only passes forwards")

@@ -27,14 +27,13 @@ from rota.client.app.placeholders import (
 from rota.client.app.signatures import Signature
 from rota.client.client import Client
 from rota.client.requests import MAIN_TASK
+from rota.core.model.given_durations import read_duration
 from rota.core.timing.instants import (
     Duration,
     Instant,
     format_instant,
     from_datetime,
     later,
-    parse_duration,
-    seconds,
 )
 from rota.wire.documents import ITEMS_MAX, ExecutionView
 
@@ -249,7 +248,7 @@ class Task(Generic[P, R_co, T_co]):
             InvalidArgument: *delay* is not a duration.
         """
         try:
-            span = parse_duration(delay) if isinstance(delay, str) else seconds(delay)
+            span = read_duration(delay)
         except ValueError as error:
             raise InvalidArgument(str(error)) from error
         return self._with(delay=span, due_at=None)
@@ -490,7 +489,7 @@ def _backoff(text: str, retries: int) -> Body:
             raise ValueError(f"{text!r} is neither like 'exp 1s..5m' nor like 'fixed 30s'")
         first, last, same = found.groups()
         for each in filter(None, found.groups()):
-            parse_duration(each)
+            read_duration(each)
     except ValueError as error:
         raise InvalidTask(f"the backoff is invalid: {error}") from error
     if not retries:

@@ -8,6 +8,7 @@ stands between schedule and command.
 import re
 from dataclasses import dataclass, field
 
+from rota.client.definitions import InvalidFile
 from rota.client.imports.drafts import DESCRIPTION_MAX, Findings, Source
 from rota.client.imports.job_names import name_of_command
 
@@ -30,9 +31,13 @@ def read_crontabs(sources: list[Source]) -> list[Findings]:
     """Return the jobs in crontabs.
 
     Raises:
-        InvalidFile: A line is not valid.
+        InvalidFile: Lines are not valid; the message has a line about each of them.
     """
-    return [_read(source) for source in sources]
+    refused: list[InvalidFile] = []
+    found = [_read(source, refused) for source in sources]
+    if refused:
+        raise InvalidFile("\n".join(map(str, refused)))
+    return found
 
 
 def is_system_path(path: str) -> bool:
@@ -49,7 +54,8 @@ class _Above:
     comments: list[str] = field(default_factory=list[str])
 
 
-def _read(source: Source) -> Findings:
+def _read(source: Source, refused: list[InvalidFile]) -> Findings:
+    """Return the findings in a crontab, and add the errors about its lines to *refused*."""
     found = Findings(source.name)
     is_system = is_system_path(source.name) if source.is_system is None else source.is_system
     above = _Above()
@@ -58,10 +64,13 @@ def _read(source: Source) -> Findings:
         if line.startswith("#"):
             above.comments.append(line[1:])
             continue
-        if variable := _VARIABLE.fullmatch(line):
-            _set(found, number, above, name=variable[2], value=_unquoted(variable[3]))
-        elif line:
-            _add_entry(found, number, line, above, is_system=is_system)
+        try:
+            if variable := _VARIABLE.fullmatch(line):
+                _set(found, number, above, name=variable[2], value=_unquoted(variable[3]))
+            elif line:
+                _add_entry(found, number, line, above, is_system=is_system)
+        except InvalidFile as error:
+            refused.append(error)
         above.comments = []
     return found
 

@@ -22,7 +22,7 @@ from rota.core.decide.overlap import concurrency_key
 from rota.core.decide.quotas import refuse_execution_over_quota
 from rota.core.decide.run_hooks import late_at_of
 from rota.core.decide.trigger_job import admitted, refuse_if_full, refuse_if_paused
-from rota.core.errors import Kind, Refused, not_found
+from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.execution import (
     Execution,
     ExecutionStatus,
@@ -57,8 +57,9 @@ def rerun(draft: Draft, command: Rerun) -> Reply:
 
     Raises:
         Refused: There is no such job; code ``task_not_found``: the definition has no task of that
-            name; code ``nothing_to_rerun``: no task would start; codes ``namespace_paused``,
-            ``quota_exceeded``, ``overlap`` and ``too_many_executions``: as for a trigger.
+            name; code ``nothing_to_rerun``: no task would start; code ``invalid_rerun``: the first
+            task to run is marked as successful; codes ``namespace_paused``, ``quota_exceeded``,
+            ``overlap`` and ``too_many_executions``: as for a trigger.
     """
     job, past = draft.job(command.past.job_id), command.past
     if job is None:
@@ -126,6 +127,8 @@ def _tasks(graph: Graph, command: Rerun, *, is_changed: bool) -> list[Task]:
     Raises:
         Refused: See `rerun`.
     """
+    if command.first in command.marked:
+        raise _contradiction(command.first)
     past = {task.name: task for task in command.tasks}
     past |= {name: _marked(graph, name, command) for name in command.marked}
     again = _again(graph, past, command, is_changed=is_changed).difference(command.marked)
@@ -143,6 +146,14 @@ def _tasks(graph: Graph, command: Rerun, *, is_changed: bool) -> list[Task]:
     if not any(task.status is TaskStatus.BLOCKED for task in tasks.values()):
         raise Refused(Kind.CONFLICT, "nothing_to_rerun", _why_nothing(command, again))
     return list(tasks.values())
+
+
+def _contradiction(name: str) -> Refused:
+    detail = (
+        f"the task {in_quotes(name)} cannot both run again and be marked as successful, which does "
+        "not run it; omit it from markSuccess, or name another task in fromTask"
+    )
+    return invalid("invalid_rerun", detail, Problem("/markSuccess", detail))
 
 
 def _marked(graph: Graph, name: str, command: Rerun) -> Task:

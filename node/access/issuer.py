@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from rota.core.timing.instants import Duration, parse_duration
+from rota.core.model.given_durations import read_duration
+from rota.core.timing.instants import Duration
 from rota.wire.documents import IssuerBody
 
 ALGORITHMS = (
@@ -63,7 +64,7 @@ def issuer_in(name: str, definition: object) -> Issuer:
         algorithms=frozenset(body.algorithms),
         name_claim=body.name_claim,
         groups_claim=body.groups_claim,
-        max_age=parse_duration(body.max_age),
+        max_age=read_duration(body.max_age),
         ca=body.ca,
         keys=None if body.keys is None else tuple(body.keys),
     )

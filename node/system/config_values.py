@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
+from rota.core.model.given_durations import read_duration
 from rota.core.model.ids import NAME_RULE, NodeId, is_name
-from rota.core.timing.instants import Duration, format_duration, parse_duration
+from rota.core.timing.instants import Duration, format_duration
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound=float)
@@ -199,9 +200,9 @@ def _number(value: object) -> float:
 def _duration(value: object) -> Duration:
     """Return a duration; a number without a unit counts seconds."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return parse_duration(f"{value}s")
+        return read_duration(f"{value}s")
     text = _text(value)
-    return parse_duration(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
+    return read_duration(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
 
 
 def _listed(pattern: str, example: str, clean: Callable[[str], str]) -> Parser[tuple[str, ...]]:

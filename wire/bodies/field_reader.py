@@ -6,11 +6,12 @@ from typing import Literal, TypeVar
 import msgspec
 
 from rota.core.errors import Problem, Refused
+from rota.core.model.given_durations import read_duration
 from rota.core.model.sizes import parse_size
 from rota.core.model.work import Bind
 from rota.core.model.work_checks import PROFILES
 from rota.core.quoting import in_quotes
-from rota.core.timing.instants import Duration, parse_duration, seconds
+from rota.core.timing.instants import Duration
 from rota.core.timing.schedule import (
     Schedule,
     checked,
@@ -67,9 +68,7 @@ class Reader:
     def timespan(self, value: Timespan, pointer: str) -> Duration:
         """Read a duration: a number of seconds, or text such as ``1h30m``."""
         try:
-            if isinstance(value, str):
-                return parse_duration(value)
-            return seconds(value)
+            return read_duration(value)
         except ValueError as error:
             self.problems.append(Problem(pointer, str(error)))
             return Duration(0)

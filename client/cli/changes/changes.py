@@ -23,8 +23,12 @@ COMMANDS = {
 }
 
 
+class _Changes(ListingGroup):
+    for_jobs = "`rota changes --of NAMESPACE/{job}` lists its changes."
+
+
 @click.group(
-    cls=ListingGroup,
+    cls=_Changes,
     entries=COMMANDS,
     epilog=examples(
         "rota changes",

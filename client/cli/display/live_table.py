@@ -14,7 +14,7 @@ import msgspec
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Look, Rows, show_many, show_one
 from rota.client.cli.inputs.options import F, as_seconds
-from rota.core.timing.instants import parse_duration
+from rota.core.model.given_durations import read_duration
 
 V = TypeVar("V", bound=msgspec.Struct)
 
@@ -97,7 +97,7 @@ def show(
 
 def _is_interval(word: str) -> bool:
     try:
-        parse_duration(f"{word}s" if word[-1:].isdecimal() else word)
+        read_duration(f"{word}s" if word[-1:].isdecimal() else word)
     except ValueError:
         return False
     return True

@@ -24,7 +24,7 @@ from rota.client.cli.display.printing import (
     visible_json,
     visible_yaml,
 )
-from rota.client.cli.display.table_widths import fitted, narrowed
+from rota.client.cli.display.table_widths import fitted, narrowed, with_short_names
 from rota.client.cli.human import now
 from rota.core.timing.instants import Instant
 
@@ -161,7 +161,7 @@ class Rows(Generic[V]):
         self._widths = _widths(rows, self._widths)
         if self._is_fitted:
             self._widths = narrowed(titles, self._widths, get_terminal_size().columns)
-        _print_lines_of(titles if is_first else None, rows, self._widths)
+        _print_lines_of(titles, rows, self._widths, has_head=is_first)
 
     def _leave_out(self) -> None:
         """Keep the columns for which a terminal has room, given their expected widths."""
@@ -282,15 +282,22 @@ def _widths(rows: Iterable[Sequence[str]], least: Sequence[int]) -> list[int]:
 
 
 def _print_lines_of(
-    titles: Sequence[str] | None, rows: Iterable[Sequence[str]], widths: Sequence[int]
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    widths: Sequence[int],
+    *,
+    has_head: bool = True,
 ) -> None:
-    """Print *titles*, if any, and *rows* in columns; longer cells are continued below."""
+    """Print *rows* in columns, below *titles* if it *has_head*.
+
+    Names that are too long are shortened; other cells are continued below.
+    """
     has_colours = is_coloured()
-    if titles is not None:
+    if has_head:
         line = _padded(titles, widths)
         out(Styled("".join(line).rstrip(), is_bold=True) if has_colours else "".join(line).rstrip())
     for row in rows:
-        for cells in _lines_of(row, widths):
+        for cells in _lines_of(with_short_names(titles, row, widths), widths):
             line = _padded(cells, widths)
             if has_colours:
                 out(*(_in_style(text, word) for text, word in zip(line, row, strict=True)))

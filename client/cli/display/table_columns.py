@@ -65,6 +65,18 @@ def tasks_in_order(execution: ExecutionView) -> list[tuple[str, TaskView]]:
     return sorted((execution.tasks or {}).items(), key=start)
 
 
+def next_text(job: JobView, at: Instant) -> str:
+    """Return when a job fires next; ``paused`` if it does not run at that time."""
+    return "paused" if is_next_paused(job) else relative(job.next_fire_at, at)
+
+
+def is_next_paused(job: JobView) -> bool:
+    """Return True if the pause of a job, or of its namespace, covers its next fire time."""
+    if job.paused_at is None or job.next_fire_at is None:
+        return False
+    return job.paused_until is None or job.next_fire_at < job.paused_until
+
+
 def _last(job: JobView, at: Instant) -> str:
     last = job.last_execution
     return f"{last.status} {relative(last.finished_at, at)}".strip() if last else ""
@@ -76,7 +88,7 @@ JOB: Look[JobView] = Look(
         Column("JOB", lambda job, _: full_name(job)),
         Column("STATUS", lambda job, _: job.status),
         Column("SCHEDULE", lambda job, _: schedule_text(job)),
-        Column("NEXT", lambda job, at: relative(job.next_fire_at, at)),
+        Column("NEXT", next_text),
         Column("LAST", _last, is_optional=True),
         Column("TASKS", lambda job, _: _tasks(job)),
         Column("ID", lambda job, _: job.job_id, is_wide=True),
@@ -107,7 +119,7 @@ APPLIED: Look[AppliedView] = Look(
         Column("CHANGE", lambda job, _: job.change),
         Column("VERSION", lambda job, _: str(job.version)),
         Column("SCHEDULE", lambda job, _: schedule_text(job)),
-        Column("NEXT", lambda job, at: relative(job.next_fire_at, at)),
+        Column("NEXT", next_text),
         Column("ID", lambda job, _: job.job_id, is_wide=True),
     ),
 )

@@ -1,7 +1,7 @@
 """Tables that are as wide as a terminal.
 
-Text of users is continued below, and columns that matter least are left out. Ids and times stay in
-one piece: users copy them.
+Text of users is continued below, names are shortened in the middle, and columns that matter least
+are left out. Ids and times stay in one piece: users copy them.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ _LEFT_OUT = (
 
 _WHOLE = frozenset({"EXECUTION", "ID", "JOB ID", "BACKFILL", "HASH", "REQUEST", "KEY"})
 _TIMES = frozenset({"UNTIL", "LOCAL", "STARTED", "FINISHED", "RECORDED", "UPDATED", "AT"})
+_NAMES = frozenset({"JOB", "TASK", "NAME"})
 _GAP = 2
 
 
@@ -52,6 +53,26 @@ def narrowed(titles: Sequence[str], widths: Sequence[int], room: int) -> list[in
             break
         found[max(wide, key=found.__getitem__)] -= 1
     return found
+
+
+def with_short_names(
+    titles: Sequence[str], cells: Sequence[str], widths: Sequence[int]
+) -> list[str]:
+    """Return the cells of a row, with names that are too long shortened in the middle.
+
+    Names of jobs differ at their ends, too. A cell with spaces is no name.
+    """
+    return [
+        _shortened(cell, width) if title in _NAMES and " " not in cell else cell
+        for title, cell, width in zip(titles, cells, widths, strict=True)
+    ]
+
+
+def _shortened(name: str, width: int) -> str:
+    if len(name) <= width:
+        return name
+    tail = (width - 1) // 2
+    return f"{name[: width - 1 - tail]}…{name[len(name) - tail :]}"
 
 
 def _least(title: str, width: int) -> int:

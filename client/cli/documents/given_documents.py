@@ -35,7 +35,7 @@ class AppliedDocument(DocumentView, frozen=True, kw_only=True):
 
 
 APPLIED: Look[AppliedDocument] = Look(
-    name=lambda applied: applied.name,
+    name=lambda applied: f"{word_of(applied.kind)}:{applied.name}",
     columns=(
         Column("DOCUMENT", lambda applied, _: f"{word_of(applied.kind)} {applied.name}"),
         Column("CHANGE", lambda applied, _: applied.change),

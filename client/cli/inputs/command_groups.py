@@ -1,5 +1,6 @@
 """Groups of commands: with suggestions, with lazily loaded commands, and with a default command."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -61,10 +62,13 @@ class SuggestingGroup(click.Group):
     Attributes:
         aliases: Other words for its commands, each with the words that replace it.
         advice: Words that are no command, each with the advice in the error.
+        for_jobs: What to type if an unknown word is a job, with ``{job}`` in its place; empty if
+            the commands are not about jobs.
     """
 
     aliases: Mapping[str, Sequence[str]] = MappingProxyType({})
     advice: Mapping[str, str] = MappingProxyType({})
+    for_jobs: str = ""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -77,7 +81,8 @@ class SuggestingGroup(click.Group):
         word, *rest = args
         words = self.aliases.get(word, (word,))
         if self.get_command(ctx, words[0]) is None and not word.startswith("-"):
-            ctx.fail(f"There is no command {word!r}. {self._advice_for(word, ctx)}")
+            advice = f"{self._advice_for(word, ctx)}{self._advice_for_job(word)}"
+            ctx.fail(f"There is no command {word!r}. {advice}")
         moved: list[str] = ctx.meta.pop(MOVED, [])
         return super().resolve_command(ctx, [*words, *moved, *rest])
 
@@ -88,6 +93,11 @@ class SuggestingGroup(click.Group):
         close = get_close_matches(word, names, n=3, cutoff=NEAR_CUTOFF)
         hint = " or ".join(map(repr, close))
         return f"Did you mean {hint}?" if close else f"The commands are: {', '.join(names)}."
+
+    def _advice_for_job(self, word: str) -> str:
+        if not self.for_jobs:
+            return ""
+        return f" If {word!r} is a job: {self.for_jobs.format(job=shlex.quote(word))}"
 
 
 class LazyGroup(SuggestingGroup):

@@ -11,12 +11,12 @@ from rota.client.cli.human import now
 from rota.client.cli.inputs.settings import TOKEN_FILE_FLAG, keep_flag, read_profiles, value_of
 from rota.client.cli.inputs.tokens import token_for
 from rota.client.transport.endpoints import urls_of
+from rota.core.model.given_durations import read_duration
 from rota.core.timing.instants import (
     SECOND,
     Instant,
     format_instant,
     from_datetime,
-    parse_duration,
     parse_instant,
     to_datetime,
 )
@@ -376,7 +376,7 @@ def _local_time(text: str) -> Instant:
 
 
 def _time_ago(text: str) -> Instant:
-    return Instant(now() - parse_duration(text))
+    return Instant(now() - read_duration(text))
 
 
 def as_seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
@@ -399,4 +399,4 @@ def seconds_of(text: str) -> float:
     Raises:
         ValueError: *text* is neither a duration nor a number.
     """
-    return parse_duration(f"{text}s" if text[-1:].isdecimal() else text) / SECOND
+    return read_duration(f"{text}s" if text[-1:].isdecimal() else text) / SECOND

@@ -8,6 +8,7 @@ from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import print_facts, show_many, show_one
 from rota.client.cli.display.table_columns import BACKFILL
 from rota.client.cli.human import absolute
+from rota.client.cli.inputs.command_groups import SuggestingGroup
 from rota.client.cli.inputs.options import (
     as_time,
     connect,
@@ -23,13 +24,18 @@ from rota.client.cli.jobs.saved_jobs import say_if_dry
 from rota.wire.documents import BackfillView, Json
 
 
+class _Backfills(SuggestingGroup):
+    for_jobs = "`rota backfill list {job}` lists its backfills."
+
+
 @click.group(
+    cls=_Backfills,
     epilog=examples(
         "rota backfill start report --since 2026-10-01 --until 2026-11-01 --dry-run",
         "rota backfill start report --since 2026-10-01 --parallel 4",
         "rota backfill list report",
         "rota backfill pause report BACKFILL",
-    )
+    ),
 )
 def backfill() -> None:
     """Run a job for fire times of the past.

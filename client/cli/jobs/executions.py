@@ -29,6 +29,7 @@ COMMANDS = {
 
 class _Executions(ListingGroup):
     lists_names = True
+    for_jobs = "`rota executions list {job}` lists its executions."
 
 
 @click.group(

@@ -1,5 +1,8 @@
 """``rota hooks``: the test of a job's webhooks."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from rota.client.cli.display.printing import out, say
@@ -10,6 +13,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.wire.documents import HOOK_FIELDS
 
 
 @click.group(epilog=examples("rota hooks test report"))
@@ -33,9 +37,34 @@ def check_hooks(job: str, *, hook: int | None, namespace: str | None) -> None:
     """
     with connect() as client:
         found = client.test_hooks(job, namespace=namespace, hook=hook)
+        definition = {} if found else client.job(job, namespace=namespace).definition or {}
     for each in found:
         out(f"{each.hook}: {each.event} to {each.receiver}: {each.reason or 'accepted'}")
     if not found:
-        say(f"{job} has no such webhook")
+        say(why_no_webhook(job, definition, hook))
     if not found or not all(each.is_accepted for each in found):
         raise click.exceptions.Exit(1)
+
+
+def why_no_webhook(job: str, definition: Mapping[str, Any], number: int | None) -> str:
+    """Return why there is no webhook to test.
+
+    Args:
+        job: The name of the job.
+        definition: Its definition.
+        number: The number of the hook that was asked for, from 1; None for all.
+    """
+    # Any: a definition is plain JSON.
+    hooks: list[Any] = [each for field in HOOK_FIELDS for each in definition.get(field, [])]
+    if number is None and hooks:
+        return f"all hooks of {job} trigger jobs, and none sends a webhook; trigger those jobs"
+    if number is None:
+        return f"{job} has no webhook"
+    if number > len(hooks):
+        others = f"its hooks are numbered from 1 to {len(hooks)}" if hooks else "it has no hooks"
+        return f"{job} has no hook {number}; {others}"
+    target = hooks[number - 1].get("job")
+    return (
+        f"hook {number} of {job} triggers the job {target}, and sends no webhook; "
+        f"`rota trigger {target}` runs that job"
+    )

@@ -9,7 +9,7 @@ from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import print_facts, print_table
-from rota.client.cli.display.table_columns import JOB, full_name, schedule_text
+from rota.client.cli.display.table_columns import JOB, full_name, is_next_paused, schedule_text
 from rota.client.cli.human import absolute, counted, now, relative
 from rota.client.cli.inputs.options import (
     StatusChoice,
@@ -235,7 +235,7 @@ def _print_job(job: JobView) -> None:
             ("last", _last_text(job, at)),
             ("recent", _recent_text(job)),
             ("schedule", schedule_text(job)),
-            ("next", coming if job.next_fire_at else ""),
+            ("next", coming if job.next_fire_at and not is_next_paused(job) else ""),
             ("calendars", _calendars_text(job)),
             ("misfire", f"{job.misfire}, grace {job.grace}"),
             ("overlap", _overlap_text(job)),

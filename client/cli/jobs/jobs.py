@@ -27,8 +27,12 @@ COMMANDS = {
 }
 
 
+class _Jobs(ListingGroup):
+    for_jobs = "`rota jobs show {job}` shows it."
+
+
 @click.group(
-    cls=ListingGroup,
+    cls=_Jobs,
     entries=COMMANDS,
     epilog=examples(
         "rota jobs",

@@ -5,6 +5,7 @@ import click
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import show_many, show_one
 from rota.client.cli.display.table_columns import STATE
+from rota.client.cli.inputs.command_groups import SuggestingGroup
 from rota.client.cli.inputs.json_text import as_json_text
 from rota.client.cli.inputs.options import (
     as_seconds,
@@ -24,13 +25,18 @@ _revision = click.option(
 )
 
 
+class _State(SuggestingGroup):
+    for_jobs = "`rota state list {job}` lists its values."
+
+
 @click.group(
+    cls=_State,
     epilog=examples(
         "rota state list report",
         "rota state get report cursor",
         "rota state set report cursor '\"2026-11-01\"' --forward",
         "rota state lock report table --wait 10m",
-    )
+    ),
 )
 def state() -> None:
     """Show and change values that the executions of a job share.

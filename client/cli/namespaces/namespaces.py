@@ -96,8 +96,17 @@ def show_quota(name: str, *, form: str) -> None:
 
     The use on other nodes is that of their last reports, about a second ago.
     """
+    from rota.client.errors import NotFound
+
     with connect() as client:
-        found = client.namespace_quota(name)
+        try:
+            found = client.namespace_quota(name)
+        except NotFound as error:
+            error.add_note(
+                "a namespace without a document has no quota; "
+                f"`rota namespace set {name} --quota jobs=100` gives it one"
+            )
+            raise
     uses = {"jobs": found.jobs, "executions": found.executions, "secrets": found.secrets}
     parts = [QuotaPart(part=part, used=use.used, most=use.most) for part, use in uses.items()]
     show_many(parts, QUOTA, form)

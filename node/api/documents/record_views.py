@@ -18,6 +18,7 @@ from rota.core.model.execution import (
 )
 from rota.core.model.ids import JobId
 from rota.core.model.job import Job, JobPlan, JobSpec, Pause, TaskSpec
+from rota.core.model.job_state import StateEntry
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.sizes import format_size
 from rota.core.model.work import ResourceLimits, Sandbox, SecretNames
@@ -65,6 +66,7 @@ from rota.wire.documents import (
     SandboxView,
     ScheduleView,
     SecretsView,
+    StateView,
     StepsView,
     TaskSpecView,
     TaskView,
@@ -466,3 +468,17 @@ def _lateness_ms(execution: Execution) -> float | None:
 
 def _instant(instant: Instant | None) -> str | None:
     return format_instant(instant) if instant else None
+
+
+def state_view(entry: StateEntry) -> StateView:
+    """Return the document of a value that the executions of a job share."""
+    author = entry.author
+    return StateView(
+        key=entry.key,
+        value=msgspec.Raw(entry.value),
+        revision=entry.revision,
+        changed_at=format_instant(entry.changed_at),
+        changed_by=author_view(author, has_address=False) if author else None,
+        execution_id=entry.holder or None,
+        task=entry.holding_task or None,
+    )

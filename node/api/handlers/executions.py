@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus, in_place
+from rota.core.model.given_durations import read_duration
 from rota.core.model.ids import (
     ExecutionId,
     JobId,
@@ -21,7 +22,7 @@ from rota.core.model.ids import (
     namespace_of,
 )
 from rota.core.quoting import in_quotes
-from rota.core.timing.instants import SECOND, Duration, Instant, parse_duration, seconds
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Cancel
 from rota.core.vocabulary.decision import Reply, Triggered
@@ -583,8 +584,7 @@ def _checked_id(text: str, number: int) -> ExecutionId:
 
 def _timeout_of(body: WaitManyBody) -> Duration:
     try:
-        given = body.timeout
-        timeout = parse_duration(given) if isinstance(given, str) else seconds(given)
+        timeout = read_duration(body.timeout)
     except ValueError as error:
         problem = Problem("/timeout", str(error))
         raise invalid("invalid_body", str(problem), problem) from error

@@ -10,11 +10,10 @@ from rota.core.model.job_state import VALUE_BYTES_MAX, StateEntry
 from rota.core.near_names import did_you_mean
 from rota.core.quoting import in_quotes
 from rota.core.state.shard_state import State
-from rota.core.timing.instants import format_instant
 from rota.core.vocabulary.commands import DeleteState, PutState
 from rota.core.vocabulary.decision import StateSaved
 from rota.node.access.verbs import Verb
-from rota.node.api.documents.change_views import author_view
+from rota.node.api.documents.record_views import state_view
 from rota.node.api.handlers.jobs import NAMESPACE
 from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING, READING
@@ -38,7 +37,7 @@ from rota.node.api.requests.request_reader import (
 from rota.node.api.requests.targets import find_job_of_state, shard_of_job
 from rota.node.api.requests.writes import write
 from rota.wire import operations as api
-from rota.wire.documents import StateBody, StateList, StateView
+from rota.wire.documents import StateBody, StateList
 
 operations = Operations("State of jobs")
 
@@ -55,7 +54,7 @@ async def list_state(request: RequestContext) -> web.Response:
     """List the state of a job: at most 1,000 values, and 1 MiB in all."""
     shard, job = find_job_of_state(request)
     found = present(request.state(shard), job.id)
-    return document(StateList(items=[_view_of(found[key]) for key in sorted(found)]))
+    return document(StateList(items=[state_view(found[key]) for key in sorted(found)]))
 
 
 @operations.declare(
@@ -189,17 +188,4 @@ def _answer(state: State, job_id: JobId, key: str) -> web.Response:
 
 
 def _document(entry: StateEntry) -> web.Response:
-    return document(_view_of(entry), headers={"ETag": f'"{entry.revision}"'})
-
-
-def _view_of(entry: StateEntry) -> StateView:
-    author = entry.author
-    return StateView(
-        key=entry.key,
-        value=msgspec.Raw(entry.value),
-        revision=entry.revision,
-        changed_at=format_instant(entry.changed_at),
-        changed_by=author_view(author, has_address=False) if author else None,
-        execution_id=entry.holder or None,
-        task=entry.holding_task or None,
-    )
+    return document(state_view(entry), headers={"ETag": f'"{entry.revision}"'})

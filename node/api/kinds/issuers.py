@@ -3,8 +3,9 @@
 import ssl
 
 from rota.core.errors import Problem
+from rota.core.model.given_durations import read_duration
 from rota.core.quoting import in_quotes
-from rota.core.timing.instants import HOUR, SECOND, parse_duration
+from rota.core.timing.instants import HOUR, SECOND
 from rota.node.access.access_table import ISSUERS as KIND
 from rota.node.access.issuer import ALGORITHMS
 from rota.node.access.oidc.key_download import is_protected
@@ -54,7 +55,7 @@ def problems_of(name: str, body: IssuerBody) -> list[Problem]:
 
 def _problems_of_age(text: str) -> list[Problem]:
     try:
-        age = parse_duration(text)
+        age = read_duration(text)
     except ValueError as error:
         return [Problem("/maxAge", str(error))]
     if AGE_MIN <= age <= AGE_MAX:

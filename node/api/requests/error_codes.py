@@ -125,7 +125,9 @@ CODES = {
         422, "the parameters are too long, or do not match the schema of the job, or of its type"
     ),
     "invalid_rerun": Code(
-        422, "the body has `fromTask` and `tasks`, or `overrides` for parameters that are no object"
+        422,
+        "the body has `fromTask` and `tasks`, or `overrides` for parameters that are no object; or "
+        "`markSuccess` has the task `fromTask`",
     ),
     "invalid_query": Code(422, "a parameter of the query is unknown or malformed"),
     "invalid_event_id": Code(422, "`Last-Event-ID` is not the id of an event"),

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from rota.core.errors import Problem, Refused, invalid
+from rota.core.model.given_durations import read_duration
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import (
     LATEST_INSTANT,
     Duration,
     Instant,
-    parse_duration,
     parse_instant,
-    seconds,
 )
 from rota.node.api.requests.request_context import RequestContext
 from rota.wire.documents import Json
@@ -211,7 +210,7 @@ def _instant(given: str) -> Instant:
 
 def _timespan(given: str) -> Duration:
     is_number = given.isascii() and given.replace(".", "", 1).isdecimal()
-    return seconds(float(given)) if is_number else parse_duration(given)
+    return read_duration(float(given) if is_number else given)
 
 
 # -- parameters of several operations -------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from rota.core.model.author import Author
 from rota.core.model.execution import (
     Execution,
     ExecutionStatus,
@@ -21,11 +22,12 @@ from rota.core.model.execution import (
 )
 from rota.core.model.ids import Epoch, ExecutionId, JobId, ShardId
 from rota.core.model.job import Job, JobSpec, TaskSpec
+from rota.core.model.job_state import StateEntry
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.model.work import Work
 from rota.core.replication.local_copy import LocalCopy
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.changes import Change, Table
+from rota.core.vocabulary.changes import Change, PostedEvent, Table
 from rota.core.vocabulary.codec import RawChange, encode_body, encode_change
 from rota.core.vocabulary.journal import EntryKind
 from rota.node.shard_export import EX_IOERR, NoDataDirectory, command, export
@@ -144,6 +146,29 @@ def test_results_items_and_parameters_are_exported_as_they_are(tmp_path: Path) -
 
     found = line["execution"]["tasks"]["each[0]"]
     assert (found["result"], found["item"]) == ([5], {"a": 1})
+
+
+def test_values_of_jobs_and_posted_events_are_exported(tmp_path: Path) -> None:
+    value = StateEntry(
+        job_id=job_id("a"), key="cursor", value=b'{"day":1}', revision=2, changed_at=NOON
+    )
+    posted = PostedEvent(name="paid", at=NOON, data=b"[5]", author=Author(principal="alice"))
+    awaited = PostedEvent(name="sent", waiting=("wait",))
+    execution = f"{job_id('a')}-06643d3aa5f000-0000"
+    write(
+        tmp_path,
+        SHARD,
+        Change(Table.STATE, f"{value.job_id}/{value.key}", value),
+        *(Change(Table.EVENT, f"{execution}/{each.name}", each) for each in (posted, awaited)),
+    )
+
+    lines = {each["kind"]: each for each in exported(tmp_path)}
+
+    state, event = lines["state"]["entry"], lines["event"]["event"]
+    assert (state["key"], state["value"], state["revision"]) == ("cursor", {"day": 1}, 2)
+    assert lines["state"]["jobId"] == value.job_id
+    assert (event["name"], event["data"], event["by"]["principal"]) == ("paid", [5], "alice")
+    assert lines["event"]["executionId"] == execution
 
 
 def test_a_directory_that_a_node_uses_is_not_exported(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rota.client import Client
+from rota.client.cli.setup.dev_files import save_jobs
 from rota.client.errors import NotFound
 from support.rota_program import (
     PROGRAM,
@@ -184,6 +185,25 @@ def curl(url: str, *flags: str) -> str:
         check=True,
     )
     return ran.stdout
+
+
+def test_the_jobs_of_files_replace_those_of_earlier_files_alone(url: str) -> None:
+    with Client(url) as client:
+        client.put_job({"name": "own", "command": "true"})
+        save_jobs([{"name": "a", "command": "true"}, {"name": "b", "command": "true"}], url, None)
+        save_jobs([{"name": "b", "command": "true"}], url, None)
+
+        assert [job.name for job in client.jobs(namespace="default")] == ["b", "own"]
+
+
+def test_a_job_of_a_file_with_startup_runs_at_the_first_start_once(url: str) -> None:
+    job = {"name": "up", "command": "true", "schedule": "@startup"}
+
+    save_jobs([job], url, None)
+    save_jobs([job], url, None)
+
+    with Client(url) as client:
+        assert len([*client.executions(job="default/up")]) == 1
 
 
 def test_dev_runs_a_crontab_as_it_is(tmp_path: Path) -> None:

@@ -196,6 +196,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "types.yaml").write_text(TYPES)
     (home / "bank.ics").write_text(ICS)
     (home / "crontab.txt").write_text("0 2 * * * backup\n")
+    (home / "settings.json").write_text("{}")
     (home / "shop.py").write_text(APP)
     return home
 

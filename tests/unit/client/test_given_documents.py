@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from rota.client.cli.documents.given_documents import Given, circles_of, in_order
+import msgspec
+
+from rota.client.cli.documents.given_documents import (
+    APPLIED,
+    AppliedDocument,
+    Given,
+    circles_of,
+    in_order,
+)
+from rota.client.cli.documents.kinds import document_named
 from rota.wire.documents import DocumentView
 
 
@@ -29,6 +38,14 @@ def test_a_document_follows_those_that_it_names() -> None:
         "week",
         "shop",
     ]
+
+
+def test_the_name_of_an_applied_document_has_its_kind_as_other_commands_take_it() -> None:
+    applied = AppliedDocument(**msgspec.structs.asdict(view("days")), change="created")
+
+    name = APPLIED.name(applied)
+
+    assert (name, document_named(name)) == ("calendar:days", "calendars:days")
 
 
 def test_other_documents_keep_their_order() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.client.cli.display.table_widths import LEAST, fitted
+from rota.client.cli.display.table_widths import LEAST, fitted, with_short_names
 
 EXECUTIONS = ("EXECUTION", "JOB", "STATUS", "TRIGGER", "FIRE TIME", "LATE", "TOOK", "REASON")
 CHANGES = ("TIME (UTC)", "BY", "CHANGE", "OBJECT", "EXECUTION", "VERSION", "DETAIL")
@@ -57,3 +57,17 @@ def test_ids_and_times_stay_in_one_piece_on_the_narrowest_terminal() -> None:
     titles = ("EXECUTION", "JOB", "STARTED", "SINCE (UTC)")
 
     assert fitted(titles, (36, 40, 23, 19), 20) == ([0, 1, 2, 3], [36, LEAST, 23, 19])
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [(13, "billin…report"), (14, "billing/report"), (10, "billi…port"), (11, "billi…eport")],
+)
+def test_a_long_name_is_shortened_in_the_middle(width: int, expected: str) -> None:
+    assert with_short_names(("JOB",), ("billing/report",), (width,)) == [expected]
+
+
+def test_text_other_than_a_name_is_not_shortened() -> None:
+    cells = ("load #2 of", "because of it")
+
+    assert with_short_names(("TASK", "REASON"), cells, (5, 5)) == [*cells]

@@ -242,6 +242,17 @@ def test_an_invalid_line_is_named(text: str, message: str) -> None:
         import_text("crontab", text, "tab")
 
 
+def test_all_invalid_lines_are_named_at_once() -> None:
+    text = "61 * * * * run\n0 1 * * * run\nhello\nCRON_TZ=Mars/Base\n"
+    other = Source("other", "@fortnightly run")
+
+    with pytest.raises(InvalidFile) as raised:
+        import_files("crontab", Source("tab", text), other)
+
+    lines = str(raised.value).splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["tab:1", "tab:3", "tab:4", "other:1"]
+
+
 def test_jobs_are_in_the_given_namespace() -> None:
     source = Source("x", HEAD + "0 1 * * * run\n")
 

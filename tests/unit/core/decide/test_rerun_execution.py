@@ -158,6 +158,14 @@ def test_a_task_that_a_user_marks_as_successful_does_not_run_and_those_after_it_
     assert shard.status(execution_id) == "success"
 
 
+def test_the_task_from_which_a_rerun_starts_cannot_be_marked() -> None:
+    shard = Shard()
+    command = replace(failed_at_transform(shard), scope=RerunScope.FROM, first="transform")
+
+    assert refusal(shard, replace(command, marked=("transform",))) == "invalid_rerun"
+    assert rerun(shard, replace(command, marked=("load",)))
+
+
 def test_only_a_task_of_the_job_can_be_marked() -> None:
     shard = Shard()
     command = replace(failed_at_transform(shard), marked=("trnsform",))
