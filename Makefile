@@ -17,7 +17,7 @@ SEEDS ?= 1000
 HISTORY ?= 1000000
 FROM ?= 0
 
-.PHONY: help demo dev test contract fuzz check format docs generate sim mutants chaos chaos-many chaos-mutants \
+.PHONY: help demo dev test contract fuzz check format docs site site-serve generate sim mutants chaos chaos-many chaos-mutants \
 	containers ui ui-shots bench bench-smoke bench-overload bench-secure bench-peers bench-parts dist lock pin-images clean
 
 help: ## Print this list
@@ -60,6 +60,12 @@ docs: $(READY) ## Write the generated parts of docs/reference: api.md, parts of 
 	PYTHONPATH=. $(BIN)/python -P -m tools.job_page docs/reference/jobs.md
 	$(BIN)/python -P tools/states_page.py
 	PYTHONPATH=. $(BIN)/python -P -m tools.ui_types
+
+site: $(READY) ## Build the documentation as a site, with search and llms.txt, in build/site
+	PYTHONPATH=. $(BIN)/python -P -m tools.docs_site build/site
+
+site-serve: site ## Serve the site on http://127.0.0.1:8000
+	$(BIN)/python -P -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 generate: $(READY) ## Write client/client.py from client/async_client.py
 	$(BIN)/python -P tools/generate_client.py

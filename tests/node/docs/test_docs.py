@@ -199,19 +199,6 @@ def is_accepted(client: Client) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    "page",
-    [*sorted(REFERENCE.glob("*.md")), *sorted(REFERENCE.parent.glob("how-to/*.md"))],
-    ids=lambda page: page.name,
-)
-def test_every_link_leads_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\((?!https://)([^)\s]+)\)", page.read_text()):
-        name, _, anchor = link.partition("#")
-        target = page.parent / name if name else page
-        assert target.exists(), link
-        assert not anchor or anchor in anchors(target.read_text()), link
-
-
 # -- reading pages ---------------------------------------------------------------------------------
 
 
@@ -237,12 +224,6 @@ def steps_of(block: str) -> Iterator[tuple[str, str]]:
     for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, shown = step.partition("\n")
         yield command, shown
-
-
-def anchors(page: str) -> set[str]:
-    """Return what links may name in a page, as GitHub makes it from headings."""
-    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> str:

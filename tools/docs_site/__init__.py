@@ -1,0 +1,1 @@
+"""Generator of the documentation as a site: `make site`."""
