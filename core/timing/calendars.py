@@ -79,6 +79,8 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True):
         excludes: The names of calendars whose times it does not have.
         timezone: The zone of its local times; empty for that of the schedule.
         blackout_of: The namespaces whose jobs it stops, or `EVERYWHERE`.
+        nth: If not empty, the calendar has only the n-th ones of its days of each month, counted
+            from 1, or back from -1. A day counts if the calendar has its noon.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True):
     excludes: tuple[str, ...] = ()
     timezone: str = ""
     blackout_of: tuple[str, ...] = ()
+    nth: tuple[int, ...] = ()
 
     def has_day(self, day: date) -> bool:
         """Return True if the whole local *day* is in the calendar by itself."""
@@ -123,6 +126,8 @@ class Exclusion(msgspec.Struct, frozen=True):
         only: The names of calendars of which one must have a fire time; none for no condition.
         unless: The names of calendars that exclude their times.
         blackouts: Likewise, but of the namespace.
+        months: The days of the calendars with `Calendar.nth`, by name, year and month, as far as
+            they were needed.
     """
 
     calendars: Calendars
@@ -130,6 +135,9 @@ class Exclusion(msgspec.Struct, frozen=True):
     only: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     blackouts: tuple[str, ...] = ()
+    months: dict[tuple[str, int, int], tuple[int, ...]] = msgspec.field(
+        default_factory=dict[tuple[str, int, int], tuple[int, ...]]
+    )
 
     def why(self, at: Instant) -> str:
         """Return why the fire time *at* is excluded; empty if it is not."""
@@ -222,12 +230,37 @@ class Exclusion(msgspec.Struct, frozen=True):
         if name not in known:
             known[name] = False  # For a circle, which two changes at the same time may make.
             wall = to_datetime(at).astimezone(self._zone_of(calendar))
-            known[name] = (
-                calendar.has_day(wall.date())
-                or any(window.covers(wall) for window in calendar.windows)
-                or any(self._covers(each, at, known) for each in calendar.includes)
-            ) and not any(self._covers(each, at, known) for each in calendar.excludes)
+            has_time = self._has(calendar, at, wall, known)
+            known[name] = has_time and (not calendar.nth or self._is_nth(calendar, wall.date()))
         return known[name]
+
+    def _has(self, calendar: Calendar, at: Instant, wall: datetime, known: dict[str, bool]) -> bool:
+        """Return True if a calendar has *at*, its local time *wall*, whichever day that is."""
+        return (
+            calendar.has_day(wall.date())
+            or any(window.covers(wall) for window in calendar.windows)
+            or any(self._covers(each, at, known) for each in calendar.includes)
+        ) and not any(self._covers(each, at, known) for each in calendar.excludes)
+
+    def _is_nth(self, calendar: Calendar, day: date) -> bool:
+        key = (calendar.name, day.year, day.month)
+        if key not in self.months:
+            first = day.replace(day=1)
+            self.months[key] = tuple(
+                number
+                for number in range(_length_of(first))
+                if self._has_noon(calendar, first, number)
+            )
+        days = self.months[key]
+        if day.day - 1 not in days:
+            return False
+        place = days.index(day.day - 1)
+        return place + 1 in calendar.nth or place - len(days) in calendar.nth
+
+    def _has_noon(self, calendar: Calendar, first: date, number: int) -> bool:
+        wall = datetime.combine(first + timedelta(days=number), time(12))
+        at = first_instant(self._zone_of(calendar), wall)
+        return self._has(calendar, at, wall, {calendar.name: False})
 
     def _zone_of(self, calendar: Calendar) -> tzinfo:
         return load_zone(calendar.timezone) if calendar.timezone else self.zone
@@ -350,5 +383,10 @@ def _path(levels: Sequence[Mapping[str, str]], parent: str, last: str) -> Sequen
 def _is_day_of_month(day: date, number: int) -> bool:
     if number > 0:
         return day.day == number
+    return _length_of(day) - day.day + 1 == -number
+
+
+def _length_of(day: date) -> int:
+    """Return the number of days of the month with *day*."""
     following = date(day.year + day.month // 12, day.month % 12 + 1, 1)
-    return (following - day).days == -number
+    return (following - day.replace(day=1)).days

@@ -52,6 +52,7 @@ def calendar_of(name: str, version: int, body: CalendarBody) -> Calendar:
         excludes=tuple(body.excludes),
         timezone=body.timezone,
         blackout_of=tuple(body.blackout_of),
+        nth=tuple(filter(None, body.nth)),
     )
 
 
@@ -64,10 +65,11 @@ def problems_of_calendar(body: CalendarBody) -> Iterator[Problem]:
         for field, text in (("start", window.start), ("end", window.end)):
             for problem in _faults("", [text], _minute):
                 yield Problem(f"/windows/{number}/{field}", problem.detail)
-    for number, day in enumerate(body.month_days):
-        if not day:
-            detail = "0 is no day of a month; days go from 1 to 31, or back from -1 to -31"
-            yield Problem(f"/monthDays/{number}", detail)
+    for field, days in (("monthDays", body.month_days), ("nth", body.nth)):
+        for number, day in enumerate(days):
+            if not day:
+                detail = "0 is no day of a month; days go from 1 to 31, or back from -1 to -31"
+                yield Problem(f"/{field}/{number}", detail)
     if body.timezone and not is_zone(body.timezone):
         yield Problem("/timezone", unknown_zone(body.timezone).detail)
     if sum(map(_length, body.dates)) > DATES_MAX:

@@ -40,6 +40,8 @@ class CalendarBody(Body, frozen=True):
         excludes: The names of calendars whose times it does not have.
         timezone: The zone of its local times; empty for that of the schedule.
         blackout_of: Namespaces whose schedules it stops, or ``*`` for all; empty for none.
+        nth: Only the n-th ones of its days of each month: from 1, or back from -1, the last one; a
+            day counts if the calendar has its noon. Empty for all.
     """
 
     description: ProseText = ""
@@ -53,6 +55,7 @@ class CalendarBody(Body, frozen=True):
     excludes: Words = []
     timezone: Word = ""
     blackout_of: Words = []
+    nth: Annotated[list[DayOfMonth], msgspec.Meta(max_length=62)] = []
 
 
 class NewCalendar(Body, frozen=True):

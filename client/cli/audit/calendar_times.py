@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from rota.client.cli.audit.local_times import shown_at
+from rota.client.cli.audit.local_times import first_instant_of, shown_at
 from rota.core.timing.instants import Instant
 from rota.wire.documents import CalendarBody, DocumentView, WindowBody
 
@@ -61,6 +61,26 @@ class CalendarTimes:
         body = self._bodies.get(name)
         if body is None or level > LEVELS_MAX:
             return False
+        return self._has_any(body, at, zone, level) and (
+            not body.nth or self._is_nth(body, at, zone, level)
+        )
+
+    def _is_nth(self, body: CalendarBody, at: Instant, zone: ZoneInfo, level: int) -> bool:
+        own = ZoneInfo(body.timezone) if body.timezone else zone
+        noon = shown_at(at, own).replace(hour=12, minute=0, second=0, microsecond=0)
+        days = [noon.replace(day=1) + timedelta(days=number) for number in range(31)]
+        has = [
+            day.day
+            for day in days
+            if day.month == noon.month
+            and self._has_any(body, first_instant_of(day, own), zone, level)
+        ]
+        if noon.day not in has:
+            return False
+        place = has.index(noon.day)
+        return place + 1 in body.nth or place - len(has) in body.nth
+
+    def _has_any(self, body: CalendarBody, at: Instant, zone: ZoneInfo, level: int) -> bool:
         if any(self.has(each, at, zone, level + 1) for each in body.excludes):
             return False
         wall = shown_at(at, ZoneInfo(body.timezone) if body.timezone else zone)

@@ -6,7 +6,7 @@ times of the old one may have outcomes, but need none.
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
@@ -20,6 +20,7 @@ from rota.client.cli.audit.expected_fires import NEVER, NotAudited, fires_from, 
 from rota.core.timing.instants import (
     MICROSECOND,
     SECOND,
+    Duration,
     Instant,
     format_instant,
     parse_instant,
@@ -42,6 +43,10 @@ class Version:
         schedules: Its schedules.
         only: The names of its ``onlyCalendars``.
         unless: The names of its ``exceptCalendars``.
+        defers: Whether excluded fire times may start later (``onExcluded``).
+        jitter: The longest jitter of its schedules.
+        limited: The numbers of the schedules with ``maxExecutions``, whose end the definition does
+            not say.
     """
 
     number: int
@@ -49,6 +54,9 @@ class Version:
     schedules: Sequence[ScheduleView]
     only: Sequence[str] = ()
     unless: Sequence[str] = ()
+    defers: bool = False
+    jitter: Duration = Duration(0)
+    limited: Collection[int] = ()
 
 
 class Unaudited(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -161,7 +169,16 @@ class JobAudit:
     ) -> Iterator[Expected]:
         for fire in expected:
             self.fire_count += since <= fire.at < until
-            yield fire
+            yield fire._replace(is_required=fire.is_required and not self._may_wait(fire, until))
+
+    def _may_wait(self, fire: Expected, until: Instant) -> bool:
+        """Return True if a fire may have no outcome yet, because it starts later."""
+        version = self._version_at(fire.at)
+        if version is None or fire.schedule >= len(version.schedules):
+            return False
+        zone = ZoneInfo(version.schedules[fire.schedule].timezone)
+        is_held = version.defers and bool(self.why_excluded(version, fire.at, zone))
+        return is_held or fire.at > until - version.jitter
 
     def _parts(self, since: Instant, until: Instant) -> tuple[list[_Part], list[_Part]]:
         """Return the parts in the range that can be computed, and those that cannot."""
@@ -170,6 +187,8 @@ class JobAudit:
             if part.end < since or part.begin >= until:
                 continue
             try:
+                if any(part.number in each.limited for each in self.versions):
+                    raise NotAudited("maxExecutions ends it after its own count")
                 fires_from(part.schedule, since)
                 computed.append(part)
             except NotAudited as reason:
@@ -216,7 +235,7 @@ class JobAudit:
         if bool(why) == is_excluded:
             return ""
         if not is_excluded:
-            return f"{entry.outcome}, but {why}"
+            return "" if version.defers else f"{entry.outcome}, but {why}"
         for found in NAMED.finditer(entry.reason):
             document = self.calendars.documents.get(found["name"])
             if document is None or document.version != int(found["version"]):

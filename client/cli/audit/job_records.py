@@ -5,7 +5,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rota.client.cli.audit.job_audit import Version
-from rota.core.timing.instants import MICROSECOND, Instant, format_instant, later, parse_instant
+from rota.core.timing.instants import (
+    MICROSECOND,
+    Duration,
+    Instant,
+    format_instant,
+    later,
+    parse_duration,
+    parse_instant,
+)
 from rota.wire.documents import JobView, LedgerEntryView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
@@ -13,6 +21,7 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
 
 MADE = ("job.created", "job.replaced")
 """The changes that make versions."""
+NONE = Duration(0)
 LOOK_BACK_MAX = 500
 """The most entries before a range that are searched for one that reaches into it."""
 
@@ -92,13 +101,23 @@ def last_of(entry: LedgerEntryView) -> Instant:
 def version_of(view: JobView, begin: Instant) -> Version:
     """Return the version in a document, which was saved at *begin*."""
     definition: dict[str, Any] = view.definition or {}  # Any: JSON of the node.
+    own = _own_fields(definition)
     return Version(
         number=view.version,
         begin=begin,
         schedules=view.schedules,
         only=definition.get("onlyCalendars", []),
         unless=definition.get("exceptCalendars", []),
+        defers=definition.get("onExcluded", "skip") != "skip",
+        jitter=max((parse_duration(str(each.get("jitter") or "0s")) for each in own), default=NONE),
+        limited=[number for number, each in enumerate(own) if each.get("maxExecutions")],
     )
+
+
+def _own_fields(definition: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the schedules in a definition as objects; empty ones for those that are a text."""
+    given = definition.get("schedules", [])
+    return [each if isinstance(each, dict) else {} for each in given]
 
 
 def _view_of(client: "Client", job_id: str, version: int) -> JobView | None:

@@ -72,6 +72,7 @@ export type CalendarBody = {
   excludes: string[]
   timezone: string
   blackoutOf: string[]
+  nth: number[]
 }
 
 export type CaseBody = {

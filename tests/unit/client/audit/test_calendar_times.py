@@ -32,6 +32,7 @@ FIELDS: Members = {
     "weekdays": WEEKDAYS,
     "monthDays": st.lists(st.sampled_from([1, 2, 15, 29, 31, -1, -2, -29]), max_size=2),
     "windows": st.lists(st.fixed_dictionaries(WINDOW), max_size=2),
+    "nth": st.lists(st.sampled_from([1, 2, 3, -1, -2, 20]), max_size=3),
     "timezone": st.sampled_from(["", "Europe/Berlin", "Pacific/Apia"]),
 }
 BODIES = st.fixed_dictionaries(NOTHING, optional=FIELDS)

@@ -1,5 +1,6 @@
 """The audit of a job: the ledger of the core passes it, and each altered record is found."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -227,3 +228,30 @@ def test_outcomes_before_a_change_of_the_calendar_are_not_judged() -> None:
     assert [each.reason for each in audit.unaudited] == [
         f"exclusions before {later}: the calendar drawn was changed at {changed}"
     ]
+
+
+def test_an_excluded_fire_time_of_a_job_that_defers_may_have_fired_or_may_wait() -> None:
+    noon = document("noon", {"windows": [{"start": "12:02", "end": "12:04"}]})
+    calendars = CalendarTimes([noon])
+    version = Version(1, at("11:00"), [view("*/2 12 * * *")], unless=["noon"], defers=True)
+    fired = [entry("12:00"), entry("12:02"), entry("12:04")]
+
+    assert faults([version], fired, at("12:05"), calendars) == []
+    assert faults([version], [fired[0], fired[2]], at("12:05"), calendars) == []
+    assert faults([dataclasses.replace(version, defers=False)], fired, at("12:05"), calendars)
+    assert faults([version], fired[1:], at("12:05"), calendars)
+
+
+def test_a_fire_time_within_the_jitter_before_the_end_may_have_no_outcome_yet() -> None:
+    version = Version(1, at("11:00"), [view("* 12 * * *")], jitter=MINUTE)
+
+    assert faults([version], [entry("12:00"), entry("12:01")], at("12:02:30"), NO_CALENDARS) == []
+    assert faults([version], [entry("12:00")], at("12:02:30"), NO_CALENDARS)
+
+
+def test_a_schedule_with_a_number_of_executions_is_not_audited() -> None:
+    version = Version(1, at("11:00"), [view("* 12 * * *")], limited=[0])
+    audit = JobAudit("default/job", [version], NO_CALENDARS)
+
+    assert list(audit.faults([entry("12:00")], at("12:00"), at("12:05"))) == []
+    assert "maxExecutions" in audit.unaudited[0].reason
