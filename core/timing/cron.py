@@ -67,6 +67,11 @@ class Cron:
         return datetime(*found, *first)  # noqa: DTZ001 - a wall clock has no zone
 
     @property
+    def has_all_hours(self) -> bool:
+        """Whether every hour of the day matches."""
+        return self.hours.bit_count() == 24
+
+    @property
     def is_weekly(self) -> bool:
         """Whether the weekday alone decides if a day matches."""
         weekdays = {

@@ -93,6 +93,11 @@ class PeriodicCron:
         """As for `Cron`."""
         return self.cron.has_open_hours
 
+    @property
+    def has_all_hours(self) -> bool:
+        """As for `Cron`."""
+        return self.cron.has_all_hours
+
     def next_after(self, wall: datetime) -> datetime | None:
         """Return the first match strictly after the naive *wall*, or None.
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from enum import Enum
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Literal, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -33,6 +33,7 @@ from rota.core.quoting import QUOTED_MAX, quoted, shortened
 from rota.core.timing.cron import Cron, has_hash, parse_cron
 from rota.core.timing.instants import (
     DAY,
+    HOUR,
     MICROSECOND,
     MILLISECOND,
     SECOND,
@@ -56,6 +57,11 @@ INTERVAL_MAX = Duration(36_500 * DAY)
 """The longest `@every`, about a century."""
 _STEPS = 4
 """The most fire times that `_latest` takes one by one before it bisects."""
+_HOURS_BEFORE = Duration(12 * HOUR)
+"""The time before and after a change of the clock in which fires are examined for notes."""
+_FIRES_AROUND = 50
+_SKIPPED_MAX = 2
+"""The most skipped local times that the note of a fire names."""
 LATEST_FIRE = Instant(253_370_764_799 * SECOND)
 """9998-12-31T23:59:59Z; no schedule fires later.
 
@@ -351,11 +357,14 @@ def _numbered(
     number: int, schedule: Schedule, after: Instant, exclusion: Excluder | None
 ) -> Iterator[tuple[Instant, int, FirePreview]]:
     form, zone = _rule(schedule).form, load_zone(schedule.timezone)
-    fire_at = next_fire(schedule, after)
+    before, fire_at = max(after, Instant(0)), next_fire(schedule, after)
     while fire_at is not None:
         wall = to_datetime(fire_at).astimezone(zone)
         why = exclusion.why(fire_at) if exclusion else ""
-        yield fire_at, number, FirePreview(fire_at, wall.isoformat(), _note(form, wall), why)
+        notes = (_note(form, wall), _note_of_gap(form, before, fire_at))
+        note = "; ".join(each for each in notes if each)
+        yield fire_at, number, FirePreview(fire_at, wall.isoformat(), note, why)
+        before = fire_at
         if exclusion is not None and why:
             end = exclusion.ends_at(fire_at)
             if end is None:
@@ -369,12 +378,101 @@ def preview(schedule: Schedule, after: Instant, count: int) -> list[FirePreview]
     return [fire for _, fire in islice(coming([schedule], after), count)]
 
 
+def matches_either_day(schedule: Schedule) -> bool:
+    """Return True if *schedule* restricts both day fields, of which one has to match."""
+    form = _rule(schedule).form
+    fields = schedule.text.split()
+    if not isinstance(form, _CronRule) or len(fields) < 5 or not schedule.day_or:
+        return False
+    day, weekday = (fields[2], fields[4]) if len(fields) == 5 else (fields[3], fields[5])
+    return not any(field.startswith(("*", "?")) for field in (day, weekday))
+
+
+def clock_notes(schedule: Schedule, after: Instant) -> list[str]:
+    """Return the notes of fires that the clock shifts or skips within a year, with their times."""
+    form, zone = _rule(schedule).form, load_zone(schedule.timezone)
+    if not isinstance(form, _CronRule) or form.cron.has_all_hours:
+        return []
+    notes: list[str] = []
+    for change in _changes(zone, after):
+        if not change.skips_local_times:
+            continue
+        begin = Instant(change.at - _HOURS_BEFORE)
+        for fire in islice(preview(schedule, begin, _FIRES_AROUND), _FIRES_AROUND):
+            if fire.note and fire.instant <= change.at + _HOURS_BEFORE:
+                notes.append(f"{fire.note} ({fire.local})")
+                break
+    return notes
+
+
+def _changes(zone: tzinfo, after: Instant) -> Iterator["_Change"]:
+    """Yield the changes of the clock of *zone* within a year, as far as days show them."""
+    moments = [later(after, Duration(days * DAY)) for days in range(367)]
+    offsets = [to_datetime(each).astimezone(zone).utcoffset() for each in moments]
+    for number, (before, new) in enumerate(pairwise(offsets)):
+        assert before is not None
+        assert new is not None
+        if before != new:
+            yield _between(zone, moments[number], moments[number + 1], before, new)
+
+
 def _note(form: "_Form", wall: datetime) -> str:
     if _is_shifted(form, wall.replace(tzinfo=None, fold=0)):
         return "shifted out of a DST gap"
     if wall.utcoffset() == wall.replace(fold=1 - wall.fold).utcoffset():
         return ""
     return "second of a repeated hour" if wall.fold else "first of a repeated hour"
+
+
+def _note_of_gap(form: "_Form", before: Instant, fire_at: Instant) -> str:
+    """Return which local times between two fires the clock skips, and with what effect.
+
+    Nothing is said of a single one that only shifts *fire_at*, nor if each hour has fires.
+    """
+    if not isinstance(form, _CronRule) or form.cron.has_all_hours:
+        return ""
+    change = _forward_between(form.zone, before, fire_at)
+    if change is None:
+        return ""
+    begin, end = _wall(change.at, change.before), _wall(change.at, change.after)
+    found = list(islice(_matches(form.cron, begin - _TICK, end), _SKIPPED_MAX + 1))
+    if not found:
+        return ""
+    shown = " and ".join(f"{each:%H:%M}" for each in found[:_SKIPPED_MAX])
+    more = " and others" if len(found) > _SKIPPED_MAX else ""
+    if form.cron.has_open_hours or form.skips_gaps or fire_at != change.at:
+        return f"no fire at {shown}{more}, which the clock skips"
+    if len(found) == 1 and not form.cron.matches(end):
+        return ""
+    return f"also for {shown}{more}, which the clock skips"
+
+
+def _matches(cron: Cron | PeriodicCron, after: datetime, until: datetime) -> Iterator[datetime]:
+    wall = cron.next_after(after)
+    while wall is not None and wall < until:
+        yield wall
+        wall = cron.next_after(wall)
+
+
+def _forward_between(zone: tzinfo, low: Instant, high: Instant) -> "_Change | None":
+    """Return the change that put the clock forward between two instants; None for none."""
+    before, after = (to_datetime(at).astimezone(zone).utcoffset() for at in (low, high))
+    assert before is not None
+    assert after is not None
+    return _between(zone, low, high, before, after) if after > before else None
+
+
+def _between(
+    zone: tzinfo, low: Instant, high: Instant, before: timedelta, after: timedelta
+) -> "_Change":
+    """Return the change of the clock between two instants, to the microsecond."""
+    while high - low > 1:
+        middle = Instant((low + high) // 2)
+        if to_datetime(middle).astimezone(zone).utcoffset() == before:
+            low = middle
+        else:
+            high = middle
+    return _Change(high, before, after)
 
 
 def _is_shifted(form: "_Form", shown: datetime) -> bool:
@@ -692,15 +790,9 @@ def _change_at(zone: tzinfo, wall: datetime) -> _Change | None:
     before, after = _offsets(zone, wall)
     if before == after:
         return None
-    # The change is between the two instants that the offsets give; bisect to the microsecond.
+    # The change is between the two instants that the offsets give.
     low, high = sorted((_instant(wall, before), _instant(wall, after)))
-    while high - low > 1:
-        middle = Instant((low + high) // 2)
-        if to_datetime(middle).astimezone(zone).utcoffset() == before:
-            low = middle
-        else:
-            high = middle
-    return _Change(high, before, after)
+    return _between(zone, low, high, before, after)
 
 
 def _offsets(zone: tzinfo, wall: datetime) -> tuple[timedelta, timedelta]:

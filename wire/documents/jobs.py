@@ -27,6 +27,7 @@ from rota.wire.documents.document import (
     Word,
     Words,
 )
+from rota.wire.documents.fire_times import NextFireView
 from rota.wire.documents.problems import ProblemView
 from rota.wire.documents.tasks import (
     ContainerBody,
@@ -435,8 +436,11 @@ class JobView(View, frozen=True):
             deleted. Empty for a valid record.
         warnings: Parts of the job that cannot work at present: a label that no living node has, a
             ``cwd`` or a program that does not exist on the node that saved the job, a job of a hook
-            that does not exist, or a webhook to a host that the node does not permit. Only
-            responses to requests that make changes have warnings.
+            that does not exist, or a webhook to a host that the node does not permit. Also fire
+            times that may surprise: either of two day fields, changes of the clock, calendars that
+            exclude all. Only responses to requests that make changes have warnings.
+        next_fires: Its next five fire times, only in responses to requests that make changes; null
+            otherwise.
     """
 
     job_id: str
@@ -475,6 +479,7 @@ class JobView(View, frozen=True):
     definition: dict[str, Json] | None = None
     broken: str = ""
     warnings: list[str] = []
+    next_fires: list[NextFireView] | None = None
 
 
 class JobList(View, frozen=True):

@@ -5,7 +5,17 @@ from functools import partial
 
 from rota.core.model.job import JobSpec
 from rota.core.model.work import Selector
-from rota.core.timing.schedule import is_startup
+from rota.core.quoting import quoted
+from rota.core.timing.calendars import next_permitted
+from rota.core.timing.instants import Instant
+from rota.core.timing.schedule import (
+    clock_notes,
+    is_startup,
+    matches_either_day,
+    next_fire,
+    one_shot_at,
+)
+from rota.core.vocabulary.facts import Facts
 from rota.node.api.documents.path_warnings import may_have_warnings, path_warnings
 from rota.node.api.documents.plain_secret_warnings import plain_secret_warnings
 from rota.node.cluster.membership import Membership
@@ -22,6 +32,7 @@ async def warnings_of(spec: JobSpec, node: NodeContext) -> list[str]:
     """
     found = list(dict.fromkeys(_missing_labels(spec, node.membership)))
     found += plain_secret_warnings(spec)
+    found += schedule_warnings(spec, node.facts.present(), node.clock.now())
     if node.config.etcd:
         found += startup_warnings(spec)
     if may_have_warnings(spec):
@@ -36,6 +47,30 @@ def startup_warnings(spec: JobSpec) -> list[str]:
     if any(is_startup(schedule) for schedule in spec.schedules):
         return ["@startup is for single nodes: in a cluster the job never starts by that schedule"]
     return []
+
+
+def schedule_warnings(spec: JobSpec, facts: Facts, now: Instant) -> Iterator[str]:
+    """Yield the warnings about the fire times of the schedules of a job.
+
+    They cost a few searches for a fire time for each schedule, however dense it is.
+    """
+    for schedule in spec.schedules:
+        text = f"the schedule {quoted(schedule.text)}"
+        if matches_either_day(schedule):
+            yield (
+                f"{text} fires on the days that match its day field or its weekday field; with "
+                "dayOr: false both must match"
+            )
+        first = next_fire(schedule, now)
+        if first is None:
+            if one_shot_at(schedule) is None and not is_startup(schedule):
+                yield f"{text} has no fire time left"
+            continue
+        exclusion = facts.exclusion_of(spec, schedule)
+        if next_permitted(schedule, exclusion, now) is None:
+            yield f"{text}: calendars exclude all of its fire times of the next 400 days"
+        for note in clock_notes(schedule, now):
+            yield f"{text}: {note}"
 
 
 def _missing_labels(spec: JobSpec, membership: Membership) -> Iterator[str]:

@@ -97,8 +97,8 @@ async def _fire_from(
     request: RequestContext, shard: Shard, job: Job, at: Instant
 ) -> NextFireView | None:
     """Return the next fire time from *at* on; of several at one time, one that is not excluded."""
-    before = later(at, Duration(-MICROSECOND))
-    fires = await fires_after(request, shard, job, before, max(1, len(job.spec.schedules)))
+    before, plan = later(at, Duration(-MICROSECOND)), request.state(shard).plans[job.id]
+    fires = await fires_after(request, job, plan, before, max(1, len(job.spec.schedules)))
     first = [each for each in fires if each.at == fires[0].at]
     return next((each for each in first if not each.excluded), next(iter(first), None))
 

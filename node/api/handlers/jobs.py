@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rota.core.errors import Problem, invalid_fields, not_found
 from rota.core.model.ids import JobId
-from rota.core.model.job import Job
+from rota.core.model.job import Job, JobPlan
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import MICROSECOND, Instant, format_instant, later, parse_instant
 from rota.core.timing.schedule import coming
@@ -91,6 +91,8 @@ from rota.wire.documents import (
 )
 
 operations = Operations("Jobs")
+FIRES_SHOWN = 5
+"""The number of next fire times in the answer to a request that saves a job."""
 NEXT_MAX = 1_000
 NAMESPACE = text(
     "namespace", "The namespace of a job that is given by its name alone; `default` if omitted."
@@ -242,8 +244,9 @@ async def next_fires(request: RequestContext) -> web.Response:
     shard, job = find_job(request, request.http.match_info["job"])
     after = AFTER.of(request)
     after = request.node.clock.now() if after is None else after
+    plan = request.state(shard).plans[job.id]
     return document(
-        NextFires(items=await fires_after(request, shard, job, after, COUNT.of(request)))
+        NextFires(items=await fires_after(request, job, plan, after, COUNT.of(request)))
     )
 
 
@@ -288,7 +291,7 @@ async def read_ledger(request: RequestContext) -> web.Response:
 
 
 async def fires_after(
-    request: RequestContext, shard: Shard, job: Job, after: Instant, count: int
+    request: RequestContext, job: Job, plan: JobPlan, after: Instant, count: int
 ) -> list[NextFireView]:
     """Return the next *count* fire times of a job after an instant, earliest first.
 
@@ -296,7 +299,6 @@ async def fires_after(
     """
     pace, items, now = Pace(), list[NextFireView](), request.node.clock.now()
     # Fire times after now may have been decided, while a clock was ahead.
-    plan = request.state(shard).plans[job.id]
     since = [
         max(after, Instant(at - MICROSECOND)) if at is not None and at > now <= after else after
         for at in plan.next_fires
@@ -345,7 +347,9 @@ async def saved_document(request: RequestContext, saved: Reply, written: Written
     job = state.jobs[saved.job_id]
     warnings = await warnings_of(job.spec, request.node)
     warnings += await hook_warnings(request, job.spec)
-    shown = replace(view, version=version, warnings=warnings)
+    now = request.node.clock.now()
+    fires = await fires_after(request, job, state.plans[job.id], now, FIRES_SHOWN)
+    shown = replace(view, version=version, warnings=warnings, next_fires=fires)
     return document(shown, status=status, headers=headers)
 
 

@@ -459,3 +459,13 @@ def test_what_a_job_runs_in_comes_back_as_it_was_given(node: Rotad) -> None:
 
     assert job["definition"] == {"name": "confined", **given}
     assert (job["tasks"][0]["type"], job["tasks"][0]["python"]) == ("python", "shop.forecast:run")
+
+
+def test_a_saved_job_answers_with_its_next_fire_times(node: Rotad) -> None:
+    saved = node.create(name="nightly", command="true", schedule="0 1 * * *")
+
+    again = node.call("GET", "/api/v1/jobs/nightly")
+
+    assert len(saved["nextFires"]) == 5
+    assert saved["nextFires"][0]["at"] == saved["nextFireAt"]
+    assert again["nextFires"] is None

@@ -223,6 +223,7 @@ export type Job = {
   definition: Record<string, unknown> | null
   broken: string
   warnings: string[]
+  nextFires: NextFire[] | null
 }
 
 export type LastExecution = {

@@ -4,6 +4,7 @@ import re
 from datetime import date, datetime, timedelta
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -837,10 +838,36 @@ def test_preview_notes_a_one_shot_that_falls_into_a_gap() -> None:
     ]
 
 
-def test_preview_of_a_time_that_exists_after_a_gap_has_no_note() -> None:
-    schedule = parse_schedule("0 2,3 * * *", "America/New_York")
+@pytest.mark.parametrize(
+    ("text", "fields", "note"),
+    [
+        ("0 */2 * * *", {}, "no fire at 02:00, which the clock skips"),
+        ("15 * * * *", {}, ""),
+        (
+            "*/15 2,4 * * *",
+            {"gap": "skip"},
+            "no fire at 02:00 and 02:15 and others, which the clock skips",
+        ),
+        ("30 2,4 * * *", {"gap": "skip"}, "no fire at 02:30, which the clock skips"),
+        ("0 2,3 * * *", {}, "also for 02:00, which the clock skips"),
+        (
+            "15,45 2 * * *",
+            {},
+            "shifted out of a DST gap; also for 02:15 and 02:45, which the clock skips",
+        ),
+        ("30 2 * * *", {}, "shifted out of a DST gap"),
+        ("0 4 * * *", {}, ""),
+        ("@every 1h", {}, ""),
+    ],
+)
+def test_preview_names_the_local_times_that_the_clock_skips(
+    text: str, fields: dict[str, Any], note: str
+) -> None:
+    rule = checked(Schedule(text=text, timezone="America/New_York", **fields))
 
-    assert [fire.note for fire in preview(schedule, at("2026-03-08T06:30"), 1)] == [""]
+    fires = preview(rule, at("2026-03-08T05:30"), 4)
+
+    assert [each.note for each in fires if each.note] == ([note] if note else [])
 
 
 # --- ranges ------------------------------------------------------------------------------------
