@@ -26,7 +26,7 @@ another version wrote it. Its fire times stay due and are retried every `UNREADA
 """
 
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, repeat
 
@@ -256,16 +256,22 @@ def _decide(
     """
     lost_until, why = _lost_until(draft, job, number, times)
     lost = [at for at in times if at < lost_until]
-    for _, run in groupby(lost, lambda at: bisect(gaps, at)):
-        _record_missed(draft, _Due(job, number, list(run)), why)
+    for run in _between(gaps, lost):
+        _record_missed(draft, _Due(job, number, run), why)
     if len(lost) == len(times):
         return lost
     rest = times[len(lost) :]
     late_until = _late_until(draft, job, number, rest, is_all=is_all)
     late = [at for at in rest if at < late_until]
-    for _, run in groupby(late, lambda at: bisect(gaps, at)):
-        _record_coalesced(draft, _Due(job, number, list(run)), into=late_until)
+    for run in _between(gaps, late):
+        _record_coalesced(draft, _Due(job, number, run), into=late_until)
     return (*lost, *late, *_fire_each(draft, job, number, rest[len(late) :]))
+
+
+def _between(gaps: Sequence[Instant], times: Iterable[Instant]) -> Iterator[list[Instant]]:
+    """Yield the runs of *times* without one of *gaps* between them."""
+    for _, run in groupby(times, lambda at: bisect(gaps, at)):
+        yield list(run)
 
 
 def _lost_until(
