@@ -106,6 +106,26 @@ def test_runs_of_excluded_fire_times_share_an_entry() -> None:
     assert shard.outcomes() == [("12:01:00", 9, "excluded"), ("12:10:00", 5, "missed")]
 
 
+@pytest.mark.parametrize(
+    ("misfire", "outcome"), [(Misfire.SKIP, "missed"), (Misfire.LATEST, "coalesced")]
+)
+def test_late_fire_times_before_and_after_excluded_ones_have_entries_of_their_own(
+    misfire: Misfire, outcome: str
+) -> None:
+    break_ = Calendar(name="break", windows=(Window(start=724, end=726),))
+    facts = Facts(calendars={"break": break_})
+    shard = shard_with(facts, except_calendars=("break",), misfire=misfire, grace=SECOND)
+
+    shard.set_clock(at("12:08:30"))
+    shard.pass_time(SECOND)
+
+    assert shard.outcomes()[:3] == [
+        ("12:01:00", 3, outcome),
+        ("12:04:00", 2, "excluded"),
+        ("12:06:00", 3 if misfire is Misfire.SKIP else 2, outcome),
+    ]
+
+
 def test_late_fires_are_covered_by_one_that_no_calendar_excludes() -> None:
     shard = shard_with(except_calendars=("odd",), misfire=Misfire.LATEST, grace=SECOND)
 
