@@ -17,6 +17,7 @@ from rota.core.timing.instants import (
     Instant,
     format_instant,
     from_datetime,
+    later,
     parse_instant,
     to_datetime,
 )
@@ -349,12 +350,13 @@ def time_of(text: str) -> str:
     Raises:
         ValueError: The text is neither a time nor a duration.
     """
-    for read in (parse_instant, _local_time, _time_ago):
+    for read in (parse_instant, _local_time, _time_ago, _time_ahead):
         with suppress(ValueError, OverflowError):
             return format_instant(read(text))
     raise ValueError(
         f"{text!r} is neither a time such as 2027-01-01T00:00:00Z, nor a local time such as "
-        "14:30 or '2027-01-01 14:30', nor a duration before now such as 90m or 2d"
+        "14:30 or '2027-01-01 14:30', nor a duration before now such as 90m or 2d, nor one from "
+        "now on such as 'in 2d'"
     )
 
 
@@ -377,6 +379,13 @@ def _local_time(text: str) -> Instant:
 
 def _time_ago(text: str) -> Instant:
     return Instant(now() - read_duration(text))
+
+
+def _time_ahead(text: str) -> Instant:
+    word, _, duration = text.partition(" ")
+    if word != "in":
+        raise ValueError(text)
+    return later(now(), read_duration(duration))
 
 
 def as_seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP li
     from rota.client.client import Client
 
 ICAL = "ical"
+COUNT, COUNT_MAX = 10, 1_000
 JOBS_MAX = 1_000
 """The most jobs of one file: each takes a request."""
 
@@ -38,6 +39,7 @@ JOBS_MAX = 1_000
         "rota next report",
         'rota next --schedule "30 2 * * *" --timezone Europe/Berlin --count 5',
         'rota next report --schedule "H 3 * * *"',
+        "rota next report --until 'in 7d'",
         'rota next --schedule "@every 6h" --after 2027-01-01T00:00:00Z',
         "rota next --all --count 20 -o ical > fires.ics",
     ),
@@ -57,10 +59,8 @@ JOBS_MAX = 1_000
 )
 @click.option(
     "--count",
-    type=click.IntRange(1, 1000),
-    default=10,
-    show_default=True,
-    help="Number of fire times.",
+    type=click.IntRange(1, COUNT_MAX),
+    help="Number of fire times.  [default: 10, or 1000 with --until]",
 )
 @click.option(
     "--after",
@@ -69,6 +69,12 @@ JOBS_MAX = 1_000
     metavar="TIME",
     callback=as_time,
     help="Only fire times after this time.  [default: now]",
+)
+@click.option(
+    "--until",
+    metavar="TIME",
+    callback=as_time,
+    help="Only fire times up to this time, such as 'in 2d'.",
 )
 @click.option("--all", "is_all", is_flag=True, help="All jobs; needs -o ical.")
 @namespace_option
@@ -80,8 +86,9 @@ def next_fires(
     is_all: bool,
     schedule: str | None,
     timezone: str,
-    count: int,
+    count: int | None,
     after: str | None,
+    until: str | None,
     namespace: str | None,
     form: str,
 ) -> None:
@@ -90,9 +97,12 @@ def next_fires(
     With --schedule, JOB is the name from which the values of H follow; it need not exist. With -o
     ical, the fire times are an iCalendar file, of all jobs of the namespace, or of all, with --all.
     """
+    count = count or (COUNT if until is None else COUNT_MAX)
     if is_all:
         if form != ICAL or job is not None or schedule is not None:
             raise click.UsageError("--all needs -o ical, and neither a job nor --schedule")
+        if until is not None:
+            raise click.UsageError("--until is for one job; --all takes --count")
         with connect() as client:
             out(feed(_of_all(client, namespace, count, after), now()), end="")
         return
@@ -109,11 +119,12 @@ def next_fires(
             if form == ICAL:
                 found = client.job(job or "", namespace=namespace)
                 job = f"{found.namespace}/{found.name}"
+    fires = [each for each in fires if until is None or each.at <= until]
     if form == ICAL:
         out(feed([(job or schedule or "", fires)], now()), end="")
         return
     if not fires and form in ("table", "wide"):
-        say(_no_fires_text(schedule) if schedule else f"{job} does not fire by itself again")
+        say(_no_fires_text(schedule, job, until))
         return
     show_many(fires, NEXT_FIRE, form)
 
@@ -133,7 +144,11 @@ def _of_all(
         yield f"{job.namespace}/{job.name}", client.next_fires(job.job_id, count=count, after=after)
 
 
-def _no_fires_text(schedule: str) -> str:
+def _no_fires_text(schedule: str | None, job: str | None, until: str | None) -> str:
+    if until is not None:
+        return f"no fire time until {until}"
+    if schedule is None:
+        return f"{job} does not fire by itself again"
     if schedule.lower().startswith("@at"):
         return "this time has passed; to create a job with it, add --misfire"
     return "the schedule does not fire again"

@@ -573,3 +573,15 @@ def test_output_of_a_task_that_runs_another_job_names_its_execution(
     assert command[:2] == ["rota", "output"]
     assert followed.out == "called\n"
     assert (whole.out, command[-1] in whole.err) == ("own\n", True)
+
+
+def test_next_ends_at_a_given_time(rota: Rota) -> None:
+    given = ("next", "--schedule", "0 0 * * *", "--from", "2027-01-01T12:00:00Z")
+
+    shown = rota(*given, "--until", "2027-01-04T00:00:00Z", "-o", "name")
+    none = rota(*given, "--until", "2027-01-01T13:00:00Z")
+    ahead = rota("next", "--schedule", "@every 1h", "--until", "in 150m", "-o", "name")
+
+    assert [each[:10] for each in shown.out.split()] == ["2027-01-02", "2027-01-03", "2027-01-04"]
+    assert none.err == "no fire time until 2027-01-01T13:00:00.000000Z\n"
+    assert len(ahead.out.split()) in (2, 3)
