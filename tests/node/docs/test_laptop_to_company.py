@@ -14,7 +14,7 @@ import yaml
 
 from support.etcd import free_ports, needs_etcd
 from support.issuers import SomeIssuer
-from support.rota_program import PROGRAM
+from support.page_shell import add_programs
 from support.rotad import end_warden
 
 PAGE = (Path(__file__).parents[3] / "docs/how-to/from-laptop-to-company.md").read_text()
@@ -70,12 +70,8 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
     """The shell of a new user with the programs of the page, in the folder ``w``."""
-    for name in ("bin", "w"):
-        (tmp_path / name).mkdir()
-    for name, flags in (("rota", f"-c '{PROGRAM[2]}'"), ("rotad", "-P -m rota.node")):
-        program = tmp_path / "bin" / name
-        program.write_text(f'#!/bin/sh\nexec {PROGRAM[0]} {flags} "$@"\n')
-        program.chmod(0o755)
+    (tmp_path / "w").mkdir()
+    add_programs(tmp_path / "bin")
     ours = {name: text for name, text in os.environ.items() if not name.startswith("ROTA_")}
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     shell = Shell(tmp_path / "w", {**ours, "HOME": str(tmp_path), "PATH": path})

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from support.etcd import free_ports
+from support.page_shell import add_programs
 from support.pages import blocks, is_as_shown
-from support.rota_program import PATIENCE_S, PROGRAM
+from support.rota_program import PATIENCE_S
 from support.rotad import end_warden
 
 ROOT = Path(__file__).parents[3]
@@ -63,15 +64,11 @@ def machine(tmp_path: Path) -> Iterator[Path]:
     units = tmp_path / "etc/systemd/system"
     for folder in (
         units,
-        tmp_path / "opt/rota/bin",
         tmp_path / "home",
         tmp_path / "usr/local/sbin",
     ):
         folder.mkdir(parents=True)
-    for name, flags in (("rota", f"-c '{PROGRAM[2]}'"), ("rotad", "-P -m rota.node")):
-        program = tmp_path / "opt/rota/bin" / name
-        program.write_text(f'#!/bin/sh\nexec {PROGRAM[0]} {flags} "$@"\n')
-        program.chmod(0o755)
+    add_programs(tmp_path / "opt/rota/bin")
     systemctl = tmp_path / "opt/rota/bin/systemctl"
     systemctl.write_text(SYSTEMCTL.replace("UNITS", str(units)).replace("PORT", str(port)))
     systemctl.chmod(0o755)
