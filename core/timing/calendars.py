@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from rota.core.timing.instants import MICROSECOND, Instant, to_datetime
+from rota.core.timing.instants import DAY, MICROSECOND, Instant, to_datetime
 from rota.core.timing.schedule import (
     Schedule,
     first_instant,
@@ -36,6 +36,10 @@ STRETCH_DAYS_MAX = 400
 """The most days of an excluded stretch: more than a year. What is later counts as never."""
 EDGES_MAX = 1_000
 """The most edges that one search for a fire time examines: about 10 ms. Then it finds none."""
+DAYS_AHEAD_MAX = 31
+"""The most days after an excluded stretch on which a fire looks for its local time."""
+DEFERRAL_COST = 20
+"""What the examination of a fire time that may be deferred costs, in edges."""
 EVERYWHERE = "*"
 """The namespace of blackouts that stop all jobs."""
 _MINUTES = 24 * 60
@@ -273,14 +277,23 @@ class Exclusion(msgspec.Struct, frozen=True):
 class Deferral(Exclusion, frozen=True, kw_only=True):
     """What excludes fire times of a schedule, unless they can be made up for before the next one.
 
+    Of the fire times in an excluded stretch, only the last one can: those before it have a fire in
+    the stretch after them. So a search for a fire time goes from stretch to stretch, as without a
+    deferral, and whether a fire can be made up for depends on the edges before the next one only.
+
     Attributes:
         schedule: The schedule.
         is_next_day: Whether an excluded fire starts at its local time on the next day on which that
             is permitted; else it starts as soon as nothing excludes it.
+        stretches: The stretch that was found last, as the instant from which it was searched, and
+            its end; empty at first.
     """
 
     schedule: Schedule
     is_next_day: bool = False
+    stretches: list[tuple[Instant, Instant]] = msgspec.field(
+        default_factory=list[tuple[Instant, Instant]]
+    )
 
     def why(self, at: Instant) -> str:
         """Return why the fire time *at* does not start, also later; empty if it does."""
@@ -288,27 +301,46 @@ class Deferral(Exclusion, frozen=True, kw_only=True):
         return "" if why and self.start_of(at) is not None else why
 
     def ends_at(self, at: Instant, budget: Budget | None = None) -> Instant | None:
-        """Return the instant after *at*: each fire time may be the one that is made up for."""
-        return next(self._within(budget, iter((Instant(at + MICROSECOND),))), None)
-
-    def begins_at(self, at: Instant, budget: Budget | None = None) -> Instant | None:
-        """Return *at*, for the same reason."""
-        return next(self._within(budget, iter((at,))), None)
+        """Return the last fire time after *at* in its excluded stretch, or the end of that."""
+        budget = budget or Budget()
+        budget.left -= DEFERRAL_COST
+        end = self._end_of(at, budget, None) if budget.left > 0 else None
+        if end is None:
+            return None
+        return latest_fire(self.schedule, at, Instant(end - MICROSECOND)) or end
 
     def start_of(self, at: Instant) -> Instant | None:
         """Return when the fire of *at* starts: *at* if it is permitted; None if it does not."""
         if not self.reason(at):
             return at
-        start = self._next_day(at) if self.is_next_day else Exclusion.ends_at(self, at, Budget())
         following = next_fire(self.schedule, at)
-        is_before = start is not None and (following is None or start < following)
-        return start if is_before else None
+        end = self._end_of(at, Budget(), following)
+        if end is None:
+            return None
+        return self._next_day(at, end, following) if self.is_next_day else end
 
-    def _next_day(self, at: Instant) -> Instant | None:
+    def _end_of(self, at: Instant, budget: Budget, until: Instant | None) -> Instant | None:
+        """Return the end, before *until*, of the excluded stretch that has *at*; None for none."""
+        for begin, end in self.stretches:
+            if begin <= at < end:
+                return end if until is None or end < until else None
+        for edge in self._within(budget, self._edges(at, step=1)):
+            if until is not None and edge >= until:
+                return None
+            if not self.reason(edge):
+                self.stretches[:] = [(at, edge)]
+                return edge
+        return None
+
+    def _next_day(self, at: Instant, end: Instant, until: Instant | None) -> Instant | None:
+        """Return the first permitted instant in ``[end, until)`` at the local time of *at*."""
         wall = to_datetime(at).astimezone(self.zone).replace(tzinfo=None, fold=0)
-        for days in range(1, STRETCH_DAYS_MAX):
+        first = max(1, (end - at) // DAY - 1)
+        for days in range(first, first + DAYS_AHEAD_MAX):
             start = first_instant(self.zone, wall + timedelta(days=days))
-            if not self.reason(start):
+            if until is not None and start >= until:
+                return None
+            if start >= end and not self.reason(start):
                 return start
         return None
 

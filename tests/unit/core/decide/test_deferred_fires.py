@@ -3,13 +3,21 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rota.core.model.job import Misfire, OnExcluded, Overlap, SchedulePolicy, problems_of
-from rota.core.timing.calendars import Calendar, Window
-from rota.core.timing.instants import DAY, HOUR, MINUTE, SECOND, Duration
+from rota.core.timing.calendars import (
+    STRETCH_DAYS_MAX,
+    Calendar,
+    Exclusion,
+    Window,
+    latest_permitted,
+    next_permitted,
+)
+from rota.core.timing.instants import DAY, HOUR, MINUTE, SECOND, Duration, Instant
+from rota.core.timing.schedule import fire_times
 from rota.core.vocabulary.commands import PauseJob, SaveJob
 from rota.core.vocabulary.facts import Facts
 from unit.core.shard import Shard, at, clock_of, every, job
@@ -145,6 +153,94 @@ def test_a_jittered_fire_that_a_new_version_drops_still_runs_once() -> None:
     shard.do(SaveJob(spec=replace(spec, schedules=every("50 * * * *")), may_replace=True))
 
     assert shard.outcomes() == [("13:00:00", 1, "fired")]
+
+
+WEEKEND = Calendar(name="weekend", weekdays=0b110_0000)
+SATURDAY = at("2027-01-09T12:00:00Z")
+MONDAY = at("2027-01-11T00:00:00Z")
+
+
+@pytest.mark.parametrize("policy", OnExcluded)
+@pytest.mark.parametrize(
+    ("text", "following"),
+    [("* * * * * *", MONDAY), ("*/7 * * * *", MONDAY), ("0 9 1 2 *", at("2027-02-01T09:00:00Z"))],
+)
+def test_the_fire_after_a_long_stretch_is_found_however_dense_the_schedule(
+    policy: OnExcluded, text: str, following: Instant
+) -> None:
+    (schedule,) = every(text)
+    spec = job(schedules=(schedule,), except_calendars=("weekend",), on_excluded=policy)
+    facts = Facts(calendars={"weekend": WEEKEND})
+
+    found = next_permitted(schedule, facts.exclusion_of(spec, schedule), SATURDAY)
+
+    # Only the last fire of a stretch can be made up for; here the next one is not later than that.
+    assert found == following
+    before = latest_permitted(
+        schedule, facts.exclusion_of(spec, schedule), SATURDAY, Instant(MONDAY - 1)
+    )
+    assert before is None
+
+
+@settings(max_examples=40)
+@given(
+    windows=st.lists(
+        st.builds(
+            Window,
+            start=st.integers(0, 1439),
+            end=st.integers(0, 1440),
+            weekdays=st.sampled_from((0b111_1111, 0b110_0000, 0b001_0101)),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    text=st.sampled_from(
+        ("*/7 * * * *", "0 9 * * *", "*/20 8-9 * * MON", "0 0 */3 * *", "@every 5h")
+    ),
+    policy=st.sampled_from((OnExcluded.NEXT, OnExcluded.HOLD)),
+    minutes=st.integers(0, 10_000),
+)
+def test_a_search_finds_what_the_examination_of_each_fire_time_finds(
+    windows: list[Window], text: str, policy: OnExcluded, minutes: int
+) -> None:
+    (schedule,) = every(text)
+    spec = job(schedules=(schedule,), except_calendars=("drawn",), on_excluded=policy)
+    facts = Facts(calendars={"drawn": Calendar(name="drawn", windows=tuple(windows))})
+    after = Instant(SATURDAY + minutes * MINUTE)
+    exclusion = facts.exclusion_of(spec, schedule)
+    assert exclusion is not None
+
+    found = next_permitted(schedule, exclusion, after)
+
+    times = fire_times(schedule, after, Instant(after + 4 * DAY), 400)
+    permitted = [each for each in times if not exclusion.why(each)]
+    if permitted:
+        assert found == permitted[0]
+        last = latest_permitted(schedule, exclusion, after, times[-1])
+        assert last == permitted[-1]
+    else:
+        assert found is None or found > times[-1]
+
+
+@pytest.mark.parametrize("policy", OnExcluded)
+def test_a_schedule_that_calendars_always_exclude_costs_one_search(
+    policy: OnExcluded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (schedule,) = every("* * * * *")
+    spec = job(schedules=(schedule,), only_calendars=("past",), on_excluded=policy)
+    facts = Facts(calendars={"past": Calendar(name="past", dates=frozenset({700_000}))})
+    count = 0
+    reason = Exclusion.reason
+
+    def counted(self: Exclusion, instant: Instant) -> str:
+        nonlocal count
+        count += 1
+        return reason(self, instant)
+
+    monkeypatch.setattr(Exclusion, "reason", counted)
+
+    assert next_permitted(schedule, facts.exclusion_of(spec, schedule), SATURDAY) is None
+    assert count <= STRETCH_DAYS_MAX + 10
 
 
 def test_a_new_primary_starts_a_deferred_fire_at_the_same_time() -> None:
