@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 from aiohttp import web
 
-from rota.core.errors import Refused, invalid_fields
+from rota.core.errors import Problem, Refused, invalid_fields
 from rota.core.model.ids import namespace_of
 from rota.core.model.job import JobSpec
 from rota.core.timing.calendar_changes import (
@@ -66,6 +66,8 @@ EDGES_MAX = 20_000
 """The most edges of calendars that a node examines for a preview: about a second."""
 SEARCHES_MAX = 100_000
 """The most fire times that a node computes for a preview: a few seconds."""
+WINDOWS_MAX = 100
+"""The most windows of the given calendars together: each edge is compared with all of them."""
 LATEST = Instant(LATEST_INSTANT - 7 * DAY)
 """The end of the last preview: around it, each zone has a local time."""
 DAYS = whole_number_or(30, "days", "The number of days that are examined.", most=366)
@@ -89,6 +91,10 @@ async def preview_calendars(request: RequestContext) -> web.Response:
     body = await read_body(request, CalendarPreviewBody)
     facts = request.node.facts.present()
     problems = problems_together(facts.calendars, body.calendars)
+    windows = sum(len(each.definition.windows) for each in body.calendars)
+    if windows > WINDOWS_MAX:
+        detail = f"have {windows} windows together; a preview takes at most {WINDOWS_MAX}"
+        problems = [Problem("/calendars", detail)]
     if problems:
         raise invalid_fields("invalid_calendar", problems)
     given = AFTER.of(request)

@@ -171,3 +171,12 @@ async def test_jobs_that_the_caller_may_not_read_are_left_out(tmp_path: Path) ->
         _, found = await access.call(reader, "POST", PREVIEW, {"calendars": [freeze]})
 
     assert [each["job"] for each in found["items"]] == ["team-a/noon"]
+
+
+async def test_a_preview_of_calendars_with_many_windows_is_refused(client: Client) -> None:
+    windows = [{"start": f"{n // 60:02}:{n % 60:02}", "end": "23:59"} for n in range(51)]
+
+    status, problem = await preview(client, one={"windows": windows}, two={"windows": windows})
+
+    assert status == 422
+    assert "have 102 windows together" in problem["errors"][0]["detail"]
