@@ -17,7 +17,13 @@ import msgspec
 from rota.client.imports.calendar_days import check_size, dates_of
 from rota.client.imports.drafts import Findings, Note, Source
 from rota.client.imports.ical_lines import Event, Property, read_events
-from rota.client.imports.recurrence import Rule, occurrences, parse_rule
+from rota.client.imports.recurrence import (
+    Rule,
+    Work,
+    WorkUsedUp,
+    occurrences,
+    parse_rule,
+)
 from rota.core.timing.schedule import is_zone
 
 SPAN_DAYS_MAX = 3_660
@@ -62,6 +68,7 @@ class _Reading:
     yearly: set[str] = field(default_factory=set[str])
     windows: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])  # Any: JSON.
     expanded: int = 0
+    work: Work = field(default_factory=Work)
 
     def lose(self, event: Event, line: int, why: str, remedy: str = _BY_HAND) -> None:
         self.findings.lose(line, f"the event {event.title} {why}", remedy)
@@ -148,6 +155,11 @@ def _read(reading: _Reading, event: Event, exceptions: set[date]) -> None:
             _add_window(reading, event, start, exceptions)
     except _Unusable as error:
         reading.lose(event, error.line, str(error))
+    except WorkUsedUp as error:
+        detail = f"the rules and days of the file {error} up to here"
+        remedy = "let rules begin later, or import parts of the file"
+        found = event.one("RRULE") or start
+        raise reading.findings.invalid(found.line, f"{detail}; {remedy}") from None
 
 
 # -- whole days -----------------------------------------------------------------------------------
@@ -180,7 +192,20 @@ def _add_days(reading: _Reading, event: Event, start: Property, exceptions: set[
             reading.yearly |= {f"{first + day:%m-%d}" for day in span}
             return
         begins |= set(_expanded(reading, event, each, rule, first))
-    reading.days |= {begin + day for begin in begins - left_out for day in span}
+    begins -= left_out
+    reading.work.spend(len(begins) * length)
+    _check_end(start, max(begins, default=first), length)
+    reading.days |= {begin + day for begin in begins for day in span}
+
+
+def _check_end(found: Property, begin: date, length: int) -> None:
+    """Check that the days of an event exist.
+
+    Raises:
+        _Unusable: It ends after the year 9999.
+    """
+    if length - 1 > (date.max - begin).days:
+        raise _Unusable(found, f"has days after the year {date.max.year}")
 
 
 def _is_yearly(reading: _Reading, rule: Rule, first: date, length: int) -> bool:
@@ -202,7 +227,7 @@ def _expanded(
     reading: _Reading, event: Event, found: Property, rule: Rule, first: date
 ) -> list[date]:
     try:
-        days = occurrences(rule, first, reading.until)
+        days = occurrences(rule, first, reading.until, reading.work)
     except ValueError as error:
         raise _Unusable(found, f"repeats by a rule that {error}") from None
     reading.expanded += len(days)
@@ -238,6 +263,7 @@ def _length(reading: _Reading, event: Event, start: Property, first: date) -> in
     if not 0 <= days <= SPAN_DAYS_MAX:
         detail = f"the event {event.title} has {days:,} days; correct its end"
         raise reading.findings.invalid(place.line, detail)
+    _check_end(place, first, days)
     return max(days, 1)
 
 

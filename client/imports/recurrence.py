@@ -5,21 +5,48 @@ match are its occurrences; ``BYSETPOS`` selects among them.
 """
 
 import re
+from calendar import isleap
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import date, timedelta
+from dataclasses import dataclass, replace
+from datetime import date
 from itertools import count, islice
 
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 FREQUENCIES = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
 DAYS_MAX = 200_000
-"""The most days that are examined for one rule: five centuries."""
+"""The most days from the first of one rule to its last: five centuries."""
+STEPS_MAX = 1_000_000
+"""The most days and periods that are examined for all rules of a file: some seconds."""
+LISTED_MAX = 400
+"""The most different items of a part such as ``BYDAY``; ``BYSETPOS`` of a year has 366."""
+_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _BY_DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)", re.ASCII)
 _NUMBER = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 _UNTIL = re.compile(r"(\d{8})(?:T\d{6}Z?)?", re.ASCII)
 _KNOWN = frozenset(
     {"FREQ", "INTERVAL", "COUNT", "UNTIL", "BYMONTH", "BYMONTHDAY", "BYDAY", "BYSETPOS", "WKST"}
 )
+
+
+class WorkUsedUp(Exception):
+    """The rules of a file take more steps than `STEPS_MAX`."""
+
+
+class Work:
+    """The steps that are left for the rules of one file."""
+
+    def __init__(self) -> None:
+        self._left = STEPS_MAX
+
+    def spend(self, steps: int) -> None:
+        """Count steps, before they are done.
+
+        Raises:
+            WorkUsedUp: So many are not left.
+        """
+        self._left -= steps
+        if self._left < 0:
+            raise WorkUsedUp(f"take more than {STEPS_MAX:,} steps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +100,7 @@ def parse_rule(text: str) -> Rule:
     if parts.get("FREQ") not in FREQUENCIES:
         raise ValueError(f"has FREQ={parts.get('FREQ', '')}, which is none of days")
     until = parts.get("UNTIL")
-    by_day = [_weekday(each) for each in parts["BYDAY"].split(",")] if "BYDAY" in parts else []
+    by_day = {_weekday(each) for each in _listed(parts, "BYDAY")}
     if any(number for number, _ in by_day) and parts["FREQ"] in ("DAILY", "WEEKLY"):
         raise ValueError("has a number in BYDAY, which months and years alone may have")
     if "BYMONTHDAY" in parts and parts["FREQ"] == "WEEKLY":
@@ -85,30 +112,42 @@ def parse_rule(text: str) -> Rule:
         until=None if until is None else _until(until),
         months=_numbers(parts, "BYMONTH", 1, 12),
         month_days=_numbers(parts, "BYMONTHDAY", -31, 31),
-        weekdays=[(day, number) for number, day in by_day],
+        weekdays={(day, number) for number, day in by_day},
         positions=_numbers(parts, "BYSETPOS", -366, 366),
         week_start=WEEKDAYS.index(parts["WKST"]) if parts.get("WKST") in WEEKDAYS else 0,
     )
 
 
-def occurrences(rule: Rule, start: date, last: date) -> list[date]:
+def occurrences(rule: Rule, start: date, last: date, work: Work) -> list[date]:
     """Return the days of *rule* from *start* to *last*, in order; *start* is always one of them.
 
     Raises:
-        ValueError: More than `DAYS_MAX` days would be examined.
+        ValueError: There are more than `DAYS_MAX` days from the first to the last.
+        WorkUsedUp: The rule takes more steps than *work* has left.
     """
     end = min(last, rule.until or last)
-    found = (day for day in _days(rule, start, end) if day > start)
+    found = (day for day in _days(_completed(rule, start), start, end, work) if day > start)
     limited = islice(found, None if rule.count is None else rule.count - 1)
     return [day for day in (start, *limited) if day <= end]
 
 
-def _days(rule: Rule, start: date, end: date) -> Iterator[date]:
+def _completed(rule: Rule, start: date) -> Rule:
+    """Return *rule* with what it does not say, which follows from its first day."""
+    if rule.frequency == "WEEKLY":
+        return replace(rule, weekdays=rule.weekdays or {(start.weekday(), 0)})
+    if rule.frequency == "DAILY" or rule.month_days or rule.weekdays:
+        return rule
+    months = rule.months or ({start.month} if rule.frequency == "YEARLY" else ())
+    return replace(rule, months=months, month_days={start.day})
+
+
+def _days(rule: Rule, start: date, end: date, work: Work) -> Iterator[date]:
     if (end - start).days > DAYS_MAX:
         raise ValueError("begins centuries ago; give it a later begin")
     for first, length in _periods(rule, start, end):
-        days = [first + timedelta(days=number) for number in range(length)]
-        matched = [day for day in days if _matches(rule, start, day)]
+        days = _examined(rule, first, length)
+        work.spend(1 + len(days))
+        matched = [day for day in map(date.fromordinal, days) if _matches(rule, day)]
         if rule.positions:
             size = len(matched)
             chosen = {each - 1 if each > 0 else size + each for each in rule.positions}
@@ -116,71 +155,78 @@ def _days(rule: Rule, start: date, end: date) -> Iterator[date]:
         yield from matched
 
 
-def _periods(rule: Rule, start: date, end: date) -> Iterator[tuple[date, int]]:
-    """Yield the first day and the number of days of each period that begins until *end*."""
-    week = start - timedelta(days=(start.weekday() - rule.week_start) % 7)
+def _periods(rule: Rule, start: date, end: date) -> Iterator[tuple[int, int]]:
+    """Yield the first day and the number of days of each period that begins until *end*.
+
+    Days are ordinals: weeks may begin before the year 1, and end after the year 9999.
+    """
+    last = end.toordinal()
+    week = start.toordinal() - (start.weekday() - rule.week_start) % 7
     for number in count(step=rule.interval):
         if rule.frequency == "DAILY":
-            first, length = start + timedelta(days=number), 1
+            first, length = start.toordinal() + number, 1
         elif rule.frequency == "WEEKLY":
-            first, length = week + timedelta(weeks=number), 7
-        elif rule.frequency == "MONTHLY":
-            first = _month(start.year, start.month - 1 + number)
-            length = _length_of_month(first)
+            first, length = week + 7 * number, 7
         else:
-            first = date(start.year + number, 1, 1)
-            length = 366 if _length_of_month(date(first.year, 2, 1)) == 29 else 365
-        if first > end:
+            months = number if rule.frequency == "MONTHLY" else 12 * number - start.month + 1
+            years, month = divmod(start.month - 1 + months, 12)
+            year = start.year + years
+            if year > end.year:
+                return
+            first = date(year, month + 1, 1).toordinal()
+            is_month = rule.frequency == "MONTHLY"
+            length = _length_of(year, month + 1) if is_month else 365 + isleap(year)
+        if first > last:
             return
         yield first, length
 
 
-def _month(year: int, month: int) -> date:
-    return date(year + month // 12, month % 12 + 1, 1)
+def _length_of(year: int, month: int) -> int:
+    return 29 if month == 2 and isleap(year) else _LENGTHS[month - 1]
 
 
-def _length_of_month(first: date) -> int:
-    return (_month(first.year, first.month) - first).days
+def _examined(rule: Rule, first: int, length: int) -> Collection[int]:
+    """Return the days of a period that may match: of months and years, those of its months."""
+    if not rule.months or rule.frequency in ("DAILY", "WEEKLY"):
+        return range(max(first, 1), min(first + length, date.max.toordinal() + 1))
+    begin = date.fromordinal(first)
+    months = sorted(rule.months) if rule.frequency == "YEARLY" else {begin.month} & {*rule.months}
+    found: list[int] = []
+    for month in months:
+        day = begin.replace(month=month).toordinal()
+        found += range(day, day + _length_of(begin.year, month))
+    return found
 
 
-def _matches(rule: Rule, start: date, day: date) -> bool:
-    months, month_days, weekdays = rule.months, rule.month_days, rule.weekdays
-    # What a rule does not say follows from its first day.
-    if rule.frequency == "YEARLY" and not (months or month_days or weekdays):
-        months = (start.month,)
-    if rule.frequency in ("MONTHLY", "YEARLY") and not (month_days or weekdays):
-        month_days = (start.day,)
-    if rule.frequency == "WEEKLY" and not weekdays:
-        weekdays = ((start.weekday(), 0),)
-    if months and day.month not in months:
+def _matches(rule: Rule, day: date) -> bool:
+    if rule.months and day.month not in rule.months:
         return False
-    if month_days:
-        length = _length_of_month(day.replace(day=1))
-        if day.day not in month_days and day.day - length - 1 not in month_days:
+    if rule.month_days:
+        length = _length_of(day.year, day.month)
+        if day.day not in rule.month_days and day.day - length - 1 not in rule.month_days:
             return False
-    return not weekdays or any(_is_weekday(rule, day, *each) for each in weekdays)
+    weekday = day.weekday()
+    return (
+        not rule.weekdays
+        or (weekday, 0) in rule.weekdays
+        or any((weekday, number) in rule.weekdays for number in _numbers_of(rule, day))
+    )
 
 
-def _is_weekday(rule: Rule, day: date, weekday: int, number: int) -> bool:
-    """Return True if *day* is the weekday, and that of its number in the month or year."""
-    if day.weekday() != weekday or not number:
-        return day.weekday() == weekday
+def _numbers_of(rule: Rule, day: date) -> tuple[int, int]:
+    """Return the number of the weekday of *day* in its month or year, and that from the end."""
     if rule.frequency == "YEARLY" and not rule.months:
-        first, length = (
-            date(day.year, 1, 1),
-            (date(day.year, 12, 31) - date(day.year, 1, 1)).days + 1,
-        )
+        first, length = date(day.year, 1, 1), 365 + isleap(day.year)
     else:
-        first = day.replace(day=1)
-        length = _length_of_month(first)
+        first, length = day.replace(day=1), _length_of(day.year, day.month)
     position = (day - first).days
-    return number in (position // 7 + 1, -((length - 1 - position) // 7 + 1))
+    return position // 7 + 1, -((length - 1 - position) // 7 + 1)
 
 
 def _weekday(text: str) -> tuple[int, int]:
     found = _BY_DAY.fullmatch(text)
     if found is None or (found[1] and not int(found[1])):
-        raise ValueError(f"has BYDAY with {text!r}, which is no weekday")
+        raise ValueError(f"has BYDAY with {text[:20]!r}, which is no weekday")
     return int(found[1] or 0), WEEKDAYS.index(found[2])
 
 
@@ -193,12 +239,24 @@ def _positive(parts: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _numbers(parts: Mapping[str, str], name: str, least: int, most: int) -> list[int]:
-    texts = parts[name].split(",") if name in parts else []
+def _numbers(parts: Mapping[str, str], name: str, least: int, most: int) -> set[int]:
+    texts = _listed(parts, name)
     for text in texts:
         if not _NUMBER.fullmatch(text) or not int(text) or not least <= int(text) <= most:
             raise ValueError(f"has {name} with {text[:20]!r}, which is no such number")
-    return [int(text) for text in texts]
+    return {int(text) for text in texts}
+
+
+def _listed(parts: Mapping[str, str], name: str) -> list[str]:
+    """Return the different items of a part, in their order.
+
+    Raises:
+        ValueError: There are more than `LISTED_MAX`.
+    """
+    texts = [*dict.fromkeys(parts[name].split(","))] if name in parts else []
+    if len(texts) > LISTED_MAX:
+        raise ValueError(f"has {name} with {len(texts):,} items, and may have {LISTED_MAX}")
+    return texts
 
 
 def _until(text: str) -> date:

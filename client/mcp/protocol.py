@@ -10,7 +10,8 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from rota.client.mcp.visible import visible
+from rota.client.mcp.visible import visible, visible_value
+from rota.core.decoding import repeated_key, second_key
 from rota.core.quoting import in_quotes
 
 VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
@@ -96,7 +97,11 @@ class Server:
         request_id: Id = None
         try:
             fields = _fields_of(message)
-            request_id = _id_of(fields)
+            repeated = repeated_key(message)
+            if repeated is None or repeated[0] != "id":
+                request_id = _id_of(fields)
+            if repeated is not None:
+                raise ProtocolError(INVALID_REQUEST, second_key(repeated))
             if "method" not in fields and ("result" in fields or "error" in fields):
                 return None  # An answer; this server has sent no request.
             method, params = _method_of(fields), fields.get("params", {})
@@ -138,7 +143,7 @@ class Server:
         text = visible(msgspec.json.encode(found.content).decode())
         return {
             "content": [{"type": "text", "text": text}],
-            "structuredContent": found.content,
+            "structuredContent": visible_value(found.content),
             "isError": found.is_error,
         }
 

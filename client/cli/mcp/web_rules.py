@@ -5,16 +5,17 @@ page whose domain resolves to this machine (DNS rebinding) has its own domain in
 """
 
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from rota.client.mcp.protocol import VERSIONS
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 TOKEN_MIN = 32
 """The fewest characters of a token, so that it cannot be guessed."""
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,9 @@ def why_refused(rules: Rules, method: str, headers: Mapping[str, str]) -> Refusa
 
 
 def _name_in(host: str) -> str:
-    """Return the name in a header ``Host``; empty for none."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    """Return the name in a header ``Host``, in lower case; empty if it is no ``host[:port]``."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found else ""
 
 
 def _is_token(token: str, given: str) -> bool:

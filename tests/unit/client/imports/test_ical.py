@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rota.client.definitions import InvalidFile
-from rota.client.imports import ical, ical_lines
+from rota.client.imports import ical, ical_lines, recurrence
 from rota.client.imports.drafts import Source
 from rota.client.imports.ical import ImportedCalendar, imported_calendar
 from rota.wire.bodies.calendar_bodies import problems_of_calendar
@@ -126,6 +126,9 @@ def test_the_zone_of_the_times_is_that_of_the_calendar() -> None:
         (["DTSTART:20270105T180000", "RRULE:FREQ=DAILY", "DURATION:PT1H"], 3, "begins later"),
         (["DTSTART:20260105T180000", "RRULE:FREQ=DAILY", "DURATION:PT25H"], 5, "no window of"),
         ([DAY, "RRULE:FREQ=YEARLY;BYWEEKNO=1"], 4, "BYWEEKNO, which is not supported"),
+        (["DTSTART;VALUE=DATE:99991231", "DURATION:P10D"], 4, "has days after the year 9999"),
+        (["DTSTART;VALUE=DATE:99991231", "DURATION:P2D", "RRULE:FREQ=YEARLY"], 4, "the year 9999"),
+        ([DAY, "RDATE;VALUE=DATE:99991231", "DURATION:P2D"], 3, "has days after the year 9999"),
         ([DAY, "DURATION:PT5H"], 4, "has a part of a day as its duration"),
     ],
 )  # fmt: skip
@@ -192,3 +195,41 @@ def test_a_file_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ical_lines, "EVENTS_MAX", 0)
     with pytest.raises(InvalidFile, match=":2: the file has more than 0 events; import parts"):
         event(DAY)
+
+
+CENTURIES = ("DTSTART;VALUE=DATE:16000101", "RRULE:FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=31;COUNT=2")
+
+
+def repeated(count: int, *lines: str) -> str:
+    """Return a file with *count* equal events."""
+    return file_of(*("\r\n".join(lines), "END:VEVENT\r\nBEGIN:VEVENT") * (count - 1), *lines)
+
+
+@pytest.mark.parametrize(
+    ("count", "lines"),
+    [
+        (3, CENTURIES),
+        (2, (DAY, "RRULE:FREQ=DAILY;COUNT=4000")),
+        (2, (DAY, "RRULE:FREQ=DAILY;COUNT=4", "DURATION:P3660D")),
+        (6, ("DTSTART;VALUE=DATE:19000101", "DURATION:P3660D")),
+    ],
+)
+def test_the_events_of_a_file_share_one_limit_of_work(
+    count: int, lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recurrence, "STEPS_MAX", 20_000)
+    until = date(2059, 12, 31)
+    imported_calendar(Source("x.ics", repeated(1, *lines)), today=TODAY, until=until)
+
+    with pytest.raises(InvalidFile, match=r"x.ics:\d+: the rules and days .* than 20,000 steps"):
+        imported_calendar(Source("x.ics", repeated(count, *lines)), today=TODAY, until=until)
+
+
+def test_a_yearly_rule_of_decades_examines_its_month_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recurrence, "STEPS_MAX", 2_000)
+
+    found = event("DTSTART;VALUE=DATE:19701126", "RRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH")
+
+    assert found.definition["dates"] == ["2026-11-26", "2027-11-25", "2028-11-23"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.client.imports.recurrence import occurrences, parse_rule
+from rota.client.imports.recurrence import Work, occurrences, parse_rule
 
 dateutil: Any = pytest.importorskip("dateutil.rrule")  # Any: it has no types.
 LAST = date(2029, 12, 31)
@@ -15,7 +15,9 @@ LAST = date(2029, 12, 31)
 
 def texts(rule: str, start: str, last: str = "2028-12-31") -> list[str]:
     """Return the days of a rule as text."""
-    found = occurrences(parse_rule(rule), date.fromisoformat(start), date.fromisoformat(last))
+    found = occurrences(
+        parse_rule(rule), date.fromisoformat(start), date.fromisoformat(last), Work()
+    )
     return [each.isoformat() for each in found]
 
 
@@ -35,6 +37,13 @@ def texts(rule: str, start: str, last: str = "2028-12-31") -> list[str]:
         ("FREQ=DAILY;UNTIL=20270103T000000Z", "2027-01-01",
          ["2027-01-01", "2027-01-02", "2027-01-03"]),
         ("FREQ=DAILY;COUNT=1", "2027-01-01", ["2027-01-01"]),
+        ("FREQ=DAILY;INTERVAL=999999", "2027-01-01", ["2027-01-01"]),
+        ("FREQ=WEEKLY;INTERVAL=999999", "2027-01-01", ["2027-01-01"]),
+        ("FREQ=MONTHLY;INTERVAL=999999", "2027-01-01", ["2027-01-01"]),
+        ("FREQ=YEARLY;INTERVAL=999999", "2027-01-01", ["2027-01-01"]),
+        ("FREQ=WEEKLY;WKST=SU;COUNT=2;UNTIL=00010110", "0001-01-01", ["0001-01-01", "0001-01-08"]),
+        ("FREQ=YEARLY;BYMONTH=1,12;BYDAY=1MO,+1MO,01MO,-1SU;COUNT=3", "2027-01-01",
+         ["2027-01-01", "2027-01-04", "2027-01-31"]),
     ],
 )  # fmt: skip
 def test_a_rule_has_its_days(rule: str, start: str, days: list[str]) -> None:
@@ -53,6 +62,15 @@ def test_a_rule_has_its_days(rule: str, start: str, days: list[str]) -> None:
         ("FREQ=MONTHLY;BYDAY=XX", "BYDAY with 'XX', which is no weekday"),
         ("FREQ=MONTHLY;BYMONTHDAY=32", "BYMONTHDAY with '32', which is no such number"),
         ("FREQ=DAILY;UNTIL=2027", "UNTIL=2027, which is no date"),
+        (
+            "FREQ=YEARLY;BYDAY="
+            + ",".join(
+                f"{number}{day}"
+                for number in range(1, 99)
+                for day in ("MO", "TU", "WE", "TH", "FR")
+            ),
+            "BYDAY with 490 items, and may have 400",
+        ),
         ("yearly", "the part 'YEARLY', which is no NAME=VALUE"),
     ],
 )
@@ -109,7 +127,22 @@ def test_the_days_are_those_of_dateutil(
     ]
     limit = None if count is None else count - 1
 
-    found = occurrences(parse_rule(rule + (f";COUNT={count}" if count else "")), start, LAST)
+    whole = parse_rule(rule + (f";COUNT={count}" if count else ""))
+    found = occurrences(whole, start, LAST, Work())
 
     # The first day counts even if the rule does not match it.
     assert found == [start, *[each for each in expected if each > start][:limit]]
+
+
+@pytest.mark.parametrize("frequency", ["DAILY", "WEEKLY", "MONTHLY", "YEARLY"])
+def test_the_last_days_of_time_have_rules(frequency: str) -> None:
+    last = "9999-12-31"
+
+    assert texts(f"FREQ={frequency}", last, last) == [last]
+    assert texts(f"FREQ={frequency}", "9999-12-24", last)[0] == "9999-12-24"
+
+
+def test_an_item_that_is_repeated_counts_once() -> None:
+    rule = parse_rule("FREQ=MONTHLY;BYDAY=" + ",".join(["1MO"] * 20_000))
+
+    assert rule == parse_rule("FREQ=MONTHLY;BYDAY=1MO")

@@ -10,6 +10,7 @@ import pytest
 from rota.client.mcp.bounds import ANSWER_BYTES_MAX, bounded
 from rota.client.mcp.protocol import VERSIONS, Server
 from rota.client.mcp.tools import Called, Input, Table, Tool
+from rota.client.mcp.visible import visible, visible_value
 from rota.core.errors import Refused
 
 
@@ -113,6 +114,31 @@ def test_a_wrong_message_is_refused(case: str) -> None:
     assert answer["error"]["message"]
 
 
+WRITE = '"id": 1, "method": "tools/call", "params": {"name": "write", %s}'
+
+
+@pytest.mark.parametrize(
+    ("text", "request_id"),
+    [
+        ('"id": 1, "method": "tools/call", "method": "ping"', 1),
+        ('"id": 1, "id": 2, "method": "ping"', None),
+        (WRITE % '"name": "read", "arguments": {"text": "a"}', 1),
+        (WRITE % '"arguments": {"text": "a", "te\\u0078t": "b"}', 1),
+        (WRITE % ('"arguments": {"times": 1, "times": 2, "text": "' + "a" * 90_000 + '"}'), 1),
+    ],
+)
+def test_a_key_that_an_object_has_twice_is_refused_and_nothing_is_done(
+    text: str, request_id: int | None
+) -> None:
+    desk = Desk(may_change=True)
+
+    answer = desk.send(f'{{"jsonrpc": "2.0", {text}}}'.encode())
+
+    assert (answer["error"]["code"], answer["id"]) == (-32600, request_id)
+    assert "there is a second" in answer["error"]["message"]
+    assert desk.done == []
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -211,6 +237,17 @@ def test_a_bug_in_a_tool_is_an_internal_error_of_that_call_alone() -> None:
     assert answer["error"]["code"] == -32603
     assert isinstance(desk.calls[0].bug, ZeroDivisionError)
     assert desk.call("repeat", text="a")["isError"] is False
+
+
+@pytest.mark.parametrize("hidden", "\u3164\u115f\u1160\uffa0\u034f\u2800\u200b\U000e0041\x1b\r")
+def test_hidden_characters_are_escapes_in_text_and_in_structured_content(hidden: str) -> None:
+    found = visible_value({f"k{hidden}": [f"a\n\tb{hidden}", 1, None, True]})
+
+    escape = json.dumps(hidden)[1:-1] if hidden != "\r" else "\\u000d"
+    assert found == {f"k{escape}": [f"a\n\tb{escape}", 1, None, True]}
+    assert visible(f'"{hidden}"') == f'"{escape}"'
+    result = Desk().call("repeat", text=f"a{hidden}")
+    assert result["structuredContent"] == {"text": f"a{escape}"}
 
 
 def test_text_of_tasks_is_data_with_no_hidden_characters() -> None:
