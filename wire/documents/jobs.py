@@ -439,8 +439,7 @@ class JobView(View, frozen=True):
             that does not exist, or a webhook to a host that the node does not permit. Also fire
             times that may surprise: either of two day fields, changes of the clock, calendars that
             exclude all. Only responses to requests that make changes have warnings.
-        next_fires: Its next five fire times, only in responses to requests that make changes; null
-            otherwise.
+        next_fires: Its next five fire times; null in lists, and for replaced versions.
     """
 
     job_id: str

@@ -10,7 +10,14 @@ from rota.core.errors import Problem, invalid_fields, not_found
 from rota.core.model.ids import JobId
 from rota.core.model.job import Job, JobPlan
 from rota.core.state.shard_state import State
-from rota.core.timing.instants import MICROSECOND, Instant, format_instant, later, parse_instant
+from rota.core.timing.instants import (
+    MICROSECOND,
+    SECOND,
+    Instant,
+    format_instant,
+    later,
+    parse_instant,
+)
 from rota.core.timing.schedule import coming
 from rota.core.vocabulary.commands import DeleteJob, Idempotency, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved, Reply
@@ -163,8 +170,10 @@ async def get_job(request: RequestContext) -> web.Response:
     view = _job_view(request, job.id, request.state(shard))
     last = last_execution(request, job.id)
     shown = with_last_execution(request, view, job, last)
+    plan, now = request.state(shard).plans[job.id], request.node.clock.now()
     shown = replace(
         shown,
+        next_fires=await fires_after(request, job, plan, now, FIRES_SHOWN),
         recent=await recent_outcomes(request, job.id),
         retrying_hooks=list(map(hook_retry_view, request.node.hook_retries(shard.id, job.id))),
     )
@@ -299,8 +308,11 @@ async def fires_after(
     """
     pace, items, now = Pace(), list[NextFireView](), request.node.clock.now()
     # Fire times after now may have been decided, while a clock was ahead.
+    is_from_now = after >= now - SECOND
     since = [
-        max(after, Instant(at - MICROSECOND)) if at is not None and at > now <= after else after
+        max(after, Instant(at - MICROSECOND))
+        if at is not None and at > now and is_from_now
+        else after
         for at in plan.next_fires
     ]
     facts = request.node.facts.present()

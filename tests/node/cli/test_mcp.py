@@ -113,7 +113,8 @@ def test_an_agent_reads_jobs_executions_output_and_reasons(url: str, execution_i
     assert first["items"][0]["executionId"] == execution_id
     assert shown["definition"]["name"] == "hostile"
     assert execution["tasks"]["main"]["status"] == "success"
-    assert (output["output"], output["bytes"]) == (HOSTILE, len(HOSTILE.encode()))
+    escaped = HOSTILE.replace("\x1b", "\\u001b").replace("\u202e", "\\u202e")
+    assert (output["output"], output["bytes"]) == (escaped, len(HOSTILE.encode()))
     assert (part["output"], part["nextOffset"]) == (HOSTILE[7:10], 10)
     assert [each["code"] for each in at["causes"]] == ["will_fire"]
     assert (ledger["items"], types["items"]) == ([], [])
