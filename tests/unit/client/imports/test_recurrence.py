@@ -115,7 +115,8 @@ def test_the_days_are_those_of_dateutil(
             for each in sorted(weekdays)
         ],
     }
-    if any(lists.values()):
+    # Of the week with the first day, dateutil counts positions from that day on, not from Monday.
+    if any(lists.values()) and frequency != "WEEKLY":
         lists["BYSETPOS"] = [str(each) for each in sorted(positions)]
     parts = [f"FREQ={frequency}", f"INTERVAL={interval}"]
     parts += [f"{name}={','.join(values)}" for name, values in lists.items() if values]
