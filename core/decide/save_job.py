@@ -23,7 +23,7 @@ from rota.core.model.ids import JobId, mint_job_id, slot_of
 from rota.core.model.job import Consistency, Job, JobPlan, JobSpec, SchedulePolicy, Upstream
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import version_key
-from rota.core.timing.instants import MICROSECOND, Instant
+from rota.core.timing.instants import MICROSECOND, Duration, Instant, later
 from rota.core.timing.schedule import Schedule, fault_of, has_ended, next_fire, one_shot_at
 from rota.core.vocabulary.changes import (
     Available,
@@ -220,7 +220,7 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) 
     next_fires = tuple(
         fires[schedule]
         if schedule in fires
-        else _first_undecided(draft, schedule, _decided(plan, before, number))
+        else _first_undecided(draft, schedule, _decided(draft, plan, before, number))
         for number, schedule in enumerate(spec.schedules)
     )
     # An earlier version may have run the job for an @at that has passed.
@@ -249,20 +249,20 @@ class _Decided:
 
     Attributes:
         since: When the job's version with this schedule was saved; its fire times are later.
-        until: The first fire time without an outcome; None if all have one.
+        until: An instant after all of them.
     """
 
     schedule: Schedule
     since: Instant
-    until: Instant | None
+    until: Instant
 
     def __contains__(self, at: Instant) -> bool:
-        if at <= self.since or (self.until is not None and at >= self.until):
+        if not self.since < at < self.until:
             return False
         return next_fire(self.schedule, Instant(at - MICROSECOND)) == at
 
 
-def _decided(plan: JobPlan, before: Job | None, number: int) -> _Decided | None:
+def _decided(draft: Draft, plan: JobPlan, before: Job | None, number: int) -> _Decided | None:
     """Return the decided fire times of schedule *number* of the job *before*.
 
     The result is None if there is no such schedule, or if it is unreadable.
@@ -270,7 +270,10 @@ def _decided(plan: JobPlan, before: Job | None, number: int) -> _Decided | None:
     schedules = before.spec.schedules if before else ()
     if before is None or number >= len(schedules) or fault_of(schedules[number]):
         return None
-    return _Decided(schedules[number], before.updated_at, plan.next_fires[number])
+    # A schedule may end before its fire times do: nothing later than this is decided.
+    ahead = Duration(draft.situation.decide_ahead + MICROSECOND)
+    until = plan.next_fires[number] or later(draft.wall, ahead)
+    return _Decided(schedules[number], before.updated_at, until)
 
 
 def _first_undecided(draft: Draft, schedule: Schedule, decided: _Decided | None) -> Instant | None:

@@ -377,6 +377,20 @@ def test_a_new_version_keeps_the_count_of_a_schedule_that_is_the_same(
     assert plan.begun == begun
 
 
+def test_a_schedule_that_has_ended_may_be_replaced_by_one_with_the_same_fire_times() -> None:
+    shard = Shard()
+    policies = (SchedulePolicy(max_executions=1),)
+    shard.save(schedules=every("* * * * *"), policies=policies, overlap=Overlap.ALLOW)
+    shard.pass_time(MINUTE)
+    spec = next(iter(shard.state.jobs.values())).spec
+
+    again = replace(spec, schedules=every("*/1 * * * *"), policies=())
+    shard.do(SaveJob(spec=again, may_replace=True))
+    shard.pass_time(MINUTE)
+
+    assert shard.fired() == ["12:01:00", "12:02:00"]
+
+
 def test_jitter_beyond_a_day_is_refused() -> None:
     policies = (SchedulePolicy(jitter=Duration(2 * DAY)),)
 
