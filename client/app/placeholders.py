@@ -63,7 +63,7 @@ def refuse_placeholders(function: str, args: Iterable[Any], kwargs: Mapping[str,
 
 
 def templated(tree: Tree) -> Json:
-    """Return *tree* as it stands within the arguments of a job: placeholders are templates."""
+    """Return *tree* in the form of a job's arguments: each placeholder becomes a template."""
     return _mapped(tree, lambda value: Placeholder.argument(value), _literal)
 
 
