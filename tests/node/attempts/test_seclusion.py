@@ -76,7 +76,8 @@ def output_of(node: Rotad, name: str, **job: Json) -> str:
 def test_a_task_of_the_same_user_cannot_look_into_rotas_processes(node: Rotad, way: str) -> None:
     pids = own_processes(node)
     # A process of the task shows that the way is open where nothing is done about it.
-    setup = "sleep 60 & own=$!"
+    # It is looked at once it runs: a shell closes descriptor 0 for a moment before that.
+    setup = "sleep 60 & own=$!; until grep -q sleep /proc/$own/comm; do :; done"
     shell = PEEK.format(what=WAYS[way], setup=setup, pids=f"$own {' '.join(map(str, pids))}")
 
     output = output_of(node, way.replace(" ", "-"), command=f"{shell}echo own is $own")

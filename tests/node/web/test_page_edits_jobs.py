@@ -268,13 +268,17 @@ def test_leaving_with_changes_asks(page: Page, shown: Rotad, expected: list[str]
     name.fill("half-typed")
     views = page.get_by_role("navigation", name="Views", exact=True)
 
+    question = page.get_by_role("dialog", name="Leave without saving?")
+
     views.get_by_title("Ring").click()
-    expect(page.get_by_role("dialog", name="Leave without saving?")).to_be_visible()
+    expect(question).to_be_visible()
     page.get_by_role("button", name="Stay").click()
     expect(name).to_have_value("half-typed")
     expect(page).to_have_url(re.compile("#/jobs/new$"))
     page.go_back()
+    expect(question).to_be_visible()
     page.keyboard.press("Escape")
+    expect(question).not_to_be_visible()
     expect(name).to_have_value("half-typed")
 
     views.get_by_title("Ring").click()
