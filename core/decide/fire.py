@@ -164,7 +164,8 @@ def _could_start(draft: Draft, job: Job, number: int) -> bool:
     has_room = draft.execution_count < draft.limits.executions
     if not is_free or not has_room or full_quota(draft, job.spec.namespace):
         return False
-    return admit(draft, job, job.spec.parameters_of(number)) == Admission()
+    parameters, overlap = job.spec.parameters_of(number), job.spec.overlap_of(number)
+    return admit(draft, job, parameters, overlap) == Admission()
 
 
 def _has_no_space(draft: Draft) -> bool:
@@ -391,7 +392,7 @@ def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
         _record(draft, _Due(job, number, [at]), FireOutcome.SKIPPED, ExecutionId(""), reason)
         return
     parameters, facts = job.spec.parameters_of(number), draft.situation.facts
-    admission = _admit(draft, job, parameters)
+    admission = _admit(draft, job, number)
     execution_id = _execution_id(draft, job, number, at)
     if admission.blocked_by is not None:
         _record_skipped(draft, _Due(job, number, [at]), admission.blocked_by)
@@ -420,12 +421,13 @@ def _execution_id(draft: Draft, job: Job, number: int, at: Instant) -> Execution
     return fire_execution_id(job.id, at, fire_mark(number, plan.round))
 
 
-def _admit(draft: Draft, job: Job, parameters: str) -> Admission:
+def _admit(draft: Draft, job: Job, number: int) -> Admission:
     """Apply the overlap policy, then the dependencies; an execution may have to wait for both."""
     waiting = dependencies.waiting_execution(draft, job)
     if waiting is not None:
         return Admission(blocked_by=waiting.id)
-    admission = admit(draft, job, parameters)
+    parameters, overlap = job.spec.parameters_of(number), job.spec.overlap_of(number)
+    admission = admit(draft, job, parameters, overlap)
     plan = draft.plan(job.id)
     if admission.blocked_by is not None or plan is None or not plan.upstreams:
         return admission
@@ -479,7 +481,7 @@ def _record_skipped(draft: Draft, due: _Due, blocked_by: ExecutionId) -> None:
     if blocker is not None and blocker.hold is Hold.DEPENDENCIES:
         reason = f"{blocked_by} still waits for the jobs that it depends on"
     else:
-        policy = due.job.spec.overlap.value
+        policy = due.job.spec.overlap_of(due.number).value
         reason = f"{blocked_by} had not finished; the overlap policy is {policy}"
     _record(draft, due, FireOutcome.SKIPPED, blocked_by, reason)
 

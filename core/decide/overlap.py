@@ -1,6 +1,8 @@
 """Overlap policies: whether a job's unfinished executions permit another one.
 
 The policy is applied inside the shard, in the entry that creates the execution, so it cannot race.
+A schedule may have a policy of its own, which then applies to its fires; the unfinished executions
+that it looks at are those of the whole job. All other executions have the policy of the job.
 No fire is skipped because of a backfill: it waits for the end of the backfill's execution.
 
 If the job has a concurrency key, the policy applies among the executions that have the same value
@@ -16,7 +18,7 @@ import msgspec
 from rota.core.model.concurrency_key import key_of
 from rota.core.model.execution import Execution, Hold
 from rota.core.model.expressions import ExpressionError
-from rota.core.model.ids import ExecutionId
+from rota.core.model.ids import ExecutionId, schedule_of
 from rota.core.model.job import Job, Overlap
 from rota.core.state.draft import Draft
 
@@ -63,15 +65,19 @@ def problem_of_key(job: Job, parameters: str) -> str:
     return ""
 
 
-def admit(draft: Draft, job: Job, parameters: str) -> Admission:
-    """Return the verdict of the overlap policy of *job* on one more execution with *parameters*."""
-    if job.spec.overlap is Overlap.ALLOW:
+def admit(draft: Draft, job: Job, parameters: str, overlap: Overlap | None = None) -> Admission:
+    """Return the verdict of the overlap policy of *job* on one more execution with *parameters*.
+
+    *overlap* is the policy of its schedule, if it has one of its own.
+    """
+    overlap = overlap or job.spec.overlap
+    if overlap is Overlap.ALLOW:
         return Admission()
     live = list(_alike(draft, job, concurrency_key(job, parameters)))
     begun = [one for one in live if one.hold is not Hold.DEPENDENCIES]
     waiting = tuple(one.id for one in begun if one.hold is Hold.OVERLAP)
     most = job.spec.max_parallel
-    match job.spec.overlap:  # Without a default, so that type checkers find a missing policy.
+    match overlap:  # Without a default, so that type checkers find a missing policy.
         case Overlap.SKIP:
             return _skip(live, most)
         case Overlap.QUEUE_ONE:
@@ -128,5 +134,6 @@ def next_waiting(draft: Draft, job: Job, key: str) -> Execution | None:
 
 def must_queue(draft: Draft, job: Job, held: Execution) -> bool:
     """Return True if the held execution of *job* has to wait for a running one."""
-    may_queue = job.spec.overlap not in (Overlap.ALLOW, Overlap.SKIP)
+    overlap = job.spec.overlap_of(schedule_of(held.id))
+    may_queue = overlap not in (Overlap.ALLOW, Overlap.SKIP)
     return may_queue and is_busy(draft, job, held.concurrency_key)

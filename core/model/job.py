@@ -137,12 +137,14 @@ class SchedulePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         jitter: The end of the range, from 0, of the time by which each fire starts later; 0 for
             none. The time follows from the job, the schedule and the fire time.
         max_executions: The number of executions after which it ends; 0 for no end.
+        overlap: The overlap policy of its fires; None for that of the job.
     """
 
     parameters: str = ""
     misfire: Misfire | None = None
     jitter: Duration = Duration(0)
     max_executions: Count = 0
+    overlap: Overlap | None = None
 
 
 NO_POLICY = SchedulePolicy()
@@ -235,12 +237,16 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_excluded: OnExcluded = OnExcluded.SKIP
 
     def policy_of(self, number: int) -> SchedulePolicy:
-        """Return what a schedule has in place of the job's fields."""
-        return self.policies[number] if self.policies else NO_POLICY
+        """Return what a schedule has in place of the job's fields; nothing for other numbers."""
+        return self.policies[number] if number < len(self.policies) else NO_POLICY
 
     def misfire_of(self, number: int) -> Misfire:
         """Return the misfire policy of a schedule."""
         return self.policy_of(number).misfire or self.misfire
+
+    def overlap_of(self, number: int) -> Overlap:
+        """Return the overlap policy of a schedule; for other numbers, that of the job."""
+        return self.policy_of(number).overlap or self.overlap
 
     def parameters_of(self, number: int) -> str:
         """Return the parameters of the executions of a schedule, as JSON; empty for none."""
@@ -378,7 +384,7 @@ def _problems_of_values(spec: JobSpec) -> list[Problem]:
         for pointer, timespan in timespans
         if not 0 <= timespan <= TIMEOUT_MAX
     ]
-    if spec.max_parallel > 1 and spec.overlap is Overlap.ALLOW:
+    if spec.max_parallel > 1 and not _limits_overlap(spec):
         detail = "the overlap policy allow has no limit; choose another, such as queue_all or skip"
         problems.append(Problem("/maxParallel", detail))
     problems += [
@@ -411,11 +417,17 @@ def _problems_of_misfires(spec: JobSpec) -> Iterator[Problem]:
         yield Problem("/misfireMax", detail)
 
 
+def _limits_overlap(spec: JobSpec) -> bool:
+    """Return True if the executions of *spec*, or those of a schedule of it, must not overlap."""
+    policies = {spec.overlap_of(number) for number in range(len(spec.schedules))}
+    return {spec.overlap, *policies} != {Overlap.ALLOW}
+
+
 def _problems_of_key(spec: JobSpec) -> Iterator[Problem]:
     """Yield the errors of the concurrency key, which the fires of all schedules must have."""
     if not spec.concurrency_key:
         return
-    if spec.overlap is Overlap.ALLOW:
+    if not _limits_overlap(spec):
         detail = "has no effect with the overlap policy allow; choose another, such as queue_all"
         yield Problem("/concurrencyKey", detail)
     elif problem := problem_of_expression(spec.concurrency_key, frozenset({"params"})):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rota.core.model.job import Misfire, SchedulePolicy
+from rota.core.model.job import Misfire, Overlap, SchedulePolicy
 from rota.core.timing.instants import Duration, format_duration
 from rota.core.timing.schedule import Schedule
 from rota.wire.documents import Json, ScheduleBody, ScheduleView
@@ -43,6 +43,7 @@ def policy_of(body: ScheduleBody, parameters: str, jitter: Duration) -> Schedule
         misfire=None if body.misfire is None else Misfire(body.misfire),
         jitter=jitter,
         max_executions=body.max_executions,
+        overlap=None if body.overlap is None else Overlap(body.overlap),
     )
 
 
@@ -53,4 +54,5 @@ def shown_policy(policy: SchedulePolicy, parameters: Json) -> Fields:
         "misfire": policy.misfire and policy.misfire.value,
         "jitter": format_duration(policy.jitter) if policy.jitter else 0,
         "max_executions": policy.max_executions,
+        "overlap": policy.overlap and policy.overlap.value,
     }

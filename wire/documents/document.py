@@ -1,6 +1,6 @@
 """Base classes of documents, and the types of their fields."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -50,6 +50,7 @@ MintedNameText = Annotated[
 """A name; if it is empty, the node generates one."""
 RetryCount = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1000})]
 Failures = Annotated[int, msgspec.Meta(ge=0, le=1_000)]
+OverlapName = Literal["allow", "skip", "queue_one", "queue_latest", "queue_all", "cancel_running"]
 Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -100, "maximum": 100})]
 Profile = Annotated[
     str, msgspec.Meta(max_length=256, extra_json_schema={"enum": ["none", "default", "strict"]})

@@ -16,6 +16,7 @@ from rota.wire.documents.document import (
     LineText,
     MintedNameText,
     NameText,
+    OverlapName,
     PathText,
     Priority,
     Profile,
@@ -61,6 +62,8 @@ class ScheduleBody(Body, frozen=True):
         fold: The occurrences that fire if the clock repeats such a time.
         parameters: The parameters of its executions; null for those of the job.
         misfire: Its policy for late fire times; null for that of the job.
+        overlap: Its policy for a fire time while an execution of the job is unfinished; null for
+            that of the job.
         jitter: Each fire starts later by a time from 0 to less than this one, which follows from
             the job, the schedule and the fire time; up to a day. It starts before the next one.
         max_executions: The number of executions that the schedule begins before it ends; 0 for no
@@ -78,6 +81,7 @@ class ScheduleBody(Body, frozen=True):
     fold: Literal["first", "last", "both"] = "first"
     parameters: Json = None
     misfire: Literal["all", "latest", "skip"] | None = None
+    overlap: OverlapName | None = None
     jitter: Timespan = 0
     max_executions: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
 
@@ -209,9 +213,7 @@ class JobBody(Body, frozen=True):
     grace: Timespan = "10s"
     misfire_window: Timespan = 0
     misfire_max: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
-    overlap: Literal[
-        "allow", "skip", "queue_one", "queue_latest", "queue_all", "cancel_running"
-    ] = "allow"
+    overlap: OverlapName = "allow"
     max_parallel: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
     concurrency_key: LineText = ""
     consistency: Literal["strict", "available"] = "strict"

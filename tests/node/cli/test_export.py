@@ -24,7 +24,7 @@ JOBS: list[dict[str, Any]] = [
             "@daily",
             {"schedule": "0 0 13 * FRI", "timezone": "Asia/Tokyo", "dayOr": False},
             {"schedule": "@noon", "parameters": {"a": [2]}, "misfire": "skip",
-             "jitter": "5m", "maxExecutions": 9},
+             "jitter": "5m", "maxExecutions": 9, "overlap": "queue_all"},
         ],
         "timezone": "Europe/Berlin", "onlyCalendars": ["shop"], "exceptCalendars": ["week"],
         "parameters": {"a": [1, 2.5, None, "x: y"]},

@@ -84,6 +84,8 @@ def draw_job(
     if kind in ("interval", "cron") and crc32(name.encode()) // 36 % 4 == 0:
         is_late = crc32(name.encode()) // 144 % 2
         policy: dict[str, Any] = {"jitter": "700ms"} if is_late else {"max_executions": 5}
+        if crc32(name.encode()) // 288 % 2:
+            policy["overlap"] = "queue_all" if fields["overlap"] == "allow" else "cancel_running"
         fields["schedules"] = [ScheduleBody(schedule=fields.pop("schedule"), **policy)]
     if kind != "graph":
         fields |= {"type": "scripted", "parameters": draw_script(chance)}

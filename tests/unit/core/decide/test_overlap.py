@@ -8,8 +8,9 @@ from rota.core.errors import Refused
 from rota.core.model.attempt import Outcome
 from rota.core.model.execution import Hold
 from rota.core.model.flow import Foreach
-from rota.core.model.ids import ExecutionId
-from rota.core.model.job import Misfire, Overlap
+from rota.core.model.ids import ExecutionId, JobId
+from rota.core.model.job import NO_POLICY, Misfire, Overlap, SchedulePolicy
+from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import HOUR, MINUTE, Duration
 from rota.core.vocabulary.commands import Rerun, RerunScope
 from rota.core.vocabulary.decision import Triggered
@@ -167,7 +168,66 @@ def test_late_fires_decided_together_overlap_each_other() -> None:
     assert len(shard.outcomes()) == 60
 
 
-def test_another_job_is_not_in_the_way() -> None:
+def hourly_and_each_minute(own: Overlap, of_job: Overlap, minutes: int) -> tuple[Shard, JobId]:
+    """Return a job whose fires of each minute have a policy of their own, and some of these."""
+    shard = Shard()
+    schedules = (*every("0 * * * *"), *EVERY_MINUTE)
+    policies = (NO_POLICY, SchedulePolicy(overlap=own))
+    job_id = shard.save(schedules=schedules, policies=policies, overlap=of_job)
+    for _ in range(minutes):
+        shard.pass_time(MINUTE)
+    return shard, job_id
+
+
+def test_a_schedule_has_an_overlap_policy_of_its_own() -> None:
+    shard, job_id = hourly_and_each_minute(Overlap.SKIP, Overlap.ALLOW, minutes=2)
+
+    triggered = shard.trigger(job_id)
+
+    [skipped] = [entry for entry in shard.ledger() if entry.outcome is FireOutcome.SKIPPED]
+    running = shard.live()[0]
+    assert (skipped.schedule, skipped.execution_id) == (1, running)
+    assert "the overlap policy is skip" in skipped.reason
+    assert shard.live() == [running, triggered]
+
+
+def test_fires_that_wait_by_the_policy_of_their_schedule_begin_one_after_the_other() -> None:
+    shard, _ = hourly_and_each_minute(Overlap.QUEUE_ALL, Overlap.ALLOW, minutes=3)
+    first, *waiting = shard.live()
+
+    shard.finish(first)
+
+    assert [shard.execution(one).hold for one in waiting] == [Hold.NONE, Hold.OVERLAP]
+
+
+def test_a_schedule_may_allow_what_the_job_does_not() -> None:
+    shard, job_id = hourly_and_each_minute(Overlap.ALLOW, Overlap.SKIP, minutes=2)
+
+    with pytest.raises(Refused, match="overlap policy is skip"):
+        shard.trigger(job_id)
+
+    assert shard.fired() == ["12:01:00", "12:02:00"]
+
+
+def test_a_fire_with_dependencies_waits_by_the_policy_of_its_schedule() -> None:
+    shard = Shard()
+    up = shard.save(name="up")
+    down = shard.save(
+        name="down",
+        schedules=EVERY_MINUTE,
+        policies=(SchedulePolicy(overlap=Overlap.QUEUE_ALL),),
+        dependencies=("default/up",),
+    )
+    shard.deliver()
+    shard.trigger(down)
+    shard.pass_time(MINUTE)
+    [held] = [one for one in shard.executions() if one.hold is Hold.DEPENDENCIES]
+
+    shard.finish(shard.trigger(up))
+    shard.deliver()
+
+    assert shard.execution(held.id).hold is Hold.OVERLAP
+
     shard = Shard()
     shard.trigger(shard.save(name="one", overlap=Overlap.SKIP))
 

@@ -144,6 +144,7 @@ POLICIES = (
     SchedulePolicy(parameters='{"key": 1}', misfire=Misfire.ALL),
     SchedulePolicy(parameters='{"other": 1}', misfire=Misfire.SKIP),
     SchedulePolicy(jitter=Duration(20 * SECOND), max_executions=3),
+    *(SchedulePolicy(overlap=overlap) for overlap in Overlap),
 )
 
 
