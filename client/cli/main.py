@@ -59,7 +59,7 @@ COMMANDS = {
     "dag": Entry("rota.client.cli.jobs.dag:dag", "Show tasks as a graph."),
     "hooks": Entry("rota.client.cli.jobs.hooks:hooks", "Test the webhooks of jobs."),
     "next": Entry(
-        "rota.client.cli.jobs.next_fires:next_fires",
+        "rota.client.cli.files.next_fires:next_fires",
         "Show the next fire times of a job or a schedule.",
     ),
     "ledger": Entry(

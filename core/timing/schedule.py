@@ -330,11 +330,13 @@ def coming(
     schedules: Sequence[Schedule],
     after: Instant | Sequence[Instant],
     exclusions: Sequence[Excluder | None] = (),
+    most: Sequence[int | None] = (),
 ) -> Iterator[tuple[int, FirePreview]]:
     """Yield the fire times of *schedules* after *after* in order, each with its schedule's number.
 
     *after* is one instant, or one for each schedule; *exclusions* are what excludes times of each
     schedule, if anything does. Of the fire times in an excluded stretch, only the first is given.
+    *most* are the most fire times of each schedule that are not excluded; None for no limit.
 
     Each step computes one fire time; the first step computes one for each schedule. A schedule that
     cannot be read is left out (see `fault_of`).
@@ -345,6 +347,7 @@ def coming(
             schedule,
             after if isinstance(after, int) else after[number],
             exclusions[number] if exclusions else None,
+            most[number] if most else None,
         )
         for number, schedule in enumerate(schedules)
         if not fault_of(schedule)
@@ -354,17 +357,18 @@ def coming(
 
 
 def _numbered(
-    number: int, schedule: Schedule, after: Instant, exclusion: Excluder | None
+    number: int, schedule: Schedule, after: Instant, exclusion: Excluder | None, left: int | None
 ) -> Iterator[tuple[Instant, int, FirePreview]]:
     form, zone = _rule(schedule).form, load_zone(schedule.timezone)
     before, fire_at = max(after, Instant(0)), next_fire(schedule, after)
-    while fire_at is not None:
+    while fire_at is not None and left != 0:
         wall = to_datetime(fire_at).astimezone(zone)
         why = exclusion.why(fire_at) if exclusion else ""
         notes = (_note(form, wall), _note_of_gap(form, before, fire_at))
         note = "; ".join(each for each in notes if each)
         yield fire_at, number, FirePreview(fire_at, wall.isoformat(), note, why)
         before = fire_at
+        left = left if left is None or why else left - 1
         if exclusion is not None and why:
             end = exclusion.ends_at(fire_at)
             if end is None:

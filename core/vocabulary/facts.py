@@ -1,8 +1,9 @@
 """Facts: what shared documents say to decisions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -19,12 +20,20 @@ from rota.core.timing.calendars import (
     previous_permitted,
 )
 from rota.core.timing.instants import MICROSECOND, Duration, Instant, later
-from rota.core.timing.schedule import Schedule, fault_of, load_zone, next_fire
+from rota.core.timing.schedule import FirePreview, Schedule, coming, fault_of, load_zone, next_fire
 from rota.core.vocabulary.quotas import Quota
 
 NO_PAUSES: Mapping[str, Pause] = MappingProxyType({})
 NO_QUOTAS: Mapping[str, Quota] = MappingProxyType({})
 NO_BLACKOUTS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+class ComingFire(NamedTuple):
+    """A coming fire time of schedule *number* of a job, and when it starts if it does."""
+
+    number: int
+    fire: FirePreview
+    start: Instant
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -97,6 +106,26 @@ class Facts(msgspec.Struct, frozen=True):
             if not fault_of(schedule) and next_fire(schedule, Instant(at - MICROSECOND)) == at:
                 return self.interval_start(spec, schedule, at)
         return Instant(0)
+
+    def coming(
+        self, spec: JobSpec, after: Sequence[Instant], begun: Sequence[int]
+    ) -> Iterator[ComingFire]:
+        """Yield the fire times of a job, earliest first, as `rota.core.timing.schedule.coming`.
+
+        Args:
+            spec: The job.
+            after: For each schedule, the instant after which its fire times are given.
+            begun: For each schedule, the executions that it has begun; none if none has.
+        """
+        exclusions = [self.exclusion_of(spec, schedule) for schedule in spec.schedules]
+        limits = [spec.policy_of(number).max_executions for number in range(len(spec.schedules))]
+        counts = begun or (0,) * len(limits)
+        left = [
+            max(most - count, 0) if most else None
+            for most, count in zip(limits, counts, strict=True)
+        ]
+        for number, fire in coming(spec.schedules, after, exclusions, left):
+            yield ComingFire(number, fire, self.start_of(spec, number, fire.instant))
 
     def permitted(self, spec: JobSpec, plan: JobPlan) -> JobPlan:
         """Return the plan of the job *spec* with the next fire times that are not excluded."""

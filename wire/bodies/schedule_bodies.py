@@ -3,9 +3,9 @@
 from typing import Any
 
 from rota.core.model.job import Misfire, Overlap, SchedulePolicy
-from rota.core.timing.instants import Duration, format_duration
-from rota.core.timing.schedule import Schedule
-from rota.wire.documents import Json, ScheduleBody, ScheduleView
+from rota.core.timing.instants import Duration, Instant, format_duration, format_instant
+from rota.core.timing.schedule import FirePreview, Schedule
+from rota.wire.documents import Json, NextFireView, ScheduleBody, ScheduleView
 
 _SAME = ("timezone", "day_or", "spread", "gap", "fold")
 """Fields of a rule that documents have under the same name."""
@@ -56,3 +56,15 @@ def shown_policy(policy: SchedulePolicy, parameters: Json) -> Fields:
         "max_executions": policy.max_executions,
         "overlap": policy.overlap and policy.overlap.value,
     }
+
+
+def next_fire_view(number: int, preview: FirePreview, start: Instant) -> NextFireView:
+    """Return the document of a future fire time of schedule *number*, which starts at *start*."""
+    return NextFireView(
+        at=format_instant(preview.instant),
+        local=preview.local,
+        schedule=number,
+        note=preview.note,
+        excluded=preview.excluded,
+        starts_at=format_instant(start) if start > preview.instant else None,
+    )

@@ -9,8 +9,7 @@ import msgspec
 
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import Column, Counter, Look, show_many, show_one
-from rota.client.cli.files.given_files import GivenFiles, read_files
-from rota.client.cli.files.planned_fires import facts_of
+from rota.client.cli.files.given_jobs import jobs_in
 from rota.client.cli.human import absolute, now, span
 from rota.client.cli.inputs.files import files_option
 from rota.client.cli.inputs.options import (
@@ -24,7 +23,6 @@ from rota.client.cli.inputs.options import (
 )
 from rota.client.definitions import InvalidFile
 from rota.client.errors import NotFound
-from rota.client.rehearsal.job_specs import NEXT_STEP, spec_of
 from rota.client.rehearsal.rehearsal import Rehearsal, Tally, rehearse
 from rota.core.model.dag import path_of
 from rota.core.model.job import JobSpec
@@ -38,7 +36,6 @@ from rota.core.timing.instants import (
     parse_instant,
     seconds,
 )
-from rota.core.vocabulary.facts import Facts
 
 EX_LIMIT = 8
 BAR_WIDTH = 40
@@ -169,7 +166,9 @@ def rehearse_files(
     The rules are those of a node: schedules, calendars of the files, overlap, dependencies, flows.
     Nothing runs; each attempt succeeds after its duration. No node is needed.
     """
-    jobs, facts = _given_in(files, namespace)
+    jobs, facts = jobs_in(files, namespace)
+    _warn_of_missing_jobs(jobs)
+    _check_circles(jobs)
     since = parse_instant(begin) if begin else now()
     taken = _durations(durations, jobs)
     if is_recorded:
@@ -202,34 +201,9 @@ def rehearse_files(
     return EX_LIMIT if is_over or view.most_starts > (max_starts or view.most_starts) else 0
 
 
-def _given_in(files: Iterable[str], namespace: str | None) -> tuple[list[JobSpec], Facts]:
-    """Return the jobs of files, and what their documents mean for the jobs.
-
-    The definitions are not kept: with 100,000 jobs, they take 70 MB.
-
-    Raises:
-        InvalidFile: A file has no valid jobs, or some that form a circle.
-        click.UsageError: A calendar is in no file.
-    """
-    given = read_files(files, namespace)
-    jobs = [spec_of(each, NEXT_STEP) for each in given.jobs]
-    _check_names(jobs, given)
-    _check_circles(jobs)
-    return jobs, facts_of(given.documents)
-
-
-def _check_names(jobs: Sequence[JobSpec], given: GivenFiles) -> None:
-    """Check that the calendars of jobs are in the files, and warn of other jobs that are not.
-
-    Raises:
-        click.UsageError: A calendar is in no file.
-    """
-    calendars = {each.name for each in given.documents if each.kind == "calendars"}
+def _warn_of_missing_jobs(jobs: Sequence[JobSpec]) -> None:
     names = {job.full_name for job in jobs}
     for job in jobs:
-        for name in (*job.only_calendars, *job.except_calendars):
-            if name not in calendars:
-                raise click.UsageError(f"{job.full_name}: no file has the calendar {name!r}")
         for name in job.dependencies:
             if name not in names:
                 say(f"warning: {job.full_name} never runs: no file has the job {name}")

@@ -10,15 +10,15 @@ import click
 STANDARD_INPUT = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
 
+HELP = (
+    "Jobs and documents in YAML or JSON, or a folder of such files; - is standard input. "
+    "Repeatable."
+)
 files_option = click.option(
-    "-f",
-    "--file",
-    "files",
-    metavar="FILE",
-    multiple=True,
-    required=True,
-    help="Jobs and documents in YAML or JSON, or a folder of such files; - is standard input. "
-    "Repeatable.",
+    "-f", "--file", "files", metavar="FILE", multiple=True, required=True, help=HELP
+)
+optional_files_option = click.option(
+    "-f", "--file", "files", metavar="FILE", multiple=True, help=HELP
 )
 
 

@@ -31,7 +31,6 @@ from rota.core.timing.instants import (
     format_duration,
     format_instant,
 )
-from rota.core.timing.schedule import FirePreview
 from rota.core.vocabulary.changes import StandInExecution
 from rota.core.vocabulary.facts import Facts
 from rota.node.api.documents.broken_records import (
@@ -61,7 +60,6 @@ from rota.wire.documents import (
     LastExecutionView,
     LedgerEntryView,
     LimitsView,
-    NextFireView,
     ParentView,
     SandboxView,
     ScheduleView,
@@ -314,18 +312,6 @@ def _ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
         execution_id=entry.execution_id or None,
         reason=entry.reason,
         recorded_at=format_instant(entry.recorded_at),
-    )
-
-
-def next_fire_view(number: int, preview: FirePreview, start: Instant) -> NextFireView:
-    """Return the document of a future fire time of schedule *number*, which starts at *start*."""
-    return NextFireView(
-        at=format_instant(preview.instant),
-        local=preview.local,
-        schedule=number,
-        note=preview.note,
-        excluded=preview.excluded,
-        starts_at=format_instant(start) if start > preview.instant else None,
     )
 
 

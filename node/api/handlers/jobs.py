@@ -18,7 +18,6 @@ from rota.core.timing.instants import (
     later,
     parse_instant,
 )
-from rota.core.timing.schedule import coming
 from rota.core.vocabulary.commands import DeleteJob, Idempotency, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved, Reply
 from rota.node.access.verbs import Verb
@@ -27,7 +26,6 @@ from rota.node.api.documents.omitted_output import job_without_definition
 from rota.node.api.documents.record_views import (
     hook_retry_view,
     ledger_entry_view,
-    next_fire_view,
     view_of,
 )
 from rota.node.api.handlers.executions import created_execution
@@ -86,6 +84,7 @@ from rota.node.system.pacing import Pace, paced
 from rota.wire import operations as api
 from rota.wire.bodies.field_reader import Hints
 from rota.wire.bodies.job_bodies import parameters_json, print_of, reading
+from rota.wire.bodies.schedule_bodies import next_fire_view
 from rota.wire.documents import (
     JobBody,
     JobView,
@@ -315,17 +314,10 @@ async def fires_after(
         else after
         for at in plan.next_fires
     ]
-    facts = request.node.facts.present()
-    exclusions = [facts.exclusion_of(job.spec, schedule) for schedule in job.spec.schedules]
-    begun = list(plan.begun or (0,) * len(job.spec.schedules))
-    for number, preview in islice(coming(job.spec.schedules, since, exclusions), 2 * count):
-        most = job.spec.policy_of(number).max_executions
-        if most and begun[number] >= most:
-            continue
-        count -= not preview.excluded
-        begun[number] += not preview.excluded
-        start = facts.start_of(job.spec, number, preview.instant)
-        items.append(next_fire_view(number, preview, start))
+    fires = request.node.facts.present().coming(job.spec, since, plan.begun)
+    for number, fire, start in islice(fires, 2 * count):
+        count -= not fire.excluded
+        items.append(next_fire_view(number, fire, start))
         if not count:
             break
         await pace.rest()

@@ -472,7 +472,65 @@ def test_the_next_fires_are_an_icalendar_file(rota: Rota) -> None:
 
     assert one.out.count("SUMMARY:default/in-a-feed") == 2
     assert every.out.count("SUMMARY:default/in-a-feed") == 1
-    assert rota("next", "--all").status == 2
+
+
+def test_next_shows_fire_times_of_several_jobs_together(rota: Rota) -> None:
+    for name, schedule in (("early", "0 1 1 1 *"), ("late", "0 2 1 1 *")):
+        rota("jobs", "create", name, "-n", "together", "--schedule", schedule, "--", "true")
+
+    table = rota("next", "--all", "-n", "together", "--count", "3")
+
+    assert [line.split()[2] for line in table.out.splitlines()[1:]] == [
+        "together/early",
+        "together/late",
+        "together/early",
+    ]
+
+
+def test_next_of_files_and_of_several_schedules_needs_no_node(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        """\
+name: once-more
+command: "true"
+schedules: [{schedule: "0 3 * * *", maxExecutions: 2}]
+---
+name: workdays
+command: "true"
+schedule: "0 4 * * *"
+onlyCalendars: [workdays]
+---
+kind: calendar
+name: workdays
+definition: {weekdays: [MON-FRI]}
+"""
+    )
+    since = ("--from", "2027-01-01T12:00:00Z", "--url", "http://127.0.0.1:1")
+
+    of_files = rota("next", "-f", str(file), *since, "--count", "5", "-o", "json")
+    texts = ("--schedule", "0 6 1 * *", "--schedule", "0 5 1 * *")
+    of_texts = rota("next", *texts, *since, "--count", "2")
+
+    fires = [(fire["at"][5:16], fire["job"], bool(fire["excluded"])) for fire in of_files.json]
+    assert fires == [
+        ("01-02T03:00", "default/once-more", False),
+        ("01-02T04:00", "default/workdays", True),
+        ("01-03T03:00", "default/once-more", False),
+        ("01-04T04:00", "default/workdays", False),
+        ("01-05T04:00", "default/workdays", False),
+    ]
+    assert [re.split("  +", line)[1] for line in of_texts.out.splitlines()] == [
+        "SCHEDULE",
+        "0 5 1 * *",
+        "0 6 1 * *",
+    ]
+
+
+@pytest.mark.parametrize("more", [("--all",), ("--schedule", "@daily"), ("-f", "none.yaml")])
+def test_next_shows_fire_times_of_one_kind(rota: Rota, more: tuple[str, ...]) -> None:
+    refused = rota("next", "--all", "-f", "jobs.yaml", *more)
+
+    assert (refused.status, "give only one of" in refused.err) == (2, True)
 
 
 def test_next_shows_fire_times_of_a_job(rota: Rota) -> None:

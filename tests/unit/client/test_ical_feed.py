@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from rota.client.cli.jobs.ical_feed import feed, folded
+from rota.client.cli.files.ical_feed import feed, folded
 from rota.client.imports.drafts import Source
 from rota.client.imports.ical_lines import read_events
 from rota.core.timing.instants import parse_instant
