@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import Column, Look, show_many
 from rota.client.cli.display.table_columns import NEXT_FIRE
+from rota.client.cli.files.ical_feed import feed
 from rota.client.cli.human import now
 from rota.client.cli.inputs.files import optional_files_option
 from rota.client.cli.inputs.options import (
@@ -23,7 +24,6 @@ from rota.client.cli.inputs.options import (
     output_option,
     url_option,
 )
-from rota.client.cli.files.ical_feed import feed
 from rota.client.cli.jobs.job_selection import DEFAULT_NAMESPACE
 from rota.core.timing.instants import Instant, format_instant, parse_instant
 from rota.wire.documents import NextFireView
