@@ -1,43 +1,36 @@
 """Flows: jobs whose tasks are the functions of an app, with their order."""
 
 import asyncio
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count, takewhile
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 import msgspec
 
+from rota.client.app import waits
 from rota.client.app.errors import FlowNotDeployed, InvalidArgument, InvalidFlow
 from rota.client.app.graphs import (
     AnyCall,
     Body,
     Call,
+    Conditions,
     Graph,
     Param,
-    Step,
+    Placement,
     chain,
     current,
     defining,
-    running,
 )
 from rota.client.app.handles import Handle
-from rota.client.app.placeholders import Json, Placeholder, placeholders_in, valued
+from rota.client.app.local_runs import run_here
+from rota.client.app.placeholders import Json, placeholders_in
 from rota.client.app.signatures import checked_json
 from rota.client.app.tasks import Host, OfOneItem, Task
 from rota.client.errors import NotFound
-from rota.client.task_functions import Skip
-from rota.core.model.ids import item_name
-from rota.core.model.trigger_rules import (
-    TriggerRule,
-    TriggerVerdict,
-    UpstreamState,
-    census_of,
-    verdict,
-)
+from rota.core.model.ids import item_name, round_name
 from rota.core.near_names import did_you_mean
-from rota.wire.documents import ExecutionView, JobBody, TaskView
+from rota.wire.documents import ApprovalBody, ExecutionView, JobBody, TaskView, WaitForEventBody
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -172,6 +165,106 @@ class Flow:
         one = cast("AnyTask", task)  # OfOneItem describes the parameters alone.
         return self._graph.add(one.mapped_step(items))
 
+    def approval(
+        self,
+        name: str,
+        *,
+        message: str = "",
+        form: Mapping[str, Json] | None = None,
+        timeout: float | str = "0s",
+        on_reject: Literal["fail", "skip"] = "fail",
+        by: Sequence[str] = (),
+        **conditions: Unpack[Conditions],
+    ) -> Call[Any]:  # Any: the form is of any type.
+        """Add a wait for a person who approves or rejects; the result is what was filled in.
+
+        Args:
+            name: The name of its task.
+            message: What is to be approved; a template: ``Ship {{ params.version }}?``.
+            form: The JSON Schema of what the person fills in; None for nothing.
+            timeout: The time after which it fails without an answer; 0 for no limit.
+            on_reject: What a rejection does.
+            by: The subjects that may answer, such as ``group:sso/release``; empty for all callers
+                with the verb ``run``.
+            conditions: As of `Task.options`.
+
+        Raises:
+            InvalidArgument: An argument has another type.
+            InvalidFlow: The name is invalid or taken, or a text names no earlier call.
+        """
+        body = ApprovalBody(
+            message=message,
+            form=None if form is None else dict(form),
+            timeout=timeout,
+            on_reject=on_reject,
+            by=[*by],
+        )
+        return self._graph.add(waits.approval(body, Placement(name=name, **conditions)))
+
+    def wait_for_event(
+        self,
+        event: str,
+        *,
+        timeout: float | str = "0s",
+        on_timeout: Literal["fail", "skip"] = "fail",
+        name: str | None = None,
+        **conditions: Unpack[Conditions],
+    ) -> Call[Any]:  # Any: the data are of any type.
+        """Add a wait for an event that is posted to the execution; the result is its data.
+
+        Args:
+            event: The name of the event; a template: ``paid-{{ params.order }}``.
+            timeout: The time after which the wait ends without the event; 0 for no limit.
+            on_timeout: What the end of that time does.
+            name: The name of its task; None for that of the event.
+            conditions: As of `Task.options`.
+
+        Raises:
+            InvalidArgument, InvalidFlow: As of `approval`.
+        """
+        body = WaitForEventBody(event=event, timeout=timeout, on_timeout=on_timeout)
+        return self._graph.add(waits.event(body, Placement(name=name, **conditions)))
+
+    def sleep(
+        self, duration: float | str, *, name: str | None = None, **conditions: Unpack[Conditions]
+    ) -> Call[None]:
+        """Add a wait for a time, in seconds or as text such as ``10m``.
+
+        Args:
+            duration: The time.
+            name: The name of its task; None for ``sleep``.
+            conditions: As of `Task.options`.
+
+        Raises:
+            InvalidFlow: As of `approval`.
+        """
+        return self._graph.add(waits.sleep(duration, Placement(name=name, **conditions)))
+
+    def run_job(
+        self,
+        job: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        **conditions: Unpack[Conditions],
+    ) -> Call[dict[str, Any]]:
+        """Add an execution of another job, and wait for its end.
+
+        The result has ``executionId``, ``status`` and ``results``, those of the last tasks by name.
+
+        Args:
+            job: The name of the job, which is in the namespace of this one.
+            parameters: Parameters in place of those of the job, which may be or contain calls and
+                parameters of this flow; None for those of the job.
+            name: The name of its task; None for that of the job.
+            conditions: As of `Task.options`.
+
+        Raises:
+            InvalidArgument, InvalidFlow: As of `approval`.
+        """
+        placement = Placement(name=name, **conditions)
+        return self._graph.add(waits.run_of(job, parameters, placement))
+
     def chain(self, *calls: object) -> None:
         """Order calls as ``>>`` does, also of types that have no ``>>`` for type checkers.
 
@@ -225,39 +318,33 @@ class Flow:
         """Start an execution as `delay` does, without blocking the event loop."""
         return await asyncio.to_thread(self.delay, **params)
 
-    def local(self, **params: Any) -> Results:
+    def local(self, results: Mapping[str, Any] | None = None, /, **params: Any) -> Results:
         """Run the functions here, one after the other, and return their results.
 
         Arguments and results pass through JSON as between nodes. The exception of a function ends
-        the flow, without retries; its `skip` skips the call, and the others follow their rules.
+        the flow, without retries, unless its failure is allowed; its `skip` skips the call, and the
+        others follow their rules and conditions. Nothing waits.
+
+        Args:
+            results: The results of calls that do not run here, by name: those of approvals, events
+                and other jobs, and of functions that a test replaces.
+            params: As of `delay`.
 
         Raises:
             InvalidArgument: As of `delay`.
-            InvalidFlow: A function is a coroutine function, and an event loop runs here.
+            InvalidFlow: A function is a coroutine function, and an event loop runs here; the result
+                of a wait is missing; or an expression has no value here.
+            RuntimeError: A call with `repeat` did not end in its rounds.
         """
         given = {**self._defaults, **self._encoded(params)}
-        results: dict[str, Json] = {}
-        states: dict[str, UpstreamState] = {}
-
-        def value_of(placeholder: Placeholder) -> Json:
-            if isinstance(placeholder, Param):
-                return given[placeholder.name]
-            return results.get(cast("AnyCall", placeholder).name)
-
-        for call, needs in self._graph.ordered():
-            step = call.step
-            rule = TriggerRule(step.placement.trigger_rule or "all_success")
-            census = census_of(states[each] for each in needs)
-            states[call.name] = UpstreamState.SKIPPED
-            if needs and verdict(rule, census) is not TriggerVerdict.START:
-                continue
-            is_done, result = _run(step, value_of)
-            if is_done:
-                states[call.name] = UpstreamState.SUCCESS
-                results[call.name] = result
-        return Results(
-            {name: self._graph.calls[name].step.result(each) for name, each in results.items()}
-        )
+        calls = self._graph.calls
+        for name in results or {}:
+            if name not in calls:
+                hint = did_you_mean(name, calls) or f"it has {', '.join(calls)}"
+                raise InvalidFlow(f"the flow {self.name} has no call {name!r}; {hint}")
+        replaced = {name: checked_json(name, value) for name, value in (results or {}).items()}
+        found = run_here(self._graph, given, replaced)
+        return Results({name: calls[name].step.result(each) for name, each in found.items()})
 
     def _task(self, call: AnyCall) -> Body:
         needs = self._graph.needs[call.name]
@@ -316,60 +403,26 @@ class Flow:
         results: dict[str, Any] = {}
         for name, call in self._graph.calls.items():
             if name in tasks and tasks[name].status == "success":
-                step = call.step
-                results[name] = step.result(_result_in(tasks, name, is_loop=step.items is not None))
+                results[name] = call.step.result(_result_in(tasks, call))
         return Results(results)
 
 
-def _run(step: Step, value_of: Callable[[Placeholder], Json]) -> tuple[bool, Json]:
-    """Return whether the call has not been skipped, and its result."""
-    if step.items is None:
-        return _run_one(step, value_of)
-    ran = [_run_one(step, _always(item)) for item in valued(step.items, value_of)]
-    return any(is_done for is_done, _ in ran), [result for _, result in ran]
+def _result_in(tasks: Mapping[str, TaskView], call: AnyCall) -> Json:
+    if call.step.placement.repeat is not None:
+        rounds = _steps_in(tasks, lambda number: round_name(call.name, number + 1))
+        return _result_of(rounds[-1]) if rounds else None
+    if call.step.items is not None:
+        steps = _steps_in(tasks, lambda number: item_name(call.name, number))
+        return [_result_of(each) for each in steps]
+    return _result_of(tasks[call.name])
 
 
-def _always(item: Json) -> Callable[[Placeholder], Json]:
-    """Return the values of the arguments of a `map`: the item is the only placeholder."""
-    return lambda _: item
+def _steps_in(tasks: Mapping[str, TaskView], name_of: Callable[[int], str]) -> list[TaskView]:
+    return [tasks[name] for name in takewhile(tasks.__contains__, map(name_of, count()))]
 
 
-def _run_one(step: Step, value_of: Callable[[Placeholder], Json]) -> tuple[bool, Json]:
-    args, kwargs = valued(step.positional, value_of), valued(step.named, value_of)
-    _check_loop(step.by_worker)
-    try:
-        with running():
-            result = step.by_worker(*args, **kwargs)
-            if inspect.iscoroutine(result):
-                result = asyncio.run(result)
-    except Skip:
-        return False, None
-    return True, result
-
-
-def _check_loop(function: Callable[..., Any]) -> None:
-    """Check that no event loop runs here, if *function* needs one.
-
-    Raises:
-        InvalidFlow: One runs.
-    """
-    if not inspect.iscoroutinefunction(inspect.unwrap(function)):
-        return
-    with suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise InvalidFlow(
-            "local() starts an event loop for an async function, but one runs here already; write "
-            "await asyncio.to_thread(flow.local, ...)"
-        )
-
-
-def _result_in(tasks: Mapping[str, TaskView], name: str, *, is_loop: bool) -> Json:
-    if not is_loop:
-        return tasks[name].attempts[-1].result
-    results: list[Json] = []
-    while (step := tasks.get(item_name(name, len(results)))) is not None:
-        results.append(step.attempts[-1].result if step.attempts else None)
-    return results
+def _result_of(task: TaskView) -> Json:
+    return task.attempts[-1].result if task.attempts else task.result
 
 
 def _schema_of(param: Param) -> Body:

@@ -5,17 +5,11 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypedDict, TypeVar, cast
 
 from rota.client.app.errors import InvalidFlow
-from rota.client.app.placeholders import (
-    Json,
-    Kind,
-    Placeholder,
-    Tree,
-    argument,
-    placeholders_in,
-)
+from rota.client.app.named_values import named_in, named_in_template
+from rota.client.app.placeholders import Json, Kind, Placeholder, Tree, placeholders_in
 from rota.client.app.signatures import Signature
 from rota.core.model.ids import NAME_RULE, is_name
 from rota.core.model.trigger_rules import TriggerRule
@@ -26,6 +20,14 @@ T_co = TypeVar("T_co", covariant=True)
 Body = dict[str, Json]
 
 
+class Conditions(TypedDict, total=False):
+    """When a task of a flow starts, and what its failure does, as in `Placement`."""
+
+    trigger_rule: str
+    when: str
+    allow_failure: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Placement:
     """The settings that a call of a task has in a flow alone.
@@ -33,6 +35,9 @@ class Placement:
     Attributes:
         name: The name of its task in the flow; None for that of the function.
         trigger_rule: The rule under which it starts; None for ``all_success``.
+        when: The expression under which it starts; otherwise it is skipped. None for none.
+        allow_failure: Whether its failure counts as a success; None for no.
+        repeat: The fields of a loop of rounds; None for none.
         max_parallel: How many items of a `map` may run at the same time; None for 100.
         tolerated_failures: How many items of a `map` may fail; None for none.
 
@@ -42,6 +47,9 @@ class Placement:
 
     name: str | None = None
     trigger_rule: str | None = None
+    when: str | None = None
+    allow_failure: bool | None = None
+    repeat: Body | None = None
     max_parallel: int | None = None
     tolerated_failures: int | None = None
 
@@ -53,33 +61,51 @@ class Placement:
             hint = did_you_mean(self.trigger_rule, rules) or f"the rules are {', '.join(rules)}"
             raise InvalidFlow(f"there is no trigger rule {self.trigger_rule!r}; {hint}")
 
+    def fields(self) -> Body:
+        """Return the fields of a task that has these settings, without those of a `map`."""
+        fields = {
+            "triggerRule": self.trigger_rule,
+            "when": self.when,
+            "allowFailure": self.allow_failure,
+            "repeat": self.repeat,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def expressions(self) -> list[str]:
+        """Return the expressions in these settings."""
+        return [each for each in (self.when, (self.repeat or {}).get("until")) if each]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Step:
     """What a call in a flow does.
 
     Attributes:
-        function: The name of the function.
-        signature: Its parameters and its result.
-        by_worker: The function as a worker calls it, with JSON.
-        fields: Makes the fields of a task of a job from the arguments of the job.
+        function: The name of the function, or of a wait.
+        signature: Its parameters and its result; None for a wait.
+        by_worker: The function as a worker calls it, with JSON; None if only a node can do this.
+        fields: Makes the fields of a task of a job from the arguments.
         placement: Its settings in the flow.
         positional: The arguments by position.
         named: The arguments by name.
         items: The items of a `map`, of which `ITEM` is one; None for a single call.
+        template: The text of a wait, which may name results and parameters.
     """
 
     function: str
-    signature: Signature
-    by_worker: Callable[..., Any]
-    fields: Callable[[list[Json], dict[str, Json]], Body]
+    signature: Signature | None
+    fields: Callable[[list[Tree], dict[str, Tree]], Body]
     placement: Placement
     positional: list[Tree]
     named: dict[str, Tree]
     items: Tree = None
+    by_worker: Callable[..., Any] | None = None
+    template: str = ""
 
     def result(self, value: Json) -> Any:  # Any: a result of any type
         """Return the result of the call, converted to its type: a list for a `map`."""
+        if self.signature is None:
+            return value
         if self.items is None:
             return self.signature.decoded_result(value)
         return [None if each is None else self.signature.decoded_result(each) for each in value]
@@ -87,12 +113,7 @@ class Step:
     def body(self) -> Body:
         """Return the fields of the task of the job, but for its name and what it needs."""
         placement = self.placement
-        body = self.fields(
-            [argument(each) for each in self.positional],
-            {name: argument(each) for name, each in self.named.items()},
-        )
-        if placement.trigger_rule is not None:
-            body["triggerRule"] = placement.trigger_rule
+        body = {**self.fields(self.positional, self.named), **placement.fields()}
         if self.items is not None:
             loop = {
                 "items": _items(self.items),
@@ -101,6 +122,12 @@ class Step:
             }
             body["foreach"] = {name: value for name, value in loop.items() if value is not None}
         return body
+
+    def texts_name(self) -> Iterator[tuple[str, str]]:
+        """Yield what its expressions and its template name."""
+        for expression in self.placement.expressions():
+            yield from named_in(expression)
+        yield from named_in_template(self.template)
 
 
 class Call(Placeholder, Generic[T_co]):
@@ -203,13 +230,14 @@ class Graph:
         self.params: dict[str, Param] = {}
 
     def add(self, step: Step) -> AnyCall:
-        """Add a call, after those whose results it gets, and return it.
+        """Add a call, after those whose results it gets or names, and return it.
 
         Raises:
-            InvalidFlow: Its name is taken, or an argument is of another flow.
+            InvalidFlow: Its name is taken, an argument is of another flow, or a text names no call.
         """
         self._check_open()
         used = list(placeholders_in([step.positional, step.named, step.items]))
+        used += [self._value(kind, name) for kind, name in step.texts_name()]
         for each in used:
             if isinstance(each, (Call, Param)):
                 self._check_own(cast("Call[object] | Param", each))
@@ -260,6 +288,17 @@ class Graph:
             done.add(name)
             yield self.calls[name], self.needs[name]
 
+    def _value(self, kind: str, name: str) -> "AnyCall | Param":
+        """Return what a text names: a parameter, or an earlier call."""
+        if kind == "params":
+            return self.param(name)
+        if name not in self.calls:
+            hint = did_you_mean(name, self.calls) or f"it has {', '.join(self.calls) or 'none'}"
+            raise InvalidFlow(
+                f'{kind}["{name}"] names no call that is in the flow {self.name} already; {hint}'
+            )
+        return self.calls[name]
+
     def _path(self, start: str, end: str) -> list[str]:
         """Return the calls from *start* to *end*, each of which is needed by the next one."""
         ways, seen = [[end]], {end}
@@ -281,10 +320,8 @@ class Graph:
             )
         own = step.function.strip("_")
         if chosen is None and not is_name(own):
-            raise InvalidFlow(
-                f"the function {step.function!r} cannot name a task; give the call a name: "
-                f"{step.function}.options(name=...)"
-            )
+            call = f"{step.function}.options(name=...)" if step.signature else "name=..."
+            raise InvalidFlow(f"{step.function!r} cannot name a task; give the call a name: {call}")
         name, number = chosen or own, 1
         while name in self.calls:
             number += 1

@@ -9,6 +9,7 @@ import inspect
 import json
 import sys
 import typing
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -57,6 +58,36 @@ class Signature:
             if each.default is each.empty
             and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         ]
+
+    def check_names(self, held: Mapping[str, Any]) -> None:
+        """Check that the function takes the arguments *held* by name.
+
+        Raises:
+            InvalidArgument: It does not.
+        """
+        self._bound(self._given, (), held, is_partial=True)
+
+    def completed(
+        self, held: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """Return the arguments of a call that has *held* already, which *kwargs* may replace.
+
+        Those by position go to the parameters that *held* leaves, in their order.
+
+        Raises:
+            InvalidArgument: There are too many.
+        """
+        if not held:
+            return args, kwargs
+        known = self._parameters.parameters
+        named = {**held, **kwargs}
+        fixed = {name: named.pop(name) for name in held if name in known}
+        left = [each for name, each in known.items() if name not in fixed]
+        signature = self._parameters.replace(parameters=left)
+        found = {**self._bound(signature, args, named, is_partial=True).arguments, **fixed}
+        ordered = OrderedDict((name, found[name]) for name in known if name in found)
+        whole = inspect.BoundArguments(self._parameters, ordered)
+        return whole.args, whole.kwargs
 
     def encoded(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], *, in_flow: bool = False
@@ -129,10 +160,16 @@ class Signature:
         return _converted(value, self._kind("return"))
 
     def _bound(
-        self, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self,
+        signature: inspect.Signature,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        is_partial: bool = False,
     ) -> inspect.BoundArguments:
+        bind = signature.bind_partial if is_partial else signature.bind
         try:
-            return signature.bind(*args, **kwargs)
+            return bind(*args, **kwargs)
         except TypeError as error:
             raise InvalidArgument(f"{self._name}: {error}; it takes {signature}") from None
 
@@ -141,33 +178,8 @@ class Signature:
             value.expect(self._kind(name))
             return value
         if isinstance(value, _CONTAINERS) and any(True for _ in placeholders_in(value)):
-            return self._with_placeholders(name, value)
+            return checked_tree(name, value, function=self._name)
         return self._constant(name, value)
-
-    def _with_placeholders(self, name: str, value: Any) -> Tree:
-        """Return a value with placeholders, whose type only the worker can check."""
-        match value:
-            case Placeholder():
-                return value
-            case dict():
-                members = cast("dict[object, Any]", value)
-                return {
-                    self._key(name, key): self._with_placeholders(name, each)
-                    for key, each in members.items()
-                }
-            case list() | tuple() | set() | frozenset():
-                items = cast("list[Any]", value)
-                return [self._with_placeholders(name, each) for each in items]
-            case _:
-                return checked_json(name, value, function=self._name)
-
-    def _key(self, name: str, key: object) -> str:
-        if not isinstance(key, str):
-            raise InvalidArgument(
-                f"{self._name}: the argument {name!r} has a part of a flow, and the key {key!r}, "
-                "which is no text; use text"
-            )
-        return key
 
     def _constant(self, name: str, value: Any) -> Json:
         plain = checked_json(name, value, self._kind(name), function=self._name)
@@ -247,6 +259,37 @@ def checked_json(name: str, value: Any, kind: Kind = Any, *, function: str = "")
             f"cannot be sent: {error}"
         ) from error
     return plain
+
+
+def checked_tree(name: str, value: Any, *, function: str) -> Tree:
+    """Return a value that may contain placeholders, and whose type only the worker can check.
+
+    Raises:
+        InvalidArgument: A part cannot be expressed in JSON, or a key is no text.
+    """
+    match value:
+        case Placeholder():
+            return value
+        case dict():
+            members = cast("dict[object, Any]", value)
+            return {
+                _key(name, key, function): checked_tree(name, each, function=function)
+                for key, each in members.items()
+            }
+        case list() | tuple() | set() | frozenset():
+            items = cast("list[Any]", value)
+            return [checked_tree(name, each, function=function) for each in items]
+        case _:
+            return checked_json(name, value, function=function)
+
+
+def _key(name: str, key: object, function: str) -> str:
+    if not isinstance(key, str):
+        raise InvalidArgument(
+            f"{function}: the argument {name!r} has a part of a flow, and the key {key!r}, which "
+            "is no text; use text"
+        )
+    return key
 
 
 def _plain(value: Any) -> Json:

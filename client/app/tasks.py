@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
@@ -24,7 +24,7 @@ from rota.client.app.placeholders import (
     placeholders_in,
     refuse_placeholders,
 )
-from rota.client.app.signatures import Signature
+from rota.client.app.signatures import Signature, checked_json
 from rota.client.client import Client
 from rota.client.requests import MAIN_TASK
 from rota.core.model.given_durations import read_duration
@@ -35,7 +35,7 @@ from rota.core.timing.instants import (
     from_datetime,
     later,
 )
-from rota.wire.documents import ITEMS_MAX, ExecutionView
+from rota.wire.documents import ITEMS_MAX, ExecutionView, RepeatBody
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -64,6 +64,7 @@ class Settings:
         due_at: When its calls are due; None for now, or after *delay*.
         delay: How long after a call is submitted it is due; None for *due_at*.
         placement: What a call has in a flow alone.
+        held: The arguments that its calls have already, by name.
     """
 
     retries: int = 0
@@ -75,6 +76,7 @@ class Settings:
     due_at: Instant | None = None
     delay: Duration | None = None
     placement: Placement = _ANYWHERE
+    held: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def fields(self) -> Body:
         """Return the fields of a task that has these settings.
@@ -182,15 +184,13 @@ class Task(Generic[P, R_co, T_co]):
         """
         flow = current()
         if flow is None:
-            refuse_placeholders(self.name, args, kwargs)
-            return self._function(*args, **kwargs)
+            return self._call(args, kwargs)
         return cast("R_co", flow.add(self.step(args, kwargs)))  # So checkers see its use.
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function here, also in the definition of a flow."""
-        refuse_placeholders(self.name, args, kwargs)
         with running():  # The function may call other tasks.
-            return self._function(*args, **kwargs)
+            return self._call(args, kwargs)
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T_co]:
         """Submit a call to the nodes: now, or when `at` or `after` says.
@@ -231,6 +231,19 @@ class Task(Generic[P, R_co, T_co]):
         parts = [works[start : start + ITEMS_MAX] for start in range(0, len(works), ITEMS_MAX)]
         return Group(tuple(task._submit_many(part) for part in parts))  # noqa: SLF001 - of this class
 
+    def partial(self, **kwargs: Any) -> "Task[..., R_co, T_co]":  # Any: of the function's types.
+        """Return this task with some of its arguments, such as those that all items of a `map` get.
+
+        Arguments by position go to the other parameters, in their order. All types are checked at
+        the call, where an argument by name replaces one of these.
+
+        Raises:
+            InvalidArgument: The function has no such parameter.
+        """
+        held = {**self.settings.held, **kwargs}
+        self._signature.check_names(held)
+        return cast("Task[..., R_co, T_co]", self._with(held=held))
+
     def at(self, when: datetime) -> "Task[P, R_co, T_co]":
         """Return this task for calls that are due at *when*; a past time is due at once.
 
@@ -253,6 +266,21 @@ class Task(Generic[P, R_co, T_co]):
             raise InvalidArgument(str(error)) from error
         return self._with(delay=span, due_at=None)
 
+    def repeat(self, *, until: str, limit: int, delay: float | str = "0s") -> "Task[P, R_co, T_co]":
+        """Return this task for a call in a flow that runs in rounds, until a result is as wanted.
+
+        Args:
+            until: An expression, evaluated after each round: ``last.state == 'done'``.
+            limit: The most rounds, 1 to 1,000; without success after these, the call fails.
+            delay: The time between two rounds, in seconds or as text such as ``10s``.
+
+        Raises:
+            InvalidArgument: *until* is no text, or *limit* no number.
+        """
+        given = RepeatBody(until=until, limit=limit, delay=delay)
+        loop = checked_json("repeat", given, RepeatBody, function=self.name)
+        return self._with(placement=replace(self.settings.placement, repeat=loop))
+
     def options(
         self,
         *,
@@ -262,6 +290,8 @@ class Task(Generic[P, R_co, T_co]):
         namespace: str | None = None,
         name: str | None = None,
         trigger_rule: str | None = None,
+        when: str | None = None,
+        allow_failure: bool | None = None,
         max_parallel: int | None = None,
         tolerated_failures: int | None = None,
     ) -> "Task[P, R_co, T_co]":
@@ -276,6 +306,9 @@ class Task(Generic[P, R_co, T_co]):
             namespace: As of `App.task`; in a flow, that of the flow counts.
             name: For a flow: the name of its task.
             trigger_rule: For a flow: when it starts, such as ``all_done``.
+            when: For a flow: an expression, such as ``results.count > 0``, without which the call
+                is skipped. The calls that it names are needed, as those of arguments are.
+            allow_failure: For a flow: whether its failure counts as a success.
             max_parallel: For a `map` in a flow: how many items may run at the same time.
             tolerated_failures: For a `map` in a flow: how many items may fail.
 
@@ -293,6 +326,8 @@ class Task(Generic[P, R_co, T_co]):
         placed = {
             "name": name,
             "trigger_rule": trigger_rule,
+            "when": when,
+            "allow_failure": allow_failure,
             "max_parallel": max_parallel,
             "tolerated_failures": tolerated_failures,
         }
@@ -307,13 +342,10 @@ class Task(Generic[P, R_co, T_co]):
         Raises:
             InvalidArgument, InvalidTask: As of `delay`.
         """
-        given = tuple(args), kwargs or {}
+        given = self._signature.completed(self.settings.held, tuple(args), kwargs or {})
         refuse_placeholders(self.name, *given)
         positional, named = self._signature.encoded(*given)
-        return self._fields(
-            [argument(each) for each in positional],
-            {name: argument(each) for name, each in named.items()},
-        )
+        return self._fields(positional, named)
 
     def step(self, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Step:
         """Return a call of the function in a flow, whose arguments may be placeholders.
@@ -328,9 +360,7 @@ class Task(Generic[P, R_co, T_co]):
                 f"max_parallel and tolerated_failures of {self.name} are for items; use them with "
                 f"{self.name}.options(...).map(items)"
             )
-        return self._step(
-            *self._signature.encoded(tuple(args), kwargs or {}, in_flow=True), items=None
-        )
+        return self._step(*self._encoded(tuple(args), kwargs or {}), items=None)
 
     def mapped_step(self, items: Any) -> Step:  # Any: a placeholder, or items of any type
         """Return the call of the function for each of *items* in a flow.
@@ -338,6 +368,9 @@ class Task(Generic[P, R_co, T_co]):
         Raises:
             InvalidArgument, InvalidFlow: As of `step`, or values are mixed with placeholders.
         """
+        if self.settings.placement.repeat is not None:
+            raise InvalidFlow(f"{self.name}.map is a loop, which repeat() cannot repeat")
+        positional, named = self._encoded((ITEM,), {})
         if isinstance(items, Placeholder):
             encoded: Tree = items
         else:
@@ -348,13 +381,28 @@ class Task(Generic[P, R_co, T_co]):
                     f"the items of {self.name}.map are both values and calls or parameters; use a "
                     "list of one kind, or let a task return the items"
                 )
-            encoded = [self._item(each) for each in given]
-        return self._step(*self._signature.encoded((ITEM,), {}, in_flow=True), items=encoded)
+            place = [each is ITEM for each in (*positional, *named.values())].index(True)
+            encoded = [self._item(each, place) for each in given]
+        return self._step(positional, named, items=encoded)
 
-    def _item(self, item: Any) -> Tree:
-        positional, named = self._signature.encoded((item,), {}, in_flow=True)
-        [value] = [*positional, *named.values()]
-        return value
+    def _item(self, item: Any, place: int) -> Tree:
+        """Return an item as it is among the arguments, of which it is that at *place*."""
+        positional, named = self._encoded((item,), {})
+        return [*positional, *named.values()][place]
+
+    def _encoded(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Tree], dict[str, Tree]]:
+        """Return the arguments of a call in a flow as JSON with placeholders."""
+        given = self._signature.completed(self.settings.held, args, kwargs)
+        return self._signature.encoded(*given, in_flow=True)
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R_co:
+        """Call the function here."""
+        args, kwargs = self._signature.completed(self.settings.held, args, kwargs)
+        refuse_placeholders(self.name, args, kwargs)
+        function = cast("Callable[..., R_co]", self._function)  # Its arguments are complete.
+        return function(*args, **kwargs)
 
     def _step(self, positional: list[Tree], named: dict[str, Tree], *, items: Tree) -> Step:
         if self.settings.due_at is not None or self.settings.delay is not None:
@@ -373,14 +421,14 @@ class Task(Generic[P, R_co, T_co]):
             items=items,
         )
 
-    def _fields(self, positional: list[Json], named: dict[str, Json]) -> Body:
+    def _fields(self, positional: list[Tree], named: dict[str, Tree]) -> Body:
         """Return the fields of a task of a job that calls the function."""
         self._check_place()
         host = self._host
         call: Body = {
             "function": self.place,
-            "args": positional,
-            "kwargs": named,
+            "args": [argument(each) for each in positional],
+            "kwargs": {name: argument(each) for name, each in named.items()},
             "interpreter": host.interpreter,
             "path": self._folders() if host.path is None else host.path,
         }
@@ -407,7 +455,8 @@ class Task(Generic[P, R_co, T_co]):
         if self.settings.placement != _ANYWHERE:
             raise InvalidTask(
                 f"{self.name} has options for a flow; call it in the 'with' of app.flow(), or "
-                "leave out name, trigger_rule, max_parallel and tolerated_failures"
+                "leave out repeat() and the options name, trigger_rule, when, allow_failure, "
+                "max_parallel and tolerated_failures"
             )
         body = self._once(work)
         job = self._host.client.create_job(body)

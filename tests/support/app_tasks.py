@@ -152,6 +152,17 @@ def skip_odd(number: int) -> int:
     return number
 
 
+CALLS: list[None] = []
+"""One entry for each call of `count_calls` in this process."""
+
+
+@app.task()
+def count_calls() -> int:
+    """Return the number of this call."""
+    CALLS.append(None)
+    return len(CALLS)
+
+
 with app.flow(
     "nightly", schedule="0 2 * * *", timezone="Europe/Berlin", parameters={"day": date(2027, 1, 1)}
 ) as nightly:
@@ -159,3 +170,17 @@ with app.flow(
     taxes = nightly.map(tax, found.result)
     summed = nightly.add(summary, found.result, taxes.result, note=" {{ of all }}")
     nightly.chain(summed, nightly.add(clean))
+
+
+with rota.App("checks").flow("checked", parameters={"least": 1}) as checked:
+    numbers = checked.add(pass_on, 2, 4)
+    rounds = checked.add(skip_odd.repeat(until="last == 2 and index == 2", limit=5), 2)
+    answered = checked.approval(
+        "check", message="More than {{ params.least }}?", when="results.skip_odd > params.least"
+    )
+    paid = checked.wait_for_event("paid")
+    loaded = checked.run_job("load", parameters={"sums": [paid, {"text": "{{ 1 }}"}]})
+    sums = checked.map(add.partial(b=paid), numbers.result)
+    failed = checked.add(refuse.options(allow_failure=True), "allowed")
+    omitted = checked.add(clean.options(when='states.refuse != "failed"'))
+    checked.chain(checked.sleep("10ms"), answered)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from time import perf_counter
 from uuid import UUID
 
 import pytest
@@ -17,9 +18,11 @@ from support.app_tasks import (
     add,
     app,
     attempt_of,
+    checked,
     found,
     halve,
     kinds,
+    loaded,
     move,
     nightly,
     pass_on,
@@ -148,6 +151,33 @@ def test_a_deployed_flow_passes_results_of_their_types(client: Client) -> None:
     assert handle.status() == "success"
     by_default = nightly.delay().result(PATIENCE_S)
     assert by_default["summary"].startswith("2 of 2027-01-01")
+
+
+def status_of(client: Client, execution_id: str, task: str) -> str:
+    """Return the status of a task of an execution."""
+    tasks = client.execution(execution_id).tasks
+    assert tasks is not None
+    return tasks[task].status
+
+
+def test_a_flow_with_waits_ends_on_nodes_as_it_does_here(client: Client) -> None:
+    load = "cp /dev/stdin $ROTA_RESULT"
+    client.create_job({"name": "load", "command": load, "stdin": "{{ params.sums | tojson }}"})
+    client.create_job(checked.job())
+
+    handle = checked.delay(least=1)
+
+    deadline = perf_counter() + PATIENCE_S
+    while status_of(client, handle.id, "check") != "waiting":
+        assert perf_counter() < deadline
+    client.answer(handle.id, "check", approve=True)
+    client.post_event(handle.id, "paid", 5)
+    results = handle.result(PATIENCE_S)
+    assert results[loaded]["results"] == {"main": [5, {"text": "{{ 1 }}"}]}
+    here = checked.local({"check": None, "paid": 5, "load": results[loaded]}, least=1)
+    assert dict(results) == dict(here)
+    assert here["add"] == [7, 9]
+    assert not {"refuse", "clean"} & here.keys()
 
 
 def test_text_with_braces_is_an_argument_as_it_is() -> None:

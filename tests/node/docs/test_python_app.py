@@ -63,7 +63,7 @@ def test_the_commands_of_the_page_print_what_it_shows(capsys: pytest.CaptureFixt
         printed = capsys.readouterr().out
         assert without_times(printed) == without_times(shown)
 
-    assert len(commands) == 4
+    assert len(commands) == 6
 
 
 def without_times(table: str) -> str:

@@ -11,13 +11,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_type
 
+import msgspec
 import pytest
+import yaml
 
 import rota
 from rota.client.app import Call, Flow, InvalidArgument, InvalidFlow, InvalidTask, Results
 from rota.client.app.placeholders import templated
 from rota.client.transport.call import as_json
 from rota.core.model.expressions import problem_of_expression, rendered_json
+from rota.wire.bodies.job_bodies import job_spec
+from rota.wire.documents import JobBody
 from support import app_tasks
 from support.app_tasks import (
     Invoice,
@@ -25,8 +29,10 @@ from support.app_tasks import (
     add_twice,
     app,
     clean,
+    count_calls,
     halve,
     invoices,
+    kinds,
     nightly,
     pass_on,
     skip_odd,
@@ -37,6 +43,8 @@ from support.app_tasks import (
 
 UNTYPED: Any = app_tasks
 """The tasks, for calls that type checkers refuse."""
+TEXT: Any = "x"
+"""A text, where type checkers refuse one."""
 Define = Callable[[Flow, Any], object]
 TESTS = str(Path(app_tasks.__file__).parents[1])
 
@@ -183,6 +191,150 @@ def test_text_of_an_argument_is_no_template(text: str) -> None:
     assert as_json(text).decode() in rendered_json(sent.decode(), {})
 
 
+# -- conditions, rounds, waits and other jobs ------------------------------------------------------
+
+
+RELEASE = """
+name: tests.flow
+labels: {app: tests}
+parametersSchema:
+  properties: {version: {default: "1.4"}, order: {default: 7}, least: {default: 2}}
+  additionalProperties: false
+tasks:
+  - {name: add, python: {function: "support.app_tasks:add", kwargs: {a: 1}}}
+  - name: poll
+    python: {function: "support.app_tasks:pass_on"}
+    repeat: {until: "last[0] >= results.add", limit: 20, delay: 10s}
+    needs: [add]
+  - name: check
+    approval:
+      message: "Ship {{ params.version }} after {{ results['poll'] | length }}, don't wait?"
+      form: {type: object}
+      timeout: 2d
+      onReject: skip
+      by: ["group:sso/release"]
+    when: results.add > params.least
+    needs: [add, poll]
+  - {name: settle, sleep: 10m, needs: [check]}
+  - name: paid
+    waitForEvent: {event: "paid-{{ params.order }}", timeout: 60, onTimeout: skip}
+    triggerRule: all_done
+    needs: [settle]
+  - name: load
+    runJob:
+      job: load
+      parameters:
+        table: '{{ results["check"] }}'
+        rows: ['{{ results["add"] }}']
+        text: '{{ "{" }}{ as it is'
+    needs: [check, add]
+  - {name: load-2, runJob: {job: load}, allowFailure: true}
+  - name: clean
+    python: {function: "support.app_tasks:clean"}
+    allowFailure: true
+    when: states["load-2"] == "failed" and "results.no" != results.load.results.main
+    needs: [load-2, load]
+"""
+
+
+def released() -> Flow:
+    """Return the flow that is `RELEASE` as a file."""
+    with flow(parameters={"version": "1.4", "order": 7, "least": 2}) as made:
+        count = made.add(add, 1)
+        until = "last[0] >= results.add"
+        made.add(pass_on.repeat(until=until, limit=20, delay="10s").options(name="poll"))
+        check = made.approval(
+            "check",
+            message="Ship {{ params.version }} after {{ results['poll'] | length }}, don't wait?",
+            form={"type": "object"},
+            timeout="2d",
+            on_reject="skip",
+            by=["group:sso/release"],
+            when="results.add > params.least",
+        )
+        settled = made.sleep("10m", name="settle")
+        paid = made.wait_for_event(
+            "paid-{{ params.order }}",
+            timeout=60,
+            on_timeout="skip",
+            name="paid",
+            trigger_rule="all_done",
+        )
+        check >> settled >> paid
+        made.run_job("load", parameters={"table": check, "rows": [count], "text": "{{ as it is"})
+        made.run_job("load", allow_failure=True)
+        condition = 'states["load-2"] == "failed" and "results.no" != results.load.results.main'
+        made.add(clean.options(allow_failure=True, when=condition))
+    return made
+
+
+def test_waits_rounds_and_conditions_are_those_of_a_file() -> None:
+    file: Any = yaml.safe_load(RELEASE)
+    for each in file["tasks"]:
+        if "python" in each:
+            each["python"] |= {"interpreter": sys.executable, "path": [TESTS]}
+
+    job = released().job()
+
+    assert job == file
+    assert job_spec(msgspec.convert(job, JobBody)) == job_spec(msgspec.convert(file, JobBody))
+
+
+SHORT_FORMS: list[tuple[Callable[[Flow], Call[Any]], dict[str, Any]]] = [
+    (lambda made: made.approval("a", message="Ship?"), {"name": "a", "approval": "Ship?"}),
+    (lambda made: made.wait_for_event("paid"), {"name": "paid", "waitForEvent": "paid"}),
+    (lambda made: made.sleep(1.5), {"name": "sleep", "sleep": 1.5}),
+    (lambda made: made.run_job("load"), {"name": "load", "runJob": "load"}),
+]
+
+
+@pytest.mark.parametrize(("define", "task"), SHORT_FORMS)
+def test_a_wait_without_options_is_the_short_form_of_a_file(
+    define: Callable[[Flow], Call[Any]], task: dict[str, Any]
+) -> None:
+    with flow() as made:
+        define(made)
+    file = {"name": "tests.flow", "labels": {"app": "tests"}, "tasks": [task]}
+
+    assert job_spec(msgspec.convert(made.job(), JobBody)) == job_spec(
+        msgspec.convert(file, JobBody)
+    )
+
+
+def test_held_arguments_are_those_of_each_item() -> None:
+    with flow() as made:
+        first = made.add(add, 1)
+        add.partial(a=first).map([2, 3])
+        made.map(add.partial(b=5), made.params.numbers)
+        add.partial(a=1)(2)
+
+    [_, second, third, last] = made.job()["tasks"]
+
+    assert second["needs"] == ["add"]
+    assert second["foreach"] == {"items": [2, 3]}
+    assert second["python"]["kwargs"] == {"a": {"result": "add"}, "b": "{{ item }}"}
+    assert third["python"]["kwargs"] == {"a": "{{ item }}", "b": 5}
+    assert last["python"]["kwargs"] == {"a": 1, "b": 2}
+    assert made.local(numbers=[1, 2]) == {
+        "add": 2,
+        "add-2": [4, 5],
+        "add-3": [6, 7],
+        "add-4": 3,
+    }
+
+
+def test_held_arguments_are_merged_as_the_function_takes_them() -> None:
+    assert add.partial(b=2)(1) == 3
+    assert add.partial(b=2)(1, b=3) == 4
+    assert add.partial(b=2).partial(a=3).local() == 5
+    assert kinds.partial(day=date(2027, 1, 1))(Decimal(1)) == ["Decimal", "date"]
+    assert add.partial(a=1).work([2])["python"]["kwargs"] == {"a": 1, "b": 2}
+    with pytest.raises(InvalidArgument, match="unexpected keyword argument 'c'"):
+        add.partial(c=1)
+    with pytest.raises(InvalidArgument, match="too many positional arguments"):
+        add.partial(a=1)(2, 3)
+
+
 # -- errors ----------------------------------------------------------------------------------------
 
 
@@ -263,6 +415,15 @@ WRONG_DEFINITIONS: list[tuple[Define, str]] = [
     (lambda made, other: clean.options(trigger_rule="all_dome"), "did you mean 'all_done'"),
     (lambda made, other: add.options(max_parallel=2)(1), "are for items; use them with add.op"),
     (lambda made, other: UNTYPED.halve.map([1, made.add(add, 1)]), "both values and calls"),
+    (lambda made, other: made.run_job("load", parameters={"a": [other]}), "cannot be used in the"),
+    (lambda made, other: add.options(when="results.clan > 1")(1), "did you mean 'clean'"),
+    (lambda made, other: made.sleep(1, when='states["a"] == 1'), "names no call that is .* clean"),
+    (
+        lambda made, other: made.wait_for_event("{{ params.a }}"),
+        "cannot name a task; give the call a name: name=",
+    ),
+    (lambda made, other: made.approval("clean"), "has a call named 'clean' already"),
+    (lambda made, other: add.repeat(until="last", limit=2).map([1]), "which repeat.. cannot"),
     (lambda made, other: made.__enter__(), "is in the 'with' of the flow tests.flow"),
 ]
 
@@ -278,6 +439,10 @@ WRONG_ARGUMENTS: list[tuple[Define, str]] = [
     (lambda made, other: UNTYPED.add("1"), "the argument 'a' .* Expected `int`, got `str`"),
     (lambda made, other: UNTYPED.halve.map(["1"]), "the argument 'number' .* Expected `int`"),
     (lambda made, other: UNTYPED.clean.map([1]), "too many positional arguments"),
+    (lambda made, other: made.approval("a", on_reject=TEXT), "the argument 'approval'"),
+    (lambda made, other: made.wait_for_event("a", on_timeout=TEXT), "Invalid enum value 'x'"),
+    (lambda made, other: add.repeat(until="last", limit=TEXT), "Expected `int`, got `str`"),
+    (lambda made, other: made.run_job("a", parameters={"b": object()}), "the argument 'parameter"),
     (lambda made, other: pass_on({1: made.params.a}), "the key 1, which is no text"),
 ]
 
@@ -439,6 +604,64 @@ def test_a_skip_of_a_local_flow_follows_the_rules() -> None:
     assert dict(made.local()) == {"last": [None], "some": [None, 2]}
 
 
+def test_a_local_flow_takes_the_results_of_waits_and_follows_conditions() -> None:
+    made = released()
+
+    results = made.local(
+        {"poll": [3], "check": {"percent": 20}, "paid": 1, "load": {"results": {"main": 1}}}
+        | {"load-2": None},
+        least=1,
+    )
+
+    assert results["check"] == {"percent": 20}
+    assert results["settle"] is None
+    assert "clean" not in results
+    assert "check" not in made.local({"poll": [], "paid": 1, "load-2": 0})
+
+
+def test_a_wait_without_a_result_ends_a_local_flow() -> None:
+    with flow() as made:
+        made.approval("check", allow_failure=True)
+
+    with pytest.raises(InvalidFlow, match=r"give its result: flow.local\({'check': ...}\)"):
+        made.local()
+    with pytest.raises(InvalidFlow, match="no call 'chek'; did you mean 'check'"):
+        made.local({"chek": 1})
+    assert made.local({"check": date(2027, 1, 1)}) == {"check": "2027-01-01"}
+
+
+def test_the_rounds_of_a_local_flow_end_at_their_condition_or_limit() -> None:
+    def define(limit: int) -> Flow:
+        with flow() as made:
+            made.add(count_calls.repeat(until="last == index and index == 3", limit=limit))
+        return made
+
+    app_tasks.CALLS.clear()
+    assert define(3).local() == {"count_calls": 3}
+    app_tasks.CALLS.clear()
+    with pytest.raises(RuntimeError, match="count_calls did not end in 2 rounds"):
+        define(2).local()
+
+
+def test_an_allowed_failure_of_a_local_flow_counts_as_a_success() -> None:
+    with flow() as made:
+        failed = made.add(halve.options(allow_failure=True), 1)
+        made.add(pass_on.options(when='states.halve == "failed"'), failed.result)
+        made.add(clean.options(when=""))  # As in a file: no condition.
+
+    assert made.local() == {"pass_on": [None], "clean": None}
+
+
+@pytest.mark.parametrize("when", ["results.pass_on.a.b", "1 +", "execution.id"])
+def test_a_condition_without_a_value_ends_a_local_flow(when: str) -> None:
+    with flow() as made:
+        made.add(pass_on)
+        made.add(clean.options(when=when))
+
+    with pytest.raises(InvalidFlow, match=when[:4]):
+        made.local()
+
+
 async def test_a_local_flow_says_how_to_run_it_beside_an_event_loop() -> None:
     with pytest.raises(InvalidFlow, match=r"write await asyncio.to_thread\(flow.local, ...\)"):
         nightly.local()
@@ -478,5 +701,22 @@ if TYPE_CHECKING:  # Cases for mypy and pyright; each error that is ignored has 
         add(add(1))
         counted >> [counted, counted] >> counted
         counted + 1  # type: ignore[operator]
+        answer = typed.approval("check", by=["group:a"], when="results.add > 1")
+        assert_type(answer, Call[Any])
+        assert_type(typed.wait_for_event("paid", on_timeout="skip"), Call[Any])
+        assert_type(typed.sleep("1s", trigger_rule="all_done"), Call[None])
+        ran = typed.run_job("load", parameters={"a": counted}, allow_failure=True)
+        assert_type(ran, Call[dict[str, Any]])
+        assert_type(ran.result["status"], Any)
+        counted >> [answer, ran] >> counted
+        assert_type(typed.map(add.partial(a=1), [2]), Call[list[int]])
+        assert_type(typed.add(add.repeat(until="last", limit=2), 1), Call[int])
+        typed.approval("check", on_reject="stop")  # type: ignore[arg-type]
+        typed.sleep("1s", whn="results.add")  # type: ignore[call-arg]
+        typed.run_job("load", allow_failure="yes")  # type: ignore[arg-type]
+        add.repeat(until="last")  # type: ignore[call-arg]
+        add.repeat(until="last", limit=2)("1")  # type: ignore[arg-type]
     assert_type(typed.delay(b=1).result(), Results)
     assert_type(typed.local()[counted], int)
+    assert_type(typed.local({"check": 1}, b=1), Results)
+    assert_type(add.partial(a=1).delay(2).result(), int)
