@@ -6,6 +6,7 @@ import os
 from base64 import b64encode
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from secrets import token_hex
 from types import TracebackType
 from typing import Literal, Self, TypeVar, overload
 
@@ -38,6 +39,7 @@ from rota.wire.documents import (
     CalendarPreview,
     ChainView,
     ChangeView,
+    CloudEventBody,
     ClusterView,
     CreatedItem,
     CreateKeyBody,
@@ -58,6 +60,7 @@ from rota.wire.documents import (
     PauseBody,
     PostEventBody,
     QuotaView,
+    ReceivedEventView,
     RecoveryView,
     RepairView,
     RerunBody,
@@ -1147,6 +1150,44 @@ class Client:
         """
         body = PostEventBody(name=name, data=data)
         return self._ask(call(operations.POST_EVENT, execution_id, body=body, dry_run=dry_run))
+
+    def send_event(
+        self,
+        event_type: str,
+        data: Json = None,
+        *,
+        source: str = "rota",
+        event_id: str | None = None,
+        subject: str | None = None,
+        namespace: str | None = None,
+        dry_run: bool = False,
+    ) -> ReceivedEventView:
+        """Send an event from outside, which starts the jobs with a trigger for it.
+
+        Args:
+            event_type: Its type, such as ``com.example.order.paid``.
+            data: Its data; the whole event has at most 64 KiB as JSON.
+            source: Where it comes from.
+            event_id: Its id: an event with the source and the id of one that was received within a
+                day changes nothing. None for a random one.
+            subject: What it is about.
+            namespace: The namespace of the jobs; None for ``default``.
+            dry_run: Whether to return the answer of the node without a change.
+
+        Raises:
+            Invalid: The event is invalid.
+            Conflict: Too many jobs have a trigger for it.
+        """
+        body = CloudEventBody(
+            specversion="1.0",
+            id=event_id or token_hex(16),
+            source=source,
+            type=event_type,
+            subject=subject,
+            data=data,
+        )
+        operation = operations.SEND_EVENT
+        return self._ask(call(operation, namespace=namespace, body=body, dry_run=dry_run))
 
     @overload
     def output(

@@ -191,6 +191,7 @@ JOB_FIELDS = (
     ),
     JobField("parameters_schema", Form.JSON, more="flows.md#parameters"),
     JobField("tasks", more="#fields-of-a-task"),
+    JobField("triggers", more="#events-from-outside"),
     JobField(
         "dependencies",
         flag=Flag(

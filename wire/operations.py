@@ -35,6 +35,7 @@ from rota.wire.documents import (
     NodeView,
     PromiseView,
     QuotaView,
+    ReceivedEventView,
     RecoveryView,
     RepairView,
     RewrapView,
@@ -158,6 +159,7 @@ ANSWER_TASK = Operation("POST", f"{_EXECUTION}/tasks/{{task}}/answer", Execution
 POST_EVENT = Operation("POST", f"{_EXECUTION}/events", ExecutionView, _HARMLESS)
 OUTPUT = Operation("GET", f"{_EXECUTION}/tasks/{{task}}/output", bytes)
 EVENTS = Operation("GET", f"{_API}/events", EventView)
+SEND_EVENT = Operation("POST", f"{_API}/events", ReceivedEventView, _HARMLESS)
 
 CLUSTER = Operation("GET", f"{_API}/cluster", ClusterView)
 DRAIN_NODE = Operation("POST", f"{_NODE}:drain", NodeView, _HARMLESS)

@@ -48,6 +48,7 @@ COMMANDS = {
     "approve": Entry("rota.client.cli.jobs.answers:approve", "Approve what a task waits for."),
     "reject": Entry("rota.client.cli.jobs.answers:reject", "Reject what a task waits for."),
     "send": Entry("rota.client.cli.jobs.answers:send", "Post an event to an execution."),
+    "emit": Entry("rota.client.cli.jobs.answers:emit", "Send an event that starts jobs."),
     "state": Entry(
         "rota.client.cli.jobs.state:state", "Show and change values that executions share."
     ),
@@ -147,10 +148,10 @@ COMMANDS = {
 
 SECTIONS = {
     "Work": {
-        "jobs, history, rollback": "Change jobs; return to a version.",
+        "jobs, history, rollback, hooks": "Change jobs; return to a version.",
         "run, trigger, rerun, backfill": "Run work now, again, or for past times.",
         "executions, approve, reject": "Cancel, await executions; answer a task.",
-        "send, state, hooks, rehearse": "Post events; test webhooks; try files.",
+        "send, emit, state, rehearse": "Post events; keep values; try files.",
         "validate, plan, apply, export": "Check, apply, write files of jobs.",
     },
     "Look": {

@@ -18,6 +18,7 @@ from rota.core.decide.fire import fire
 from rota.core.decide.idempotency import forget_requests
 from rota.core.decide.job_state import delete_state, put_state
 from rota.core.decide.outbox import drop_outbox_item
+from rota.core.decide.outside_events import receive_event
 from rota.core.decide.pause_job import end_pause, pause_job, resume_job
 from rota.core.decide.record_documents import record_document
 from rota.core.decide.recount_fires import recount_fires
@@ -58,6 +59,7 @@ from rota.core.vocabulary.commands import (
     PauseJob,
     PostEvent,
     PutState,
+    ReceiveEvent,
     ReceiveMessage,
     ReconcileExecution,
     ReconcileFires,
@@ -112,6 +114,7 @@ ROWS = (
         user_changes.answered,
     ),
     Row(PostEvent, post_event, lambda it: f"post {it.name} to {it.execution_id}"),
+    Row(ReceiveEvent, receive_event, lambda it: f"event of {it.channel}"),
     Row(PutState, put_state, lambda it: f"set {it.key} of {it.job_id}"),
     Row(DeleteState, delete_state, lambda it: f"delete {it.key} of {it.job_id}"),
     Row(Cancel, cancel_execution, lambda it: f"cancel {it.execution_id}", user_changes.cancelled),

@@ -14,6 +14,7 @@ be in different shards. It ends after `LINKS_MAX` executions, with one that fail
 from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import Birth, begin_link, release_execution
+from rota.core.decide.outside_events import start_by_event
 from rota.core.decide.overlap import admit, must_queue
 from rota.core.decide.quotas import full_quota
 from rota.core.decide.steps.calls import note_answer
@@ -30,6 +31,7 @@ from rota.core.vocabulary.changes import (
     Dependent,
     Hooked,
     LastReceived,
+    Occurred,
     Recalled,
     Subscribe,
     Succeeded,
@@ -74,6 +76,8 @@ def receive_message(draft: Draft, command: ReceiveMessage) -> None:
             recall(draft, message)
         case Answered() as message:
             note_answer(draft, message)
+        case Occurred() as message:
+            start_by_event(draft, message)
 
 
 def is_met(plan: JobPlan) -> bool:

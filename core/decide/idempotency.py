@@ -14,9 +14,11 @@ from rota.core.state.shard_state import State
 from rota.core.timing.instants import DAY, Instant, later
 from rota.core.vocabulary.changes import RecordedReply, Table
 from rota.core.vocabulary.commands import ForgetRequests, Idempotency
-from rota.core.vocabulary.decision import Done, JobSaved, Reply, StateSaved, Triggered
+from rota.core.vocabulary.decision import Done, JobSaved, Received, Reply, StateSaved, Triggered
 
 REQUEST_TTL = DAY
+_EVENT = "event"
+"""In the place of an id, in the reply to an event from outside."""
 EXPIRED_AT_ONCE = 1_000
 """The number of recorded replies that one command deletes at most."""
 
@@ -72,6 +74,8 @@ def _recorded(idempotency: Idempotency, reply: Reply, *, expires_at: Instant) ->
             )
         case Triggered():
             return replace(empty, result_id=reply.execution_id)
+        case Received():
+            return replace(empty, result_id=_EVENT, version=reply.jobs)
         case Done():
             return empty
         case StateSaved():
@@ -81,6 +85,8 @@ def _recorded(idempotency: Idempotency, reply: Reply, *, expires_at: Instant) ->
 def _reply(recorded: RecordedReply) -> Reply:
     if not recorded.result_id:
         return Done()
+    if recorded.result_id == _EVENT:
+        return Received(recorded.version)
     if is_execution_id(recorded.result_id):
         return Triggered(ExecutionId(recorded.result_id))
     return JobSaved(JobId(recorded.result_id), version=recorded.version, is_new=recorded.is_new)

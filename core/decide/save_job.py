@@ -86,7 +86,7 @@ def delete_job(draft: Draft, command: DeleteJob) -> Reply:
     if command.if_version is not None and command.if_version != job.version:
         raise _mismatch(job, command.if_version)
     clear_fire_timer(draft, job.id, plan)
-    _subscribe(draft, job.spec.full_name, before=job.spec.dependencies, after=())
+    _subscribe(draft, job.spec.full_name, before=job.spec.upstreams, after=())
     drop_backfills(draft, job.id)
     draft.entries.drop_all(job.id)
     live = [execution.id for execution in draft.live_of(job.id)]
@@ -136,7 +136,7 @@ def _create(draft: Draft, spec: JobSpec) -> Job:
     at = counted_from(draft)
     job = Job(id=job_id, version=1, spec=spec, created_at=at, updated_at=at)
     draft.put(Table.NAME, spec.full_name, Name(job_id))
-    _subscribe(draft, spec.full_name, before=(), after=spec.dependencies)
+    _subscribe(draft, spec.full_name, before=(), after=spec.upstreams)
     _put(draft, job, _plan_of(draft, spec, JobPlan(), before=None))
     draft.publish_job(job, JobEvent.CREATED, "version 1")
     if spec.is_one_off:
@@ -155,7 +155,7 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
     clear_fire_timer(draft, job.id, plan)
     keep_version(draft, job)
     _put_past_version(draft, job)
-    _subscribe(draft, spec.full_name, before=job.spec.dependencies, after=spec.dependencies)
+    _subscribe(draft, spec.full_name, before=job.spec.upstreams, after=spec.upstreams)
     successor = replace(job, version=job.version + 1, spec=spec, updated_at=counted_from(draft))
     _put(draft, successor, _plan_of(draft, spec, plan, before=job))
     draft.publish_job(successor, JobEvent.REPLACED, f"version {successor.version}")
@@ -304,7 +304,7 @@ def _put(draft: Draft, job: Job, plan: JobPlan) -> None:
 def _subscribe(
     draft: Draft, full_name: str, *, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
-    """Send messages to the jobs on which *full_name* newly depends, or no longer depends.
+    """Send messages to jobs and channels on which *full_name* newly depends, or no longer depends.
 
     Raises:
         Refused: Code ``outbox_full``: too many messages to a new dependency wait. Ending a

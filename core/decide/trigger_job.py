@@ -52,7 +52,7 @@ def trigger_by_hook(draft: Draft, message: Hooked) -> None:
     """Trigger a job by the hook of another one, unless the job cannot run now."""
     job_id = draft.state.names.get(message.dependent)
     job = draft.job(job_id) if job_id else None
-    obstacle, admission = _obstacle(draft, job, message.dependent, message.parameters)
+    obstacle, admission = obstacle_of(draft, job, message.dependent, message.parameters)
     if job is not None and not obstacle:
         execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
         birth = Birth(
@@ -73,7 +73,7 @@ def trigger_by_task(draft: Draft, message: Called) -> None:
     """Run a job for a step of another one, which waits for it."""
     job_id = draft.state.names.get(message.dependent)
     job = draft.job(job_id) if job_id else None
-    obstacle, admission = _obstacle(draft, job, message.dependent, message.parameters)
+    obstacle, admission = obstacle_of(draft, job, message.dependent, message.parameters)
     if job is None or obstacle:
         refuse_call(draft, message, obstacle)
         return
@@ -104,7 +104,7 @@ def recall(draft: Draft, message: Recalled) -> None:
             return
 
 
-def _obstacle(
+def obstacle_of(
     draft: Draft, job: Job | None, full_name: str, parameters: str
 ) -> tuple[str, Admission]:
     """Return why *job* cannot run now, empty if it can, and how it is admitted."""

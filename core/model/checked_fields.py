@@ -32,6 +32,8 @@ Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 CheckedName = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 """Only the length is checked: to match a pattern takes 1 us, and most names are only looked up."""
 CheckedFullName = Annotated[str, Meta(pattern=rf"\A{NAME_FORM}/{NAME_FORM}\Z")]
+CheckedUpstream = Annotated[str, Meta(pattern=rf"\A@?{NAME_FORM}/{NAME_FORM}\Z")]
+"""The full name of a job, or a channel of events."""
 CheckedNodeId = Annotated[NodeId, Meta(max_length=NAME_LENGTH_MAX)]
 CheckedJobId = Annotated[JobId, Meta(pattern=rf"\A{JOB_ID_FORM}\Z")]
 CheckedExecutionId = Annotated[ExecutionId, Meta(pattern=rf"\A{EXECUTION_ID_FORM}\Z")]

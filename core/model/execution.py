@@ -155,6 +155,7 @@ class Origin(Enum):
     HOOK = "hook"
     TASK = "task"
     BACKFILL = "backfill"
+    EVENT = "event"
 
 
 class Hold(Enum):

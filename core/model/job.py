@@ -9,6 +9,7 @@ from rota.core.errors import Problem, out_of_range
 from rota.core.model.checked_fields import Count
 from rota.core.model.concurrency_key import key_of
 from rota.core.model.dag import problems_of_graph, repetitions
+from rota.core.model.event_trigger import EventTrigger, channel_of, problems_of_triggers
 from rota.core.model.expressions import ExpressionError, problem_of_expression
 from rota.core.model.flow import Loop, RunJob, Wait
 from rota.core.model.flow_checks import (
@@ -40,6 +41,9 @@ from rota.core.timing.schedule import Schedule
 
 TASKS_MAX = 10_000
 SCHEDULES_MAX = 64
+PARAMETERS_MAX = 120_000
+"""The most bytes of parameters as JSON. Tasks get their parameters in one environment variable;
+Linux limits each to 128 KiB."""
 DEPENDENCIES_MAX = 100
 GRACE_DEFAULT = Duration(10 * SECOND)
 """Longer than a takeover (session TTL 5 s + 1 s), so that a takeover causes no misfire."""
@@ -184,6 +188,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         concurrency_key: The expression over ``params`` whose value an execution shares with those
             to which *overlap* and *max_parallel* apply; empty for all of the job.
         on_excluded: The treatment of excluded fire times.
+        triggers: The events from outside that start the job.
         policies: What each schedule has in place of the job's fields, in the order of *schedules*;
             none if no schedule has anything.
     """
@@ -235,6 +240,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     concurrency_key: str = ""
     policies: tuple[SchedulePolicy, ...] = ()
     on_excluded: OnExcluded = OnExcluded.SKIP
+    triggers: tuple[EventTrigger, ...] = ()
+
+    @property
+    def upstreams(self) -> tuple[str, ...]:
+        """The jobs whose successes, and the channels whose events, the job gets."""
+        channels = (channel_of(self.namespace, each.event) for each in self.triggers)
+        return (*self.dependencies, *dict.fromkeys(channels))
 
     def policy_of(self, number: int) -> SchedulePolicy:
         """Return what a schedule has in place of the job's fields; nothing for other numbers."""
@@ -335,6 +347,7 @@ def problems_of(spec: JobSpec) -> Iterator[Problem]:
     yield from _problems_of_dependencies(spec)
     yield from _problems_of_calls(spec)
     yield from problems_of_hooks(spec.hooks, spec.full_name)
+    yield from problems_of_triggers(spec.triggers)
     for number, task in enumerate(spec.tasks):
         yield from _problems_of_task(task, f"/tasks/{number}")
     yield from problems_of_graph(spec.tasks)

@@ -20,10 +20,11 @@ from rota.core.model.checked_fields import (
     CheckedJobId,
     CheckedName,
     CheckedNodeId,
+    CheckedUpstream,
     Count,
 )
 from rota.core.model.execution import Execution, ExecutionStatus, Task
-from rota.core.model.flow import CALL_BYTES_MAX
+from rota.core.model.flow import CALL_BYTES_MAX, EVENT_BYTES_MAX
 from rota.core.model.hook import DOCUMENT_BYTES_MAX, REASON_MAX, HookEvent, Notification
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.model.job import Job, JobPlan, JobSpec
@@ -215,16 +216,16 @@ class Pointer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Subscribe(msgspec.Struct, frozen=True, kw_only=True, tag="subscribe"):
-    """*dependent* depends on *upstream* from now on."""
+    """*dependent* depends on *upstream*, a job or a channel of events, from now on."""
 
-    upstream: CheckedFullName
+    upstream: CheckedUpstream
     dependent: CheckedFullName
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, kw_only=True, tag="unsubscribe"):
     """*dependent* no longer depends on *upstream*."""
 
-    upstream: CheckedFullName
+    upstream: CheckedUpstream
     dependent: CheckedFullName
 
 
@@ -317,8 +318,24 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
     result: Annotated[bytes, msgspec.Meta(max_length=2 * CALL_BYTES_MAX)] = b""
 
 
-JobMessage = Subscribe | Unsubscribe | Succeeded | Hooked | Called | Recalled | Answered
-"""A message from one job to another."""
+class Occurred(msgspec.Struct, frozen=True, kw_only=True, tag="occurred"):
+    """An event from outside, for which *dependent* has a trigger.
+
+    Attributes:
+        upstream: The channel of the event.
+        dependent: The full name of the job.
+        event: The event as JSON (CloudEvents).
+        author: Who posted it.
+    """
+
+    upstream: CheckedUpstream
+    dependent: CheckedFullName
+    event: Annotated[str, msgspec.Meta(max_length=EVENT_BYTES_MAX)]
+    author: Author | None = None
+
+
+JobMessage = Subscribe | Unsubscribe | Succeeded | Hooked | Called | Recalled | Answered | Occurred
+"""A message from a job, or from a channel of events, to a job; or from a job to a channel."""
 
 
 class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -338,7 +355,7 @@ class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
     def sender(self) -> str:
         """The full name of the sending job."""
         message = self.message
-        is_from_upstream = isinstance(message, Succeeded | Hooked | Called | Recalled)
+        is_from_upstream = isinstance(message, Succeeded | Hooked | Called | Recalled | Occurred)
         return message.upstream if is_from_upstream else message.dependent
 
 

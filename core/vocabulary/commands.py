@@ -215,6 +215,21 @@ class PostEvent(msgspec.Struct, frozen=True, kw_only=True):
     author: Author | None = None
 
 
+class ReceiveEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event from outside happens, for which jobs have triggers.
+
+    Attributes:
+        channel: The channel of the event (`rota.core.model.event_trigger`).
+        event: The event as JSON (CloudEvents).
+        idempotency: Identifies its repetitions.
+    """
+
+    channel: str
+    event: str
+    idempotency: Idempotency | None = None
+    author: Author | None = None
+
+
 class PutState(msgspec.Struct, frozen=True, kw_only=True):
     """Set a value of a job's state.
 
@@ -525,7 +540,7 @@ class ForgetRequests(msgspec.Struct, frozen=True, kw_only=True):
     """Delete the recorded replies whose time to live has ended."""
 
 
-IdempotentCommand = Trigger | Rerun | SaveJob | DeleteJob | PauseJob | ResumeJob
+IdempotentCommand = Trigger | Rerun | SaveJob | DeleteJob | PauseJob | ResumeJob | ReceiveEvent
 """The commands with an idempotency key: a late repetition must change nothing.
 
 `Cancel` needs none: it names one execution, and cancelling that execution is final.
@@ -545,6 +560,7 @@ Command = (
     | Cancel
     | AnswerTask
     | PostEvent
+    | ReceiveEvent
     | PutState
     | DeleteState
     | StartBackfill

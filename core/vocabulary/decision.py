@@ -119,7 +119,13 @@ class StateSaved(msgspec.Struct, frozen=True):
     entry: StateEntry
 
 
-Reply = JobSaved | Triggered | Done | StateSaved
+class Received(msgspec.Struct, frozen=True):
+    """The number of jobs that an event from outside was sent to."""
+
+    jobs: int
+
+
+Reply = JobSaved | Triggered | Done | StateSaved | Received
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -124,6 +124,10 @@ class JobEvent(Enum):
     DELETED = "deleted"
     BACKFILL = "backfill"
     POSSIBLE_DUPLICATE = "possible_duplicate"
+    EVENT_STARTED = "event_started"
+    """An event from outside started an execution."""
+    EVENT_IGNORED = "event_ignored"
+    """An event from outside, for which the job has a trigger, started none."""
 
 
 class PublishJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -30,6 +30,7 @@ from rota.core.timing.instants import Duration
 from rota.core.vocabulary.changes import (
     Hooked,
     Name,
+    Occurred,
     StandInExecution,
     Subscribe,
     Succeeded,
@@ -147,6 +148,10 @@ SENT: list[Sent] = [
                     event=HookEvent.FAILURE,
                     parameters="{}",
                 ),
+                sender=ShardId(3),
+            ),
+            ReceiveMessage(
+                message=Occurred(upstream="@a/paid", dependent="a/c", event="{}"),
                 sender=ShardId(3),
             ),
             *(ReceiveMessage(message=each, sender=ShardId(3)) for each in CALL_MESSAGES),

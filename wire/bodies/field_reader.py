@@ -7,6 +7,7 @@ import msgspec
 
 from rota.core.errors import Problem, Refused
 from rota.core.model.given_durations import read_duration
+from rota.core.model.job import PARAMETERS_MAX
 from rota.core.model.sizes import parse_size
 from rota.core.model.work import Bind
 from rota.core.model.work_checks import PROFILES
@@ -24,10 +25,6 @@ from rota.wire.bodies.schedule_bodies import rule_of
 from rota.wire.documents import Json, ScheduleBody, Timespan
 
 N = TypeVar("N", int, float)
-PARAMETERS_MAX = 120_000
-"""The most bytes of JSON. Tasks get their parameters in one environment variable; Linux limits each
-to 128 KiB."""
-
 HINTS_MAX = 3
 """The most unknown time zones of one request for which the closest names are searched; each search
 takes 2 ms."""

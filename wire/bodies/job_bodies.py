@@ -11,12 +11,20 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from rota.core.errors import Problem, Refused, invalid, invalid_fields
+from rota.core.model.event_trigger import EventTrigger
 from rota.core.model.hook import Hook, HookEvent, HookFormat
-from rota.core.model.job import JobSpec, SchedulePolicy, TaskSpec, problems_of, problems_of_counts
+from rota.core.model.job import (
+    PARAMETERS_MAX,
+    JobSpec,
+    SchedulePolicy,
+    TaskSpec,
+    problems_of,
+    problems_of_counts,
+)
 from rota.core.model.retry import Backoff, Explicit, Exponential, Fixed, Linear, RetryPolicy
 from rota.core.model.trigger_rules import TriggerRule
 from rota.core.timing.schedule import Schedule
-from rota.wire.bodies.field_reader import PARAMETERS_MAX, Hints, Reader
+from rota.wire.bodies.field_reader import Hints, Reader
 from rota.wire.bodies.flow_bodies import flow_of, full_name_of
 from rota.wire.bodies.parameter_schema import completed, problems_of_schema
 from rota.wire.bodies.schedule_bodies import policy_of
@@ -86,6 +94,7 @@ def reading(
         tasks=tuple(tasks),
         dependencies=tuple(full_name_of(name, body.namespace) for name in body.dependencies),
         hooks=tuple(_hooks(body)),
+        triggers=tuple(EventTrigger(event=each.event, when=each.when) for each in body.triggers),
         parameters="" if body.type else reader.json(_parameters(body, reader), "/parameters"),
         job_type=job_type,
         is_one_off=is_one_off,
@@ -111,7 +120,7 @@ def _parameters(body: JobBody, reader: Reader) -> Json:
         return body.parameters
     problems = problems_of_schema(schema, "/parametersSchema")
     reader.problems += problems
-    needs_none = body.schedule is None and not body.dependencies
+    needs_none = body.schedule is None and not body.dependencies and not body.triggers
     for each in body.schedules:
         needs_none &= isinstance(each, ScheduleBody) and each.parameters is not None
     if problems or (body.parameters is None and needs_none):

@@ -92,6 +92,7 @@ from rota.wire.documents.jobs import (
     RecentView,
     ScheduleBody,
     ScheduleView,
+    TriggerOnBody,
 )
 from rota.wire.documents.namespaces import (
     NamespaceBody,
@@ -101,6 +102,7 @@ from rota.wire.documents.namespaces import (
     QuotaView,
     UseView,
 )
+from rota.wire.documents.outside_events import CloudEventBody, ReceivedEventView
 from rota.wire.documents.problems import FieldProblem, ProblemView
 from rota.wire.documents.recovery import (
     ConfigurationView,
@@ -179,6 +181,7 @@ __all__ = [
     "ChangePage",
     "ChangeView",
     "ChangedFiresView",
+    "CloudEventBody",
     "ClusterView",
     "ConfigurationView",
     "ContainerBody",
@@ -241,6 +244,7 @@ __all__ = [
     "PythonBody",
     "QuotaBody",
     "QuotaView",
+    "ReceivedEventView",
     "RecentView",
     "RecoveryView",
     "RepairView",
@@ -277,6 +281,7 @@ __all__ = [
     "TriggerBody",
     "TriggerItem",
     "TriggerManyBody",
+    "TriggerOnBody",
     "TriggeredItem",
     "TriggeredManyView",
     "TriggeredView",

@@ -86,6 +86,18 @@ class ScheduleBody(Body, frozen=True):
     max_executions: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
 
 
+class TriggerOnBody(Body, frozen=True):
+    """The events from outside that start a job.
+
+    Attributes:
+        event: Their type, in the form of a name, such as ``com.example.order.paid``.
+        when: An expression over ``event`` and ``params``; without one, each event starts the job.
+    """
+
+    event: NameText
+    when: LineText = ""
+
+
 class HookBody(Body, frozen=True):
     """A hook of a job: a *webhook* or a *job*.
 
@@ -126,6 +138,8 @@ class JobBody(Body, frozen=True):
         on_excluded: The treatment of an excluded fire time: ``skip``; ``next``: it starts at its
             local time on the next permitted day; ``hold``: it starts when nothing excludes it. If
             the next fire time is before that, it is skipped.
+        triggers: Events from outside that start it, at most 20. Its parameters then have the event
+            as the member ``event``.
         command: The command of its only task: a line for ``/bin/sh -c``, or a program and its
             arguments.
         python: The Python function of its only task: ``module:function``, or an object.
@@ -195,6 +209,7 @@ class JobBody(Body, frozen=True):
     only_calendars: Words = []
     except_calendars: Words = []
     on_excluded: Literal["skip", "next", "hold"] = "skip"
+    triggers: Annotated[list[TriggerOnBody], msgspec.Meta(max_length=20)] = []
     command: Command | None = None
     python: Word | PythonBody | None = None
     type: Word | None = None

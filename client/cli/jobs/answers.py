@@ -1,4 +1,4 @@
-"""``rota approve``, ``rota reject`` and ``rota send``: what tasks wait for."""
+"""``rota approve``, ``rota reject`` and ``rota send``: what tasks wait for; and ``rota emit``."""
 
 import click
 
@@ -16,6 +16,12 @@ from rota.client.cli.inputs.parameters import members_of, parameters_options, wi
 from rota.wire.documents import Json
 
 _task = click.argument("task")
+_data = click.option(
+    "--data",
+    metavar="JSON",
+    callback=as_json_text,
+    help="The data: JSON, @FILE, or - for standard input.",
+)
 _reason = click.option("--reason", default="", metavar="TEXT", help="The reason, for others.")
 
 
@@ -91,6 +97,49 @@ def send(execution: str, event: str, *, data: Json, is_dry: bool, namespace: str
         execution_id = execution_id_of(client, execution, namespace)
         posted = client.post_event(execution_id, event, data, dry_run=is_dry)
     say(f"{'would have ' if is_dry else ''}posted {event} to {posted.job}, {execution_id}")
+
+
+@click.command(
+    epilog=examples(
+        """rota emit com.example.order.paid --data '{"order": 7}'""",
+        "rota emit backup.done --source /hosts/db1 --id 2027-01-01 --subject orders",
+    )
+)
+@click.argument("event_type", metavar="TYPE")
+@_data
+@click.option("--source", default="rota", show_default=True, help="Where it comes from.")
+@click.option("--id", "event_id", metavar="ID", help="Its id.  [default: a random one]")
+@click.option("--subject", metavar="TEXT", help="What it is about.")
+@dry_run_option
+@namespace_option
+@url_option
+def emit(
+    event_type: str,
+    *,
+    data: Json,
+    source: str,
+    event_id: str | None,
+    subject: str | None,
+    is_dry: bool,
+    namespace: str | None,
+) -> None:
+    """Send an event from outside: it starts the jobs that have a trigger for its type.
+
+    A repetition with the same source and id within a day changes nothing.
+    """
+    with connect() as client:
+        sent = client.send_event(
+            event_type,
+            data,
+            source=source,
+            event_id=event_id,
+            subject=subject,
+            namespace=namespace,
+            dry_run=is_dry,
+        )
+    jobs = f"{sent.jobs} job" if sent.jobs == 1 else f"{sent.jobs} jobs"
+    word = "would have sent" if is_dry else "sent"
+    say(f"{word} {sent.type} {sent.id} to {jobs} of {sent.namespace}")
 
 
 def _answer(

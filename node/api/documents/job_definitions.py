@@ -25,7 +25,16 @@ from rota.wire.bodies.task_bodies import (
     sandbox_body,
     secrets_body,
 )
-from rota.wire.documents import HookBody, JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
+from rota.wire.documents import (
+    HookBody,
+    JobBody,
+    Json,
+    RetryBody,
+    ScheduleBody,
+    TaskBody,
+    Timespan,
+    TriggerOnBody,
+)
 from rota.wire.job_fields import STORED, Form, JobField
 
 V = TypeVar("V")
@@ -48,6 +57,7 @@ def definition_of(spec: JobSpec) -> JobBody:
         on_success=_hooks(spec, HookEvent.SUCCESS),
         on_recovery=_hooks(spec, HookEvent.RECOVERY),
         on_late=_hooks(spec, HookEvent.LATE),
+        triggers=[TriggerOnBody(event=each.event, when=each.when) for each in spec.triggers],
         parameters=_json(spec.parameters),
         type=spec.job_type or None,
         **{field.name: _given(field, getattr(spec, field.name)) for field in STORED},

@@ -127,7 +127,7 @@ def status_of(state: State, job: Job) -> str:
 
 
 def _idle_status(spec: JobSpec, plan: JobPlan) -> str:
-    if spec.dependencies or any(at is not None for at in plan.next_fires):
+    if spec.upstreams or any(at is not None for at in plan.next_fires):
         return "scheduled"
     return "finished" if spec.schedules else "manual"
 

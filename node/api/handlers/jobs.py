@@ -415,8 +415,9 @@ async def creation_of(
 
 
 def _runs_on_request(body: JobBody) -> bool:
-    """Return True if a job has neither schedules nor dependencies."""
-    return body.schedule is None and not body.schedules and not body.dependencies
+    """Return True if a job has neither schedules, nor dependencies, nor triggers."""
+    starts = (body.schedules, body.dependencies, body.triggers)
+    return body.schedule is None and not any(starts)
 
 
 async def trigger_of(

@@ -141,7 +141,7 @@ def _wrong_type(method: str, given: str | None, *, has_body: bool) -> Refused | 
     kind = (given or "").partition(";")[0].strip().lower()
     if kind in accepted or (not has_body and kind not in FORM_TYPES):
         return None
-    return UnsupportedMediaType(method, given)
+    return UnsupportedMediaType(given)
 
 
 class HostNotAllowed(Refused):
@@ -175,13 +175,12 @@ class CrossOrigin(Refused):
 class UnsupportedMediaType(Refused):
     """The ``Content-Type`` of the request is not accepted."""
 
-    def __init__(self, method: str, given: str | None) -> None:
-        accepted = ACCEPTED_BY.get(method, JSON_ALONE)[-1]
+    def __init__(self, given: str | None) -> None:
         found = "has no Content-Type" if given is None else f"has the Content-Type {_shown(given)}"
         super().__init__(
             Kind.INVALID,
             "unsupported_media_type",
-            f"the request {found}; send it with the header 'Content-Type: {accepted}'",
+            f"the request {found}; send it with the header 'Content-Type: {JSON}'",
         )
 
 

@@ -115,8 +115,9 @@ def _described(schema: Schema) -> Schema:
     """Return *schema* with its docstring split into descriptions of the document and of fields."""
     text, _, attributes = inspect.cleandoc(schema["description"]).partition("\nAttributes:\n")
     meanings = {
-        _field_name(name): in_markdown(" ".join(meaning.split()))
+        field: in_markdown(" ".join(meaning.split()))
         for name, meaning in re.findall(r"^ +(\w+): (.*(?:\n {8,}.*)*)", attributes, re.MULTILINE)
+        for field in (name, _field_name(name))
     }
     properties = {
         name: {**field, "description": meanings[name]} if name in meanings else field

@@ -21,10 +21,11 @@ from rota.wire.documents import Json
 from rota.wire.operations import Operation as Row
 
 JSON = "application/json"
+CLOUD_EVENT = "application/cloudevents+json"
 MERGE_PATCH = "application/merge-patch+json"
 TEXT = "text/plain; charset=utf-8"
 ACCEPTED = {
-    "POST": ("Accept-Post", (JSON,)),
+    "POST": ("Accept-Post", (JSON, CLOUD_EVENT)),
     "PUT": ("Accept", (JSON,)),
     "PATCH": ("Accept-Patch", (MERGE_PATCH, JSON)),
 }

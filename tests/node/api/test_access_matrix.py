@@ -109,6 +109,8 @@ class World:
             .replace("{node}", "n9")
             .replace("{shard}", "999")
         )
+        if operation.name == "send_event":
+            filled += f"?namespace={namespace}"
         jobs = [f"{namespace}%2F{name}"]
         if name == "job" and operation.name != "put_job":  # An id of another is hidden (404).
             jobs.append(self.job_ids[namespace])
@@ -186,7 +188,7 @@ def expected(operation: Operation, caller: str, namespace: str) -> str:
         return ALLOWED
     if operation.path.startswith(f"{API}/namespaces/") and operation.method == "GET":
         return ALLOWED if has(caller, Verb.AUDIT, EVERY) else MISSING_OBJECT
-    is_named = operation.name in ("create_job", "put_job", "put_secret")
+    is_named = operation.name in ("create_job", "put_job", "put_secret", "send_event")
     return MISSING_VERB if is_named or has(caller, Verb.READ, namespace) else MISSING_OBJECT
 
 

@@ -163,7 +163,7 @@ def test_the_offset_of_an_instant_may_be_sent_with_a_bare_plus(node: Rotad) -> N
 @pytest.mark.parametrize(
     ("method", "path", "header", "media_types"),
     [
-        ("POST", "/api/v1/jobs", "Accept-Post", "application/json"),
+        ("POST", "/api/v1/jobs", "Accept-Post", "application/json, application/cloudevents+json"),
         ("PUT", "/api/v1/jobs/a/b", "Accept", "application/json"),
         (
             "PATCH",

@@ -33,6 +33,7 @@ JOBS: list[dict[str, Any]] = [
         "timeout": "90s", "stopGrace": 3, "nodeSelector": {"zone": "a"}, "misfire": "all",
         "grace": "1m", "overlap": "skip", "priority": 5, "startDeadline": "1h",
         "executionTimeout": "2h", "failFast": True, "pauseAfterFailures": 10, "maxParallel": 2,
+        "triggers": [{"event": "paid", "when": "event.data.a"}],
         "onExcluded": "hold", "misfireWindow": "1h", "misfireMax": 3, "concurrencyKey": "params.a",
         "onFailure": [HOOK], "onSuccess": [HOOK],
         "onRecovery": [HOOK], "onLate": [HOOK], "lateAfter": "10m", "env": {"A": "1", "B": "true"},

@@ -12,6 +12,7 @@ from typing import TypedDict, TypeVar, Unpack
 from rota.core.decide.dispatch import decide
 from rota.core.errors import Refused
 from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report, Token
+from rota.core.model.event_trigger import EventTrigger
 from rota.core.model.execution import (
     EXECUTION_MOVES,
     TASK_MOVES,
@@ -84,6 +85,7 @@ from rota.core.vocabulary.effects import (
     PostponedEffects,
     Publish,
     PublishFires,
+    PublishJob,
     SetTimer,
     Timescale,
 )
@@ -149,6 +151,7 @@ class Fields(TypedDict, total=False):
     misfire_max: int
     concurrency_key: str
     policies: tuple[SchedulePolicy, ...]
+    triggers: tuple[EventTrigger, ...]
     on_excluded: OnExcluded
     parameters_schema: str
     only_calendars: tuple[str, ...]
@@ -233,6 +236,7 @@ class Shard:
         elapsed: The monotonic clock, which `pass_time` advances.
         effects: All effects of the last command.
         published_fires: All outcomes of fire times that were published.
+        published_jobs: All events of jobs that were published.
         timers: Timers that are set and have not rung.
         messages: Messages sent and not yet delivered, oldest first, by their key in the outbox.
         rows: The stored state and history, encoded.
@@ -255,6 +259,7 @@ class Shard:
     copy: LocalCopy = field(default_factory=lambda: copy_from(ORIGIN, Epoch(1)))
     effects: list[Consequence] = field(default_factory=list[Consequence])
     published_fires: list[PublishFires] = field(default_factory=list[PublishFires])
+    published_jobs: list[PublishJob] = field(default_factory=list[PublishJob])
     timers: dict[Timer, int] = field(default_factory=dict[Timer, int])
     messages: dict[str, JobMessage] = field(default_factory=dict[str, JobMessage])
     rows: dict[tuple[Table, str], bytes] = field(default_factory=dict[tuple[Table, str], bytes])
@@ -371,6 +376,8 @@ class Shard:
                 self.timers.pop(Timer(due, command, timescale), None)
             case PublishFires():
                 self.published_fires.append(effect)
+            case PublishJob():
+                self.published_jobs.append(effect)
             case Deliver(item):
                 self.messages[item.key] = item.message
             case _:

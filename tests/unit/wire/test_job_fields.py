@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 REFERENCE = ROOT / "docs/reference"
 BY_CONVERSION = {
     "name", "namespace", "tasks", "schedules", "dependencies", "hooks", "parameters", "job_type",
-    "is_one_off", "policies",
+    "is_one_off", "policies", "triggers",
 }  # fmt: skip
 
 

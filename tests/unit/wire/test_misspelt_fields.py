@@ -9,11 +9,13 @@ from msgspec import inspect
 from rota.core.errors import Refused
 from rota.node.api.app import OPERATIONS
 from rota.wire.bodies.json_decoding import decode
-from rota.wire.documents import TaskBody
+from rota.wire.documents import CloudEventBody, TaskBody
 
 BODIES = sorted(
-    {each.body.kind for each in OPERATIONS if each.body}, key=lambda kind: kind.__name__
+    {each.body.kind for each in OPERATIONS if each.body} - {CloudEventBody},
+    key=lambda kind: kind.__name__,
 )
+"""The bodies, but for events, which may have any attributes."""
 
 
 def parts_of(info: inspect.Type) -> Iterator[type[msgspec.Struct]]:

@@ -32,6 +32,7 @@ from rota.core.model.backfill import (
     Reprocess,
     backfill_key,
 )
+from rota.core.model.event_trigger import EventTrigger, channel_of
 from rota.core.model.execution import (
     FINAL_TASK_STATES,
     UPSTREAM_FAILED,
@@ -80,10 +81,12 @@ from rota.core.vocabulary.commands import (
     FireAtStartup,
     Forget,
     ForgetChanges,
+    Idempotency,
     NoteLate,
     PauseJob,
     PostEvent,
     PutState,
+    ReceiveEvent,
     Rerun,
     RerunScope,
     ResumeJob,
@@ -137,6 +140,7 @@ WAITS = (
     WaitForEvent(event="{{ index | default(7) }}", timeout=Duration(20 * SECOND)),
 )
 EVENTS = ("paid", "0", "1", "7")
+TRIGGER = EventTrigger(event="sold", when="event.data > 3")
 SCHEDULES = ((), every("* * * * *"), every("*/15 * * * * *") + every("@startup"))
 
 POLICIES = (
@@ -341,6 +345,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         execution_timeout=draw(st.sampled_from(DEADLINES)),
         hooks=tuple(draw(st.lists(st.sampled_from(hooks), max_size=3))),
         late_after=draw(st.sampled_from(DEADLINES)),
+        triggers=draw(st.sampled_from(((), (TRIGGER,)))),
     )
 
 
@@ -507,6 +512,14 @@ class _ShardUnderFire(RuleBasedStateMachine):
         execution_id = data.draw(st.sampled_from(sorted(self.shard.state.executions)))
         event = PostEvent(execution_id=execution_id, name=name, data=b"7", author=AUTHOR)
         assert self.attempt(event)
+
+    @rule(number=st.integers(1, 9))
+    def receive_event(self, number: int) -> None:
+        event = {"id": str(number), "source": "/", "type": TRIGGER.event, "data": number}
+        identity = Idempotency(key=str(number), caller="@", digest="")
+        channel = channel_of("default", TRIGGER.event)
+        text = json.dumps(event)
+        self.attempt(ReceiveEvent(channel=channel, event=text, idempotency=identity))
 
     @precondition(lambda self: self.shard.state.jobs)
     @rule(data=st.data(), key=st.sampled_from(NAMES), is_new=st.booleans())
@@ -725,7 +738,8 @@ class _ShardUnderFire(RuleBasedStateMachine):
         assert len(state.executions) <= self.shard.limits.executions + len(NAMES)
         for (job_id, _), live in alike(state).items():
             spec = state.jobs[job_id].spec if job_id in state.jobs else None
-            if spec is not None and spec.overlap is not Overlap.ALLOW:
+            has_own = spec is not None and any(each.overlap for each in spec.policies)
+            if spec is not None and spec.overlap is not Overlap.ALLOW and not has_own:
                 held = [one.hold for one in live]
                 most = spec.max_parallel
                 assert held.count(Hold.NONE) <= most
@@ -884,7 +898,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
         waits = {
             (upstream, found.spec.full_name)
             for found in state.jobs.values()
-            for upstream in found.spec.dependencies
+            for upstream in found.spec.upstreams
         }
         known = {(one, other) for one, others in state.dependents.items() for other in others}
         assert known == waits

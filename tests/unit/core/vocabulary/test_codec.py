@@ -15,6 +15,7 @@ from rota.core.model.backfill import (
     FireOrder,
     Reprocess,
 )
+from rota.core.model.event_trigger import EventTrigger
 from rota.core.model.execution import (
     Caller,
     Execution,
@@ -44,6 +45,7 @@ from rota.core.model.job import (
     Misfire,
     Overlap,
     Pause,
+    SchedulePolicy,
     TaskSpec,
     Upstream,
 )
@@ -65,6 +67,7 @@ from rota.core.vocabulary.changes import (
     Hooked,
     LastReceived,
     Name,
+    Occurred,
     OutboxItem,
     Pointer,
     PostedEvent,
@@ -548,6 +551,30 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
         ),
     ),
     (Table.VERSION, job(replace(task("ask"), wait=Approval(by=("group:sso/release",))))),
+    (
+        Table.OUTBOX,
+        OutboxItem(
+            key="k",
+            to="a/b",
+            message=Occurred(
+                upstream="@a/paid", dependent="a/b", event='{"id":"1"}', author=AUTHOR
+            ),
+        ),
+    ),
+    (
+        Table.JOB,
+        Job(
+            id=JOB,
+            version=1,
+            spec=job(
+                triggers=(EventTrigger(event="paid", when="event.data.sum > 1"),),
+                schedules=every("0 12 * * *"),
+                policies=(SchedulePolicy(overlap=Overlap.QUEUE_ALL),),
+            ),
+            created_at=NOON,
+            updated_at=NOON,
+        ),
+    ),
 )
 
 

@@ -1,0 +1,104 @@
+"""Events from outside: the shard of their channel keeps them for each job, whose shard decides.
+
+The channel's shard answers once the event is in its outbox for each job with a trigger for it, so
+the event survives any node from then on, and reaches each of these jobs once. The shard of a job
+then starts an execution, or publishes why it does not: an event is to a job what a fire time is.
+Repetitions of an event have its idempotency key.
+"""
+
+from typing import Any
+
+import msgspec
+
+from rota.core.decide.advance_execution import Birth, begin_link
+from rota.core.decide.outbox import send_message
+from rota.core.decide.trigger_job import obstacle_of
+from rota.core.errors import Kind, Refused
+from rota.core.model.event_trigger import why_not
+from rota.core.model.execution import Origin
+from rota.core.model.ids import trigger_execution_id
+from rota.core.model.job import PARAMETERS_MAX, Job
+from rota.core.state.draft import Draft
+from rota.core.vocabulary.changes import Occurred
+from rota.core.vocabulary.commands import ReceiveEvent
+from rota.core.vocabulary.decision import Received, Reply
+from rota.core.vocabulary.effects import JobEvent
+
+LISTENERS_MAX = 100
+"""The most jobs that the events of one channel may start: each gets a copy."""
+WAITING_MAX = 1_000
+"""The most copies of events of one channel that wait for closed shards: 64 MiB, the primary has
+them in memory."""
+
+
+def receive_event(draft: Draft, command: ReceiveEvent) -> Reply:
+    """Send an event to each job with a trigger for its type.
+
+    Raises:
+        Refused: Codes ``too_many_listeners`` and ``outbox_full``.
+    """
+    jobs = tuple(draft.state.dependents.get(command.channel, ()))
+    if len(jobs) > LISTENERS_MAX:
+        detail = (
+            f"{len(jobs):,} jobs have a trigger for this event; at most {LISTENERS_MAX} are "
+            "allowed: use other types of events, or a job that runs the others"
+        )
+        raise Refused(Kind.CONFLICT, "too_many_listeners", detail)
+    waiting = sum(draft.state.outbox_counts.get((command.channel, job), 0) for job in jobs)
+    if waiting + len(jobs) > WAITING_MAX:
+        raise Refused(
+            Kind.UNAVAILABLE,
+            "outbox_full",
+            f"{waiting:,} events of this type wait for shards that are closed; try again",
+            retry_after_s=5,
+        )
+    for job in jobs:
+        message = Occurred(
+            upstream=command.channel, dependent=job, event=command.event, author=command.author
+        )
+        send_message(draft, job, message)
+    return Received(len(jobs))
+
+
+def start_by_event(draft: Draft, message: Occurred) -> None:
+    """Start an execution of a job with a trigger for the event, or publish why it does not."""
+    job_id = draft.state.names.get(message.dependent)
+    job = draft.job(job_id) if job_id else None
+    if job is None:
+        return
+    event: dict[str, Any] = msgspec.json.decode(message.event)  # Any: JSON.
+    parameters, reason = _parameters_with(job, event)
+    reason = reason or why_not(job.spec.triggers, event, _parameters_of(job))
+    admission = None
+    if not reason:
+        reason, admission = obstacle_of(draft, job, message.dependent, parameters)
+    label = f"{event['id']} of {event['source']}"
+    if reason or admission is None:
+        draft.publish_job(job, JobEvent.EVENT_IGNORED, f"{label}: {reason}")
+        return
+    birth = Birth(
+        id=trigger_execution_id(job.id, draft.now, draft.situation.entropy),
+        origin=Origin.EVENT,
+        fire_at=draft.now,
+        hold=admission.hold,
+        displaces=admission.displaces,
+        parameters=parameters,
+        triggered_by=message.author,
+    )
+    begin_link(draft, job, birth)
+    draft.publish_job(job, JobEvent.EVENT_STARTED, f"{label}: started {birth.id}")
+
+
+def _parameters_of(job: Job) -> Any:  # JSON
+    return msgspec.json.decode(job.spec.parameters) if job.spec.parameters else {}
+
+
+def _parameters_with(job: Job, event: dict[str, Any]) -> tuple[str, str]:
+    """Return the parameters of *job* with the member ``event``, and why they are too long."""
+    params = _parameters_of(job)
+    members = params if isinstance(params, dict) else {}
+    text = msgspec.json.encode({**members, "event": event}).decode()
+    size = len(text.encode())
+    if size > PARAMETERS_MAX:
+        return "", f"with the event, the parameters have {size:,} bytes; at most {PARAMETERS_MAX:,}"
+    return text, ""
