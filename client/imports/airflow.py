@@ -4,7 +4,7 @@ import ast
 from datetime import timedelta
 
 from rota.client.definitions import Definition
-from rota.client.imports.airflow_dates import date_of, limits_of, zone_of
+from rota.client.imports.airflow_dates import date_of, limits_of
 from rota.client.imports.airflow_graph import AirflowDag, AirflowTask, dags_of
 from rota.client.imports.airflow_tasks import attempts, name_in_dag, span_s, task_of
 from rota.client.imports.drafts import DESCRIPTION_MAX, Findings, Source
@@ -17,14 +17,16 @@ from rota.client.imports.python_calls import (
     known_list,
     known_object,
 )
+from rota.client.imports.python_dates import zone_of
 from rota.client.imports.python_source import (
     Called,
     Unknown,
     assigned_in,
+    is_written,
     names_of,
     parse_python,
     shallow,
-    value_of,
+    zone_name,
 )
 
 _PRESETS = {"@quarterly": "0 0 1 */3 *", "@annually": "@yearly"}
@@ -43,9 +45,11 @@ _CARRIED = frozenset(
     }
     | {"params", "is_paused_upon_creation"}
 )
+_POSITIONS = ("dag_id", "description", "schedule")
+"""The arguments of a DAG that may be given without their names."""
 _OF_DEFAULT_ARGS = frozenset(
     {"owner", "start_date", "end_date", "retries", "retry_delay", "retry_exponential_backoff"}
-    | {"max_retry_delay", "execution_timeout", "trigger_rule", "email"}
+    | {"max_retry_delay", "execution_timeout", "trigger_rule"}
 )
 _HOOK = "add onFailure, onSuccess or onLate with a webhook or a job"
 _REMEDIES = {
@@ -55,6 +59,7 @@ _REMEDIES = {
     "sla": _HOOK,
     "email_on_failure": _HOOK,
     "email_on_retry": _HOOK,
+    "email": _HOOK,
     "max_active_tasks": "the setting slots of the nodes limits the attempts at a time",
     "concurrency": "the setting slots of the nodes limits the attempts at a time",
     "depends_on_past": "overlap: queue_all starts an execution after the one before",
@@ -93,9 +98,16 @@ def _add(
     nodes: dict[str, ast.expr],
     imports: dict[str, str],
 ) -> None:
-    arguments = arguments_of(findings, dag.call, names, nodes)
-    first = value_of(dag.call.args[0], names) if dag.call.args else None
-    name = first or arguments.fields.get("dag_id") or dag.default_id
+    arguments = arguments_of(findings, dag.call, names, nodes, positions=_POSITIONS)
+    name = arguments.fields.get("dag_id") or dag.default_id
+    is_unpacked = any(key.startswith("**") for key in arguments.fields)
+    if not is_written(name) or (not name and is_unpacked):
+        findings.lose(
+            dag.call.lineno,
+            f"the dag_id {name!r} is not written as text; the DAG is left out",
+            "write its name and import again",
+        )
+        return
     if not isinstance(name, str) or not name:
         raise findings.invalid(dag.call.lineno, "the DAG has no dag_id that is written as text")
     defaults = _defaults(arguments)
@@ -105,8 +117,9 @@ def _add(
         )
         return
     arguments.lose_others(_CARRIED, _REMEDIES)
-    defaults.lose_others(_OF_DEFAULT_ARGS, _REMEDIES)
-    located = {task: arguments_of(findings, task.call, names, nodes) for task in dag.tasks}
+    is_silent = defaults.fields.get("email_on_failure") is False
+    defaults.lose_others(_OF_DEFAULT_ARGS | {"email"} if is_silent else _OF_DEFAULT_ARGS, _REMEDIES)
+    located = {task: arguments_of(findings, task.settings, names, nodes) for task in dag.tasks}
     ids: dict[AirflowTask, str] = {}
     for task in dag.tasks:
         ids[task] = name_in_dag(task, located[task], ids.values())
@@ -138,10 +151,18 @@ def _description(arguments: Located) -> str:
 
 
 def _labels(arguments: Located, defaults: Located) -> dict[str, str]:
-    owner, tags = known(defaults, "owner", str), known_list(arguments, "tags")
+    owner, tags = known(defaults, "owner", str), list[str]()
+    for number, tag in enumerate(known_list(arguments, "tags")):
+        if is_written(tag):
+            tags.append(str(tag))
+            continue
+        line = arguments.lines.get(("tags", number), arguments.line("tags"))
+        arguments.findings.lose(
+            line, f"the tag {tag!r} is not written in the file", "write it in labels"
+        )
     return {
         **({"owner": owner} if owner else {}),
-        **({"tags": ",".join(map(str, tags))} if tags else {}),
+        **({"tags": ",".join(tags)} if tags else {}),
     }
 
 
@@ -185,21 +206,20 @@ def _schedule(arguments: Located, defaults: Located) -> Definition:
     value = fields[key]
     timezone = _timezone(arguments, defaults)
     if isinstance(value, Called) and value.name in _TIMETABLES:
-        zone = value.kwargs.get("timezone")
-        timezone = zone if isinstance(zone, str) else timezone
+        if (zone := value.kwargs.get("timezone")) is not None:
+            timezone = _zone_in(arguments, arguments.line(key), zone)
         value = value.args[0] if value.args else value.kwargs.get("cron")
     schedule = _schedule_text(arguments, key, value)
     if not schedule:
         return {}
     line = arguments.line(key)
     arguments.findings.check_schedule(line, schedule, timezone or "UTC")
-    if arguments.fields.get("is_paused_upon_creation") is True:
-        arguments.findings.lose(
-            arguments.line("is_paused_upon_creation"),
-            "is_paused_upon_creation: a definition cannot be paused; this one has no schedule",
-            f'to let it fire, add schedule: "{schedule}"; rota jobs pause stops a job',
-        )
-        return {}
+    paused = arguments.fields.get("is_paused_upon_creation")
+    if paused:
+        key = "is_paused_upon_creation"
+        what = f"{key}: {paused!r}; a definition cannot be paused"
+        timing = {"schedule": schedule, "timezone": timezone}
+        return arguments.findings.hold(arguments.line(key), what, timing)
     misfire = _misfire(arguments, defaults)
     limits = limits_of(arguments, defaults, timezone or "UTC")
     if not limits:
@@ -245,18 +265,22 @@ def _schedule_text(arguments: Located, key: str, value: object) -> str:
 def _timezone(arguments: Located, defaults: Located) -> str:
     start, line = date_of(arguments, defaults, "start_date")
     zone = zone_of(start)
-    if isinstance(zone, str):
-        return zone
-    if zone is not None and not repr(zone).lower().endswith("utc"):
+    return "" if zone is None else _zone_in(arguments, line, zone)
+
+
+def _zone_in(arguments: Located, line: int, zone: object) -> str:
+    """Return the name of a time zone; empty for UTC or, with a note, if it is not written."""
+    name = zone_name(zone)
+    if name is None:
         arguments.findings.lose(
             line, f"the time zone {zone!r} is not written in the file", "add timezone to the job"
         )
-    return ""
+    return name if name and name != "UTC" else ""
 
 
 def _misfire(arguments: Located, defaults: Located) -> Definition:
     start, line = date_of(arguments, defaults, "start_date")
-    catchup = arguments.fields.get("catchup")
+    catchup = known(arguments, "catchup", bool)
     if catchup is False:
         return {}
     if catchup is True:

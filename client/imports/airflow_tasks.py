@@ -10,9 +10,9 @@ from rota.client.definitions import Definition
 from rota.client.imports.airflow_graph import AirflowTask
 from rota.client.imports.job_names import plain_name
 from rota.client.imports.located import Located
-from rota.client.imports.python_calls import imported_function, known, known_list, known_object
-from rota.client.imports.python_source import called_name, is_json
-from rota.client.imports.templates import literal, literal_value, literal_work
+from rota.client.imports.python_calls import imported_function, known, known_object
+from rota.client.imports.python_source import called_name, is_json, is_written
+from rota.client.imports.templates import literal
 
 RETRY_DELAY_S = 300.0
 """The delay of a retry that names none."""
@@ -31,14 +31,16 @@ _RULES = {
     "dummy": "always",
     "none_failed_or_skipped": "none_failed_min_one_success",
 }
+_RETRIES = ("retries", "retry_delay", "retry_exponential_backoff", "max_retry_delay")
 _NOTHING = frozenset({"EmptyOperator", "DummyOperator"})
 _OF_EVERY = frozenset(
     {"task_id", "dag", "retries", "retry_delay", "retry_exponential_backoff", "max_retry_delay"}
-    | {"execution_timeout", "trigger_rule", "owner", "start_date", "doc_md", "task_group"}
+    | {"execution_timeout", "trigger_rule", "owner", "doc_md"}
 )
 _OF_BASH = frozenset({"bash_command", "env", "append_env", "cwd", "skip_on_exit_code"})
 _OF_PYTHON = frozenset({"python_callable", "op_args", "op_kwargs"})
 _OF_PARAMETERS = re.compile(r"\{\{-?\s*params(\.\w+)+\s*-?\}\}")
+_FIRST_LINE = "remove the first line of the command and write the value"
 _REMEDIES = {
     "pool": "limit the tasks with labels of nodes and their setting slots",
     "queue": "give the nodes that have to run it a label, and select it with nodeSelector",
@@ -72,7 +74,7 @@ def attempts(located: Located) -> Definition:
     longest_s, timeout_s = span_s(located, "max_retry_delay"), span_s(located, "execution_timeout")
     delay_s = RETRY_DELAY_S if delay_s is None else delay_s
     found: Definition = {}
-    if limit and located.fields.get("retry_exponential_backoff") is True:
+    if limit and known(located, "retry_exponential_backoff", bool):
         found["retries"] = {
             "limit": limit,
             "delay": delay_s,
@@ -86,18 +88,27 @@ def attempts(located: Located) -> Definition:
 
 
 def name_in_dag(task: AirflowTask, located: Located, taken: Collection[str]) -> str:
-    """Return the name of a task, whose arguments are *located*.
+    """Return the name of a task, whose arguments are *located*; with a note if it is not written.
 
     Raises:
-        InvalidFile: It is not written in the file, or another operator has it.
+        InvalidFile: There is none, or another operator has it.
     """
     given = located.fields.get("task_id") or task.function
+    unpacked = any(key.startswith("**") for key in located.fields)
+    is_known = is_written(given) and (given or not unpacked)
+    if not is_known:
+        located.findings.lose(
+            located.line("task_id"),
+            "the task_id is not written as text; the task is named task",
+            "rename it",
+        )
+        given = "task"
     if not isinstance(given, str) or not given:
         raise located.findings.invalid(located.line(), "the task has no task_id written as text")
     name = plain_name(f"{task.group}{given}")
     if name not in taken:
         return name
-    if not task.function:
+    if not task.function and is_known:
         raise located.findings.invalid(located.line(), f"two tasks have the task_id {name}")
     # Further calls of a function with @task are numbered.
     return next(each for n in count(1) if (each := f"{name}__{n}") not in taken)
@@ -135,15 +146,14 @@ def task_of(
 
 
 def _has_attempts(located: Located) -> bool:
-    return bool({"retries", "retry_delay", "execution_timeout"} & located.fields.keys())
+    return bool({*_RETRIES, "execution_timeout"} & located.fields.keys())
 
 
 def _retry_defaults(located: Located, defaults: Located) -> dict[str, object]:
     """Return the default arguments that the retries of a task with own ones have, too."""
-    if not {"retries", "retry_delay"} & located.fields.keys():
+    if not {*_RETRIES} & located.fields.keys():
         return {}
-    keys = ("retries", "retry_delay", "retry_exponential_backoff", "max_retry_delay")
-    return {key: defaults.fields[key] for key in keys if key in defaults.fields}
+    return {key: defaults.fields[key] for key in _RETRIES if key in defaults.fields}
 
 
 def _rule(located: Located) -> str:
@@ -152,13 +162,20 @@ def _rule(located: Located) -> str:
         return ""
     # TriggerRule.ALL_DONE is the same as "all_done".
     text = value if isinstance(value, str) else repr(value).rpartition(".")[2].lower()
+    if text not in _RULES and not is_written(value):
+        located.findings.lose(
+            located.line("trigger_rule"),
+            f"trigger_rule is {value!r}, which is not written in the file",
+            "write triggerRule in the task",
+        )
+        return ""
     if text not in _RULES:
         raise located.invalid("trigger_rule", f"one of {', '.join(_RULES)}")
     return "" if text == "all_success" else _RULES[text]
 
 
 def _work(task: AirflowTask, located: Located, imports: Mapping[str, str]) -> Definition:
-    operator = called_name(task.call.func)
+    operator = task.function or called_name(task.call.func)
     if operator == "BashOperator":
         located.lose_others(_OF_EVERY | _OF_BASH, _REMEDIES)
         return _bash(located)
@@ -171,6 +188,11 @@ def _work(task: AirflowTask, located: Located, imports: Mapping[str, str]) -> De
     ):
         located.lose_others(_OF_EVERY | _OF_PYTHON, _REMEDIES)
         return _python(located, function)
+    if task.function:
+        located.lose_others(_OF_EVERY, _REMEDIES)
+    else:
+        # Its other arguments are a part of the work.
+        located.lose_others(located.fields.keys() - _REMEDIES.keys(), _REMEDIES)
     return _lost(task, located, operator)
 
 
@@ -186,52 +208,117 @@ def _lost(task: AirflowTask, located: Located, operator: str) -> Definition:
 
 
 def _bash(located: Located) -> Definition:
-    text = known(located, "bash_command", str)
-    if text is None:
-        text = "echo 'the command is not written in the DAG file' >&2; exit 1"
-    env = known_object(located, "env")
-    fields: Definition = {
-        "cwd": known(located, "cwd", str),
-        "env": {key: str(value) for key, value in env.items()},
-    }
-    status = located.fields.get("skip_on_exit_code", SKIP_STATUS)
-    statuses = cast("list[object]", status if isinstance(status, list) else [status])
+    text, cwd = known(located, "bash_command", str), known(located, "cwd", str)
+    env, is_whole = _environment(located)
+    if text is not None and text.endswith((".sh", ".bash")):
+        located.findings.lose(
+            located.line("bash_command"),
+            f"bash_command={text}: Airflow reads this file, and fills the templates in it",
+            "write its content, or a path that the nodes have",
+        )
+    for key, value, is_foreign in (
+        ("bash_command", text, text is not None and _is_foreign(text)),
+        ("cwd", cwd, cwd is not None and ("{{" in cwd or "{%" in cwd)),
+    ):
+        if is_foreign:
+            _lose_template(located, located.line(key), key, _FIRST_LINE)
+        is_whole &= not is_foreign and (value is not None or located.fields.get(key) is None)
+    command = _literal_if_foreign(text or "")
+    if not is_whole:
+        # Its work would be another one without these values.
+        command = f"echo 'values of Airflow are not imported' >&2; exit 1\n{command}".rstrip()
     return {
-        "command": ["bash", "-c", _template(located, text)],
-        **literal_work(fields),
-        "skipExitCodes": [each for each in statuses if isinstance(each, int) and each],
+        "command": ["bash", "-c", command],
+        "cwd": cwd,
+        "env": env,
+        "skipExitCodes": _skip_statuses(located),
     }
 
 
-def _template(located: Located, text: str) -> str:
-    """Return a command; of the templates in it, those of parameters are the same in rota.
+def _skip_statuses(located: Located) -> list[int]:
+    status = located.fields.get("skip_on_exit_code", SKIP_STATUS)
+    if not is_written(status):
+        located.findings.lose(
+            located.line("skip_on_exit_code"),
+            f"skip_on_exit_code is {status!r}, which is not written in the file",
+            "write skipExitCodes in the task",
+        )
+    statuses = cast("list[object]", status if isinstance(status, list) else [status])
+    return [each for each in statuses if isinstance(each, int) and each]
 
-    With another one the command fails before it begins, because it would use the braces as text.
-    """
-    if "{{" not in _OF_PARAMETERS.sub("", text) and "{%" not in text:
-        return text
+
+def _environment(located: Located) -> tuple[dict[str, str], bool]:
+    """Return the variables of a command, and whether all of them are carried over."""
+    env = known_object(located, "env")
+    is_whole = bool(env) or is_written(located.fields.get("env"))
+    found: dict[str, str] = {}
+    for name, value in env.items():
+        line, text = located.within("env").line(name), str(value)
+        if not is_written(value):
+            located.findings.lose(
+                line,
+                f"{name} in env is {text}, which is not written in the file; the command fails "
+                "until then",
+                _FIRST_LINE,
+            )
+            is_whole = False
+            continue
+        if _is_foreign(text):
+            _lose_template(located, line, f"{name} in env", _FIRST_LINE)
+            is_whole = False
+        found[name] = _literal_if_foreign(text)
+    return found, is_whole
+
+
+def _is_foreign(value: object) -> bool:
+    """Return True if a template of Airflow in *value* is none of rota: those of parameters are."""
+    if isinstance(value, list):
+        return any(map(_is_foreign, cast("list[object]", value)))
+    if isinstance(value, dict):
+        return any(map(_is_foreign, cast("dict[str, object]", value).values()))
+    return isinstance(value, str) and ("{{" in _OF_PARAMETERS.sub("", value) or "{%" in value)
+
+
+def _literal_if_foreign(text: str) -> str:
+    return literal(text) if _is_foreign(text) else text
+
+
+def _lose_template(located: Located, line: int, where: str, remedy: str) -> None:
     located.findings.lose(
-        located.line("bash_command"),
-        "a template of Airflow in bash_command; the command fails until then",
-        "remove the first line, and write it as one of rota, such as {{ execution.fireTime }}",
+        line,
+        f"a template of Airflow in {where}; the command fails until then",
+        f"{remedy}, with a template such as {{{{ execution.fireTime }}}} or "
+        "{{ execution.intervalStart }}",
     )
-    return f"echo 'a template of Airflow is not imported' >&2; exit 1\n{literal(text)}"
 
 
 def _python(located: Located, function: str) -> Definition:
-    args, kwargs = known_list(located, "op_args"), known_object(located, "op_kwargs")
     located.findings.change(
         located.line("python_callable"),
         f"{function}: a worker of Airflow calls the function, with its context",
         "a node calls it with these arguments alone; name its interpreter and folders in python",
     )
-    for key, value in (("op_args", args), ("op_kwargs", kwargs)):
-        if not is_json(value):
+    call: Definition = {"function": function}
+    is_whole = True
+    for key, name, kind in (("op_args", "args", list), ("op_kwargs", "kwargs", dict)):
+        value = located.fields.get(key)
+        if not is_written(value):
+            located.findings.lose(
+                located.line(key),
+                f"{key} is {value!r}, which is not written in the file; the task fails until then",
+                f"write {name} in python: {function}",
+            )
+        elif _is_foreign(value):
+            remedy = f"write the call of {function} in python"
+            _lose_template(located, located.line(key), key, remedy)
+        elif value and not (is_json(value) and isinstance(value, kind)):
             raise located.invalid(key, "written as JSON")
+        else:
+            call |= {name: value} if value else {}
+            continue
+        is_whole = False
+    if is_whole:
+        return {"python": call}
     return {
-        "python": {
-            "function": function,
-            **({"args": literal_value(args)} if args else {}),
-            **({"kwargs": literal_value(kwargs)} if kwargs else {}),
-        }
+        "command": f"echo 'the arguments of this task are not imported: {function}' >&2; exit 1"
     }

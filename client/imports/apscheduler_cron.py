@@ -14,11 +14,15 @@ _NTH = re.compile(r"(1st|2nd|3rd|4th|5th|last)\s+([a-z]{3})")
 _WEEKDAY = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?")
 
 
-def cron_of(fields: Located, timezone: str) -> Definition:
-    """Return the schedule of a cron trigger.
+def cron_of(fields: Located, timezone: str | None) -> Definition:
+    """Return the fields of the schedule of a cron trigger, without its time zone.
+
+    Args:
+        fields: The arguments of the trigger.
+        timezone: Its time zone; empty for that of the machine, None if it is not written.
 
     Raises:
-        InvalidFile: A field is not valid.
+        InvalidFile: A field is not valid, or not written in the file (`NotWritten`).
     """
     findings = fields.findings
     texts = _texts(fields)
@@ -39,16 +43,15 @@ def cron_of(fields: Located, timezone: str) -> Definition:
     elif texts["second"] != "0":
         words = [texts["second"], *words]
     schedule = " ".join(words)
-    findings.check_schedule(fields.line(), schedule, timezone or "UTC")
-    if not timezone:
+    day_or = "*" in (day, weekday)
+    findings.check_schedule(fields.line(), schedule, timezone or "UTC", day_or=day_or)
+    if timezone == "":
         findings.change(
             fields.line(),
             "the cron trigger is in the time zone of the machine",
             "the schedule is in UTC; if that is another zone, add timezone to the job",
         )
-    if "*" in (day, weekday):
-        return {"schedule": schedule, "timezone": timezone}
-    return {"schedules": [{"schedule": schedule, "dayOr": False}], "timezone": timezone}
+    return {"schedule": schedule, **({} if day_or else {"dayOr": False})}
 
 
 def _texts(fields: Located) -> dict[str, str]:

@@ -7,24 +7,27 @@ from typing import cast
 from rota.client.definitions import Definition
 from rota.client.imports.celery_crontab import crontab_of, crontab_of_call
 from rota.client.imports.drafts import Findings, Source
-from rota.client.imports.located import Located, documents_in
+from rota.client.imports.located import Located, NotWritten, documents_in
 from rota.client.imports.python_source import (
     Called,
     Unknown,
     assigned_in,
     called_name,
+    conditional_in,
     is_json,
+    is_written,
     located_lines,
     names_of,
     parse_python,
     shallow,
     value_of,
+    zone_name,
 )
 from rota.client.imports.templates import literal_value
 
 _SCHEDULES = frozenset({"beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE"})
 _ZONES = frozenset({"timezone", "CELERY_TIMEZONE"})
-_CARRIED = frozenset({"task", "schedule", "args", "kwargs", "options"})
+_CARRIED = frozenset({"task", "schedule", "args", "kwargs", "options", "enabled"})
 _OPTIONS = frozenset({"expires", "time_limit"})
 _REMEDIES = {
     "queue": "give the nodes that have to run it a label, and select it with nodeSelector",
@@ -65,11 +68,18 @@ def _read_python(source: Source, findings: Findings) -> None:
     names, nodes = names_of(tree), assigned_in(tree)
     timezone = ""
     tables: list[ast.expr] = []
+    conditional = conditional_in(tree)
     for name, value in _settings(tree):
-        if name in _ZONES and isinstance(zone := value_of(value, names), str):
-            timezone = zone
+        if name in _ZONES:
+            timezone = _zone_in(findings, value.lineno, value_of(value, names)) or timezone
         elif name in _SCHEDULES:
             tables.append(nodes.get(called_name(value), value))
+            if value in conditional or {*ast.iter_child_nodes(value)} & conditional:
+                findings.change(
+                    value.lineno,
+                    f"{name} in a condition or a loop",
+                    "its entries are imported once; check whether they are needed",
+                )
         elif name == "enable_utc" and value_of(value, names) is False:
             findings.change(
                 value.lineno,
@@ -97,6 +107,18 @@ def _read_python(source: Source, findings: Findings) -> None:
                 f"the schedule {ast.unparse(table)[:80]} is not written in the file",
                 "import the file in which it is written",
             )
+
+
+def _zone_in(findings: Findings, line: int, value: object) -> str | None:
+    """Return a time zone; None if there is none, or, with a note, if it is not written."""
+    name = zone_name(value)
+    if name is None and value is not None:
+        findings.lose(
+            line,
+            f"timezone is {value!r}, which is not written in the file; the schedules are in UTC",
+            "add timezone to the jobs",
+        )
+    return name
 
 
 def _settings(tree: ast.Module) -> list[tuple[str, ast.expr]]:
@@ -127,7 +149,14 @@ def _settings(tree: ast.Module) -> list[tuple[str, ast.expr]]:
 def _add_all(entries: Located, timezone: str) -> None:
     for name, value in entries.fields.items():
         if isinstance(value, dict):
-            _add(entries.within(name), name, timezone)
+            try:
+                _add(entries.within(name), name, timezone)
+            except NotWritten as error:
+                entries.findings.lose(
+                    error.line,
+                    f"{error.detail}; the entry is left out",
+                    "write it in beat_schedule and import again",
+                )
         else:
             entries.findings.lose(
                 entries.line(name),
@@ -141,15 +170,21 @@ def _add(entry: Located, name: str, timezone: str) -> None:
     if not function:
         return
     entry.lose_others(_CARRIED, _REMEDIES)
-    args, kwargs = _arguments(entry, "args"), _arguments(entry, "kwargs")
-    call = {
-        "function": function,
-        **({"args": args} if args else {}),
-        **({"kwargs": kwargs} if kwargs else {}),
-    }
+    timing = _schedule(entry, timezone)
+    call: Definition = {"function": function}
+    for key in ("args", "kwargs"):
+        if not is_written(entry.fields.get(key)):
+            # The function must not be called with other arguments than there.
+            what = f"{key} is {entry.fields[key]!r}, which is not written in the file"
+            timing = entry.findings.hold(entry.line(key), what, timing)
+        elif arguments := _arguments(entry, key):
+            call[key] = arguments
+    enabled = entry.fields.get("enabled", True)
+    if enabled is not True:
+        timing = entry.findings.hold(entry.line("enabled"), f"enabled is {enabled!r}", timing)
     definition: Definition = {
-        **_schedule(entry, timezone),
-        "python": call if args or kwargs else function,
+        **timing,
+        "python": call if len(call) > 1 else function,
         **_limits(entry),
     }
     entry.findings.add(entry.line(), name, definition)
@@ -178,21 +213,14 @@ def _function(entry: Located, task: str) -> str:
 
 
 def _arguments(entry: Located, key: str) -> object:
-    """Return the arguments as JSON; None if there are none, or if they are not in the file."""
+    """Return the arguments as JSON; None if there are none."""
     value = entry.fields.get(key) or None
     expected, form = (list, "a list") if key == "args" else (dict, "an object")
     if value is None:
         return None
-    if is_json(value):
-        if not isinstance(value, expected):
-            raise entry.invalid(key, form)
-        return literal_value(cast("object", value))
-    entry.findings.lose(
-        entry.line(key),
-        f"{key} is {value!r}, which is known only when the file is executed",
-        f"write {key} in python",
-    )
-    return None
+    if not is_json(value) or not isinstance(value, expected):
+        raise entry.invalid(key, form)
+    return literal_value(cast("object", value))
 
 
 def _schedule(entry: Located, timezone: str) -> Definition:
@@ -205,7 +233,13 @@ def _schedule(entry: Located, timezone: str) -> Definition:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _interval(entry, value)
     if isinstance(value, Called) and value.name == "crontab":
-        return _crontab(entry, crontab_of_call(entry, value), timezone)
+        try:
+            return _crontab(entry, crontab_of_call(entry, value), timezone)
+        except NotWritten as error:
+            entry.findings.lose(
+                error.line, error.detail, "add a schedule; until then the job is started by hand"
+            )
+            return {}
     if isinstance(value, dict) and {*cast("dict[str, object]", value)} == {"crontab"}:
         return _crontab(entry, crontab_of(entry.within("schedule").within("crontab")), timezone)
     if not isinstance(value, Called | Unknown):
@@ -231,15 +265,24 @@ def _interval(entry: Located, interval_s: float) -> Definition:
 
 
 def _crontab(entry: Located, schedule: str, timezone: str) -> Definition:
-    entry.findings.check_schedule(entry.line("schedule"), schedule, timezone or "UTC")
     _, _, day, _, weekday = schedule.split()
-    if day == "*" or weekday == "*":
+    day_or = day == "*" or weekday == "*"
+    line = entry.line("schedule")
+    entry.findings.check_schedule(line, schedule, timezone or "UTC", day_or=day_or)
+    if day_or:
         return {"schedule": schedule, "timezone": timezone}
     # In Celery all fields have to match.
     return {"schedules": [{"schedule": schedule, "dayOr": False}], "timezone": timezone}
 
 
 def _limits(entry: Located) -> Definition:
+    if isinstance(entry.fields.get("options"), Called | Unknown):
+        entry.findings.lose(
+            entry.line("options"),
+            f"options is {entry.fields['options']!r}, which is not written in the file",
+            "write startDeadline, timeout and nodeSelector, if the job needs them",
+        )
+        return {}
     options = entry.within("options")
     options.lose_others(_OPTIONS, _REMEDIES)
     found: Definition = {}

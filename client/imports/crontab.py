@@ -24,6 +24,10 @@ _SYSTEM_PATHS = re.compile(r"/etc/(crontab|cron\.d/[^/]+)")
 _DISABLED = re.compile(r"\s*([\d*,/-]+\s+){5}\S")
 _DRAWING = re.compile(r"\s*([|.*]|m\s+h\s)")
 """Comments that explain the fields of a crontab."""
+_USER_COLUMN = re.compile(r"(?i)\buser(-?name)?\s+command\b")
+"""The comment with which distributions explain the fields of the system form."""
+_USERS = re.compile(r"(root|www-data|ubuntu|ec2-user|_\w+)\s+[^-\s]")
+"""Users of common systems, before a command; those that are also programs are left out."""
 _SHELL = "/bin/sh"
 
 
@@ -72,7 +76,27 @@ def _read(source: Source, refused: list[InvalidFile]) -> Findings:
         except InvalidFile as error:
             refused.append(error)
         above.comments = []
+    if source.is_system is None and not is_system:
+        _note_users(found, source)
     return found
+
+
+def _note_users(found: Findings, source: Source) -> None:
+    """Add a note if the commands seem to begin with the users of the system form."""
+    commands = [each.definition.get("command", "") for each in found.drafts]
+    # Another shell has the command as its last word.
+    texts = [each if isinstance(each, str) else each[-1] for each in commands]
+    comments = [each for each in source.text.split("\n") if each.lstrip().startswith("#")]
+    is_explained = any(map(_USER_COLUMN.search, comments))
+    shows_user = str.split if is_explained else _USERS.match
+    seen = next((number for number, text in enumerate(texts) if shows_user(text)), None)
+    if seen is not None:
+        found.lose(
+            found.drafts[seen].line,
+            f"{texts[seen].split(None, 1)[0]} seems to be the user of the entry, as in "
+            "/etc/crontab; here it is the first word of the command",
+            "if it is, import the file with rota import crontab --system",
+        )
 
 
 def _unquoted(text: str) -> str:

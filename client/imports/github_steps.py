@@ -125,11 +125,13 @@ def script_of(job: Located, workflow: Located, context: Context) -> Script:
     """Return the script of the steps of *job*: each is a subshell, and a failure ends all.
 
     Raises:
-        InvalidFile: There are no steps, or one has neither ``run`` nor ``uses``.
+        InvalidFile: A step has neither ``run`` nor ``uses``.
     """
     steps = job.objects("steps")
     if not steps:
-        raise job.findings.invalid(job.line(), "the job has no steps")
+        job.findings.lose(
+            job.line("steps"), "the job has no steps; its task fails until then", "write a command"
+        )
     script = Script()
     for number, step in enumerate(steps, 1):
         step.lose_others(_OF_STEP, _REMEDIES)

@@ -6,6 +6,21 @@ from typing import cast
 
 from rota.client.definitions import InvalidFile, Lines, ValuePath, documents_with_lines
 from rota.client.imports.drafts import Findings, Source
+from rota.client.imports.python_source import is_written
+
+
+class NotWritten(InvalidFile):
+    """A value that only the execution of the file would give, in place of one that is needed.
+
+    Attributes:
+        line: Its line, from 1.
+        detail: The value, and what it is not.
+    """
+
+    def __init__(self, file: str, line: int, detail: str) -> None:
+        super().__init__(f"{file}:{line}: {detail}")
+        self.line = line
+        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +46,10 @@ class Located:
 
     def invalid(self, key: str, expected: str) -> InvalidFile:
         """Return the error about a member that is not *expected*."""
+        value = self.fields.get(key)
+        if not is_written(value):
+            detail = f"{key} is {value!r}, which is not written in the file"
+            return NotWritten(self.findings.file, self.line(key), detail)
         return self.findings.invalid(
             self.line(key), f"{key} is {self.fields.get(key)!r}; it has to be {expected}"
         )

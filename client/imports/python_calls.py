@@ -1,7 +1,7 @@
 """Arguments of calls in Python files, with their lines, and what the files import."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
 from rota.client.definitions import Lines
@@ -13,17 +13,42 @@ Value = TypeVar("Value")
 
 
 def arguments_of(
-    findings: Findings, call: ast.Call, names: Mapping[str, object], nodes: Mapping[str, ast.expr]
+    findings: Findings,
+    call: ast.Call,
+    names: Mapping[str, object],
+    nodes: Mapping[str, ast.expr],
+    *,
+    positions: Sequence[str] = (),
 ) -> Located:
-    """Return the arguments with names of a call, with their lines."""
+    """Return the arguments of a call, with their lines.
+
+    Args:
+        findings: The findings in the file.
+        call: The call.
+        names: The values of the names of the file.
+        nodes: Their expressions.
+        positions: The names of the arguments that are given without their names; further ones
+            are lost if there are any.
+    """
     fields: dict[str, object] = {}
     lines: Lines = {(): call.lineno}
-    for each in call.keywords:
-        key = each.arg or f"**{ast.unparse(each.value)}"
-        fields[key] = value_of(each.value, names)
-        written = nodes.get(called_name(each.value), each.value)
+    given = [*zip(positions, call.args, strict=False)]
+    given += [(each.arg or f"**{ast.unparse(each.value)}", each.value) for each in call.keywords]
+    for key, node in given:
+        value = value_of(node, names)
+        if key.startswith("**") and isinstance(value, dict):
+            fields |= cast("dict[str, object]", value)
+            continue
+        fields[key] = value
+        written = nodes.get(called_name(node), node)
         lines |= dict(lines_of(written, (key,)))
-        lines[key,] = each.value.lineno
+        lines[key,] = node.lineno
+    for extra in call.args[len(positions) :] if positions else ():
+        findings.lose(
+            extra.lineno,
+            f"the argument {ast.unparse(extra)}, which has no name",
+            "write it with its name and import again",
+        )
     return Located(findings, fields, (), lines)
 
 

@@ -1,6 +1,7 @@
 """Values that are written in Python files, found in their syntax; the files are never executed."""
 
 import ast
+import re
 import warnings
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ NUMBERS_MAX = 10.0**15
 """The largest number that is computed; the files are not trusted."""
 VALUES_MAX = 100_000
 """The most values and characters within the value of a name."""
+_ZONES = frozenset({"ZoneInfo", "timezone", "Timezone", "gettz", "tz"})
+"""The functions and classes whose first argument is the name of a time zone."""
+_UTC = re.compile(r"(?i)(^|\.)(tz)?utc(\(\))?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +100,43 @@ def called_name(node: ast.expr) -> str:
 
 
 def assigned_in(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return the expressions that a module assigns to names, outside of functions."""
+    """Return the expressions that a module assigns to names, outside of functions.
+
+    Names that it assigns several times, or in conditions and loops, are left out: their values
+    depend on the place where they are read.
+    """
     found: dict[str, ast.expr] = {}
+    varying: set[str] = set()
     for node in tree.body:
         match node:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
+                if name in found and ast.dump(found[name]) != ast.dump(value):
+                    varying.add(name)
                 found[name] = value
-            case _:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 pass
+            case _:
+                varying |= {
+                    each.id
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+                }
+    return {name: value for name, value in found.items() if name not in varying}
+
+
+def conditional_in(tree: ast.Module) -> set[ast.AST]:
+    """Return what a module executes in conditions and loops, without ``if __name__ == ...``."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if node in found:
+            continue  # It is within one that was walked.
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.If | ast.For | ast.AsyncFor | ast.While):
+            found |= {*ast.walk(node)}
     return found
 
 
@@ -165,14 +195,42 @@ def is_json(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
+def is_written(value: object) -> bool:
+    """Return True if nothing in *value* is known only when the file is executed."""
+    if isinstance(value, dict):
+        return all(map(is_written, cast("dict[str, object]", value).values()))
+    if isinstance(value, list):
+        return all(map(is_written, cast("list[object]", value)))
+    return not isinstance(value, Called | Unknown)
+
+
+def zone_name(value: object) -> str | None:
+    """Return the name of a time zone, as text or as a call such as ``ZoneInfo("Asia/Tokyo")``.
+
+    None if the file does not name it.
+    """
+    if isinstance(value, Called) and value.name in _ZONES and value.args:
+        value = value.args[0]
+    if isinstance(value, Called | Unknown):
+        return "UTC" if _UTC.search(repr(value)) else None
+    return value if isinstance(value, str) else None
+
+
 def _dict_of(node: ast.Dict, names: Mapping[str, object]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, item in zip(node.keys, node.values, strict=True):
         value = value_of(item, names)
         if key is None and isinstance(value, dict):
             found |= cast("dict[str, object]", value)
-        else:
+            continue
+        name = None if key is None else value_of(key, names)
+        if isinstance(name, str):
+            found[name] = value
+        elif is_written(name):
             found[_key_text(key, item)] = value
+        else:
+            # Its value is not known either, because the name of the value is not.
+            found[_key_text(key, item)] = Unknown(f"{{{name!r}: {ast.unparse(item)}}}")
     return found
 
 

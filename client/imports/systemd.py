@@ -19,6 +19,10 @@ _OF_SERVICE = {"ExecStart", "Environment", "User", "WorkingDirectory", "Descript
     "TimeoutStartSec", "TimeoutStopSec", "TimeoutSec", "StandardOutput", "StandardError",
 }  # fmt: skip
 _WITHOUT_EFFECT = {"Documentation", "DefaultDependencies", "RemainAfterElapse", "SyslogIdentifier"}
+_TO_JOURNAL = frozenset({"inherit", "journal", "journal+console", "syslog", "kmsg", "null"})
+"""The outputs of a service that need no note: a node stores the output of each attempt."""
+_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\])+""", re.DOTALL)
+"""A word of a command, with its quotes."""
 _OTHER_COMMAND = "make it a task of the job, before or after the command"
 _SANDBOX = "a sandbox restricts a command"
 _LIMITS = "limits restrict memory, processors and processes"
@@ -92,6 +96,7 @@ def _add(timer: UnitFile, service: UnitFile, *, is_first: bool) -> None:
     service = UnitFile(service.name, findings, service.settings)
     _lose_others(timer, _OF_TIMER)
     _lose_others(service, _OF_SERVICE)
+    _lose_outputs(service)
     schedules = _schedules(timer)
     definition: Definition = {
         "description": service.text("Description") or timer.text("Description"),
@@ -114,6 +119,17 @@ def _lose_others(unit: UnitFile, known: set[str]) -> None:
         if each.section != "Install" and each.key not in known | _WITHOUT_EFFECT:
             remedy = _REMEDIES.get(each.key, "check whether the job needs it")
             unit.findings.lose(each.line, f"{each.key}={each.value} has no equal", remedy)
+
+
+def _lose_outputs(service: UnitFile) -> None:
+    for key in ("StandardOutput", "StandardError"):
+        each = service.last(key)
+        if each is not None and each.value not in _TO_JOURNAL:
+            service.findings.lose(
+                each.line,
+                f"{each.key}={each.value}",
+                "output is stored; to write it elsewhere, redirect it in the command",
+            )
 
 
 def _schedules(timer: UnitFile) -> list[Any]:  # Any: as in `Definition`
@@ -227,8 +243,19 @@ def _words(service: UnitFile, setting: Setting, text: str) -> list[str]:
 
 
 def _command(service: UnitFile, env: dict[str, str]) -> str | list[str]:
-    commands = [_program(service, each, env) for each in service.all("ExecStart")]
+    settings = [part for each in service.all("ExecStart") for part in _divided(each)]
+    commands = [_program(service, each, env) for each in settings]
     return commands[0] if len(commands) == 1 else " && ".join(map(shlex.join, commands))
+
+
+def _divided(setting: Setting) -> list[Setting]:
+    """Return the commands of a setting: a word ``;`` without quotes divides them."""
+    words = [*_WORD.finditer(setting.value)]
+    ends = [word.span() for word in words if word[0] == ";"]
+    begins = [0, *(end for _, end in ends)]
+    stops = [*(begin for begin, _ in ends), len(setting.value)]
+    texts = [setting.value[begin:stop].strip() for begin, stop in zip(begins, stops, strict=True)]
+    return [setting._replace(value=text) for text in texts if text]
 
 
 def _program(service: UnitFile, setting: Setting, env: dict[str, str]) -> list[str]:

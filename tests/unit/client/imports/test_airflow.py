@@ -279,12 +279,12 @@ def test_a_function_of_an_imported_module_is_called() -> None:
     result = import_text(
         "airflow",
         f"import shop.loads as loads\n{HEAD}PythonOperator(task_id='t',\n"
-        "python_callable=loads.orders, op_args=['{{ ds }}'])\n",
+        "python_callable=loads.orders, op_args=['{{ params.day }}', 'x'])\n",
     )
 
     assert only_job(result)["tasks"][0]["python"] == {
         "function": "shop.loads:orders",
-        "args": ["{% raw %}{{ ds }}{% endraw %}"],
+        "args": ["{{ params.day }}", "x"],
     }
 
 
@@ -362,10 +362,10 @@ def test_arguments_without_an_equal_are_lost_with_their_line() -> None:
     [
         ("with DAG(", "file:1: the file is no Python"),
         ("x = 1", "file:1: there is no DAG"),
-        ("dag = DAG(NAME)\nEmptyOperator(task_id='t')", "file:1: the DAG has no dag_id"),
+        ("dag = DAG()\nEmptyOperator(task_id='t')", "file:1: the DAG has no dag_id"),
         ("dag = DAG('d',\nschedule='61 * * * *')\nEmptyOperator(task_id='t')", "file:2: .*61"),
         ("dag = DAG('d',\nschedule=5)\nEmptyOperator(task_id='t')", "file:2: schedule is 5"),
-        (f"{HEAD}EmptyOperator(\ntask_id=NAME)", "file:2: the task has no task_id"),
+        (f"{HEAD}EmptyOperator(\ntask_id=1)", "file:2: the task has no task_id"),
         (f"{HEAD}EmptyOperator(task_id='t')\nEmptyOperator(task_id='t')", "file:3: two tasks"),
         (f"{HEAD}EmptyOperator(task_id='t',\ntrigger_rule='never')", "file:3: trigger_rule"),
         (f"{HEAD}BashOperator(task_id='t',\nbash_command=1)", "file:3: bash_command is 1"),
@@ -392,3 +392,197 @@ def test_limits_of_runs_are_those_of_executions(
 
     assert {name: job[name] for name in fields} == fields
     assert ("maxParallel" in job) == ("maxParallel" in fields)
+
+
+def lost_in(result: Imported) -> list[int]:
+    """Return the lines of what is lost."""
+    return [line for line, effect, _ in notes_of(result) if effect == "lost"]
+
+
+@pytest.mark.parametrize("name", ["", " as d2"])
+@pytest.mark.parametrize("other", ["", " as d3"])
+def test_tasks_are_in_the_dag_around_them(name: str, other: str) -> None:
+    result = import_text(
+        "airflow",
+        f"with DAG('x2', schedule='0 4 * * *'){name}:\n    EmptyOperator(task_id='z')\n"
+        f"with DAG('x3', schedule='0 5 * * *'){other}:\n    EmptyOperator(task_id='h')\n",
+    )
+
+    found = {job.definition["name"]: job.definition["tasks"] for job in result.jobs}
+    assert {dag: [task["name"] for task in tasks] for dag, tasks in found.items()} == {
+        "x2": ["z"],
+        "x3": ["h"],
+    }
+
+
+@pytest.mark.parametrize(
+    "statements",
+    ["EmptyOperator(task_id='t', dag=other())", "with make():\n EmptyOperator(task_id='t')"],
+)
+def test_a_task_of_a_dag_that_is_not_written_is_in_no_other_one(statements: str) -> None:
+    result = import_text("airflow", f"{HEAD}EmptyOperator(task_id='own')\n{statements}")
+
+    assert [task["name"] for task in only_job(result)["tasks"]] == ["own"]
+    assert lost_in(result) == [3 + statements.count("\n")]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["a >> TASKS", "chain(a, *TASKS)", "chain_linear(a, b)", "a.set_downstream(TASKS)"],
+)
+def test_an_order_of_tasks_that_is_not_written_is_lost(statement: str) -> None:
+    tasks = "a = EmptyOperator(task_id='a')\nb = EmptyOperator(task_id='b')\n"
+
+    result = import_text("airflow", f"{HEAD}{tasks}{statement}")
+
+    assert lost_in(result) == [4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env"),
+    [
+        ("env={'D': '{{ params.day }}', 'E': 'x'}", {"D": "{{ params.day }}", "E": "x"}),
+        ("env={'D': '{{ ds }}'}", {"D": "{% raw %}{{ ds }}{% endraw %}"}),
+        ("env={'D': os.environ.get('X', '')}", None),
+        ("env={'D': f'{x}', 'E': 'x'}", {"E": "x"}),
+        ("env=ENV", None),
+        ("cwd='/srv/{{ ds }}'", None),
+        ("cwd=FOLDER", None),
+        ("bash_command=COMMAND", None),
+    ],
+)
+def test_a_command_without_its_values_fails(arguments: str, env: dict[str, str] | None) -> None:
+    command = "" if "bash_command" in arguments else "bash_command='run', "
+    task, result = task_with(command + arguments)
+
+    is_whole = arguments.startswith("env={'D': '{{ params")
+    assert task.get("env") == env
+    assert ("exit 1" in task["command"][2]) == (not is_whole)
+    assert lost_in(result) == ([] if is_whole else [3])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "op_kwargs={'day': '{{ ds }}'}",
+        "op_args=[['{{ ds }}']]",
+        "op_kwargs={'day': DAY}",
+        "op_args=ARGS",
+        "op_kwargs={DAY: 1}",
+    ],
+)
+def test_a_function_without_its_arguments_is_not_called(arguments: str) -> None:
+    result = import_text(
+        "airflow",
+        f"from a import f\n{HEAD}PythonOperator(task_id='t', python_callable=f,\n{arguments})\n"
+        "BashOperator(task_id='other', bash_command='x')",
+    )
+
+    task, other = only_job(result)["tasks"]
+    assert "python" not in task
+    assert task["command"].endswith("exit 1")
+    assert other["command"] == ["bash", "-c", "x"]
+    assert lost_in(result) == [4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lost"),
+    [
+        ("tags=['a', os.environ['B']]", [2]),
+        ("tags=['a'], default_args={'email': 'ops@example.com'}", [2]),
+        ("tags=['a'], default_args={'email': 'x', 'email_on_failure': False}", []),
+        ("tags=['a'], schedule='@daily', catchup=CATCHUP", [2]),
+        ("'d2', 'Text', '@daily', 5, tags=['a']", [2]),
+    ],
+)
+def test_values_of_a_dag_that_are_not_written_are_lost(arguments: str, lost: list[int]) -> None:
+    head = "" if arguments.startswith("'d2'") else "'d', "
+    result = import_text(
+        "airflow", f"dag = DAG({head}\n{arguments})\nEmptyOperator(task_id='t', dag=dag)"
+    )
+
+    assert only_job(result)["labels"] == {"tags": "a"}
+    assert lost_in(result) == lost
+
+
+@pytest.mark.parametrize("value", ["True", "IS_TEST"])
+def test_a_dag_that_may_be_paused_does_not_fire(value: str) -> None:
+    result = import_dag(f"schedule='@daily', is_paused_upon_creation={value}")
+
+    assert "schedule" not in only_job(result)
+    assert lost_in(result) == [2]
+
+
+def test_a_dag_without_a_written_name_is_lost_alone() -> None:
+    result = import_text(
+        "airflow",
+        "with DAG(NAME, schedule=None):\n EmptyOperator(task_id='t')\n"
+        "with DAG('d', schedule='0 0 31 2 *'):\n EmptyOperator(\ntask_id=NAME)\n",
+    )
+
+    job = only_job(result)
+    assert (job["name"], job.get("schedule")) == ("d", None)
+    assert [task["name"] for task in job["tasks"]] == ["task"]
+    assert lost_in(result) == [1, 3, 5]
+
+
+@pytest.mark.parametrize("arguments", ["trigger_rule=RULE", "skip_on_exit_code=CODE", "pool=POOL"])
+def test_values_of_a_task_that_are_not_written_are_lost(arguments: str) -> None:
+    task, result = task_with(f"bash_command='x', {arguments}")
+
+    assert "triggerRule" not in task
+    assert lost_in(result) == [3]
+
+
+def test_a_command_that_is_a_file_of_airflow_is_lost() -> None:
+    _, result = task_with("bash_command='scripts/run.sh'")
+
+    assert lost_in(result) == [3]
+    assert lost_in(task_with("bash_command='scripts/run.sh '")[1]) == []
+
+
+def test_arguments_of_a_decorator_are_those_of_the_task() -> None:
+    result = import_text(
+        "airflow",
+        "@dag(schedule=None)\ndef d():\n"
+        " @task.branch(task_id='bb', retries=2, trigger_rule='all_done')\n def br(): pass\n"
+        " @task(pool='p')\n def last(x): pass\n"
+        " last.override(task_id='end')(br())\n"
+        " [last(n) for n in ROWS]\n",
+    )
+
+    first, second = only_job(result)["tasks"]
+    assert (first["name"], first["triggerRule"]) == ("bb", "all_done")
+    assert first["retries"]["limit"] == 2
+    assert (second["name"], second["needs"]) == ("end", ["bb"])
+    assert lost_in(result) == [5, 7, 7, 8]
+
+
+@pytest.mark.parametrize("arguments", ["GROUP", "'g', prefix_group_id=False", "f'{x}'"])
+def test_a_group_that_has_more_than_its_name_is_noted(arguments: str) -> None:
+    result = import_text(
+        "airflow", f"{HEAD}with dag:\n with TaskGroup({arguments}):\n  EmptyOperator(task_id='t')"
+    )
+
+    assert lost_in(result) == [3]
+
+
+def test_arguments_of_a_written_dict_are_arguments() -> None:
+    result = import_text(
+        "airflow",
+        "ARGS = {'schedule': '@daily', 'catchup': False}\nDAG(**OTHER)\n"
+        "dag = DAG('d', **ARGS)\nEmptyOperator(task_id='t', dag=dag)",
+    )
+
+    assert only_job(result)["schedule"] == "@daily"
+
+
+def test_a_dag_whose_name_is_in_unknown_arguments_is_lost_alone() -> None:
+    result = import_text(
+        "airflow",
+        f"{HEAD}EmptyOperator(task_id='t', dag=dag)\n"
+        "with DAG(**ARGS):\n EmptyOperator(task_id='t')",
+    )
+
+    assert only_job(result)["name"] == "d"
+    assert lost_in(result) == [3]

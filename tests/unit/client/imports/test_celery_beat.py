@@ -220,9 +220,82 @@ def test_a_task_that_is_no_function_is_left_out() -> None:
             "beat_schedule = {'a': {'task': 'a.b',\n'schedule': crontab(minute='5/2')}}",
             "file:2: .*steps as in",
         ),
-        ("beat_schedule = {'a': {'task': NAME,\n'schedule': 1}}", "file:1: task is NAME"),
     ],
 )
 def test_an_invalid_schedule_is_named_with_its_line(text: str, message: str) -> None:
     with pytest.raises(InvalidFile, match=message):
         import_text("celery-beat", text)
+
+
+@pytest.mark.parametrize(
+    ("entry", "lost"),
+    [
+        ("'enabled': False", 2),
+        ("'enabled': FLAG", 2),
+        ("'args': (HOST,)", 2),
+        ("'kwargs': {'host': os.environ['H']}", 2),
+        ("'schedule': crontab(hour=HOUR)", 2),
+        ("'schedule': crontab(0, 0, day_of_month=31, month_of_year=2, day_of_week=1)", 2),
+    ],
+)
+def test_an_entry_that_would_fire_otherwise_than_there_does_not_fire(entry: str, lost: int) -> None:
+    result = import_text(
+        "celery-beat",
+        f"beat_schedule = {{'x': {{'task': 'a.b', 'schedule': 9,\n{entry}}},\n"
+        "'y': {'task': 'a.c', 'schedule': 9, 'enabled': True}}",
+    )
+
+    held, other = (job.definition for job in result.jobs)
+    assert "schedule" not in held
+    assert "schedules" not in held
+    assert other["schedule"] == "@every 9s"
+    assert [line for line, effect, _ in notes_of(result) if effect == "lost"] == [lost]
+
+
+def test_an_entry_that_is_off_in_json_does_not_fire() -> None:
+    result = import_entry(enabled=False)
+
+    assert "schedule" not in only_job(result)
+    assert any('schedule: "30 6 * * *"' in note.remedy for note in result.report)
+
+
+@pytest.mark.parametrize(
+    ("entry", "names"), [("'task': NAME", ["y"]), ("'task': 'a.b', 'options': OPTIONS", ["x", "y"])]
+)
+def test_an_entry_that_is_not_written_is_lost_alone(entry: str, names: list[str]) -> None:
+    result = import_text(
+        "celery-beat",
+        f"beat_schedule = {{'x': {{'schedule': 9,\n{entry}}},\n"
+        "'y': {'task': 'a.c', 'schedule': 9}}",
+    )
+
+    assert [job.definition["name"] for job in result.jobs] == names
+    assert [line for line, effect, _ in notes_of(result) if effect == "lost"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("zone", "timezone"),
+    [("ZoneInfo('Asia/Tokyo')", "Asia/Tokyo"), ("None", None), ("os.environ['TZ']", "lost")],
+)
+def test_a_time_zone_is_read_or_lost(zone: str, timezone: str | None) -> None:
+    result = import_text(
+        "celery-beat",
+        "beat_schedule = {'x': {'task': 'a.b',\n'schedule': crontab(hour=1)}}\n"
+        f"app.conf.timezone = {zone}",
+    )
+
+    assert only_job(result).get("timezone", "lost") == (timezone or "lost")
+    lost = [line for line, effect, _ in notes_of(result) if effect == "lost"]
+    assert lost == ([3] if timezone == "lost" else [])
+
+
+@pytest.mark.parametrize(
+    "statement", ["beat_schedule = {E}", "beat_schedule['x'] = {'task': 'a.b', 'schedule': 60}"]
+)
+def test_entries_in_a_condition_are_noted(statement: str) -> None:
+    text = statement.replace("{E}", "{'x': {'task': 'a.b', 'schedule': 60}}")
+
+    result = import_text("celery-beat", f"if DEBUG:\n {text}")
+
+    assert only_job(result)["schedule"] == "@every 60s"
+    assert (2, "changed", "beat_schedule") in notes_of(result)

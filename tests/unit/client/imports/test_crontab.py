@@ -257,3 +257,36 @@ def test_jobs_are_in_the_given_namespace() -> None:
     source = Source("x", HEAD + "0 1 * * * run\n")
 
     assert only_job(import_files("crontab", source, namespace="team"))["namespace"] == "team"
+
+
+def test_a_time_that_never_comes_is_lost_alone() -> None:
+    result = import_text("crontab", HEAD + "0 0 31 2 * off\n0 3 * * * on\n")
+
+    assert [(job.definition["name"], job.definition.get("schedule")) for job in result.jobs] == [
+        ("off", None),
+        ("on", "0 3 * * *"),
+    ]
+    assert notes_of(result) == [(3, "lost", "0")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "0 1 * * * run\n0 2 * * * root /bin/x\n",
+        HEAD + "# *  *  *  *  * user-name  command to be executed\n\n0 1 * * * ana run\n",
+        HEAD + "#m h dom mon dow user\tcommand\n\n0 1 * * * ana run\n",
+        HEAD + "SHELL=/bin/bash\n0 2 * * * www-data run\n",
+    ],
+)
+def test_a_user_before_the_command_is_noted(text: str) -> None:
+    result = import_files("crontab", Source("copy", text))
+
+    assert [effect for _, effect, _ in notes_of(result)] == ["lost"]
+    assert "--system" in result.report[0].remedy
+    given = import_files("crontab", Source("copy", text, is_system=False))
+    assert given.report == []
+
+
+@pytest.mark.parametrize("command", ["root -l -q fit.C", "git pull", "/root/run x", "rooted x"])
+def test_a_command_that_is_no_user_is_not_noted(command: str) -> None:
+    assert import_text("crontab", f"{HEAD}0 1 * * * {command}\n").report == []

@@ -300,7 +300,6 @@ def test_a_workflow_of_another_file_is_lost() -> None:
     [
         ("on: push", "file:1: the workflow has no jobs"),
         ("jobs: {a: {steps: [{run: x}]}}", "file:1: .*runs-on"),
-        ("jobs:\n  a:\n    runs-on: x", "file:2: the job has no steps"),
         (
             "jobs:\n  a:\n    runs-on: x\n    steps:\n    - name: x",
             "file:5: .*neither run nor uses",
@@ -320,3 +319,17 @@ def test_json_is_read_as_yaml_is() -> None:
     workflow = {"jobs": {"a": {"runs-on": "x", "steps": [{"run": "y"}]}}}
 
     assert only_job(import_text("github-actions", json.dumps(workflow)))["name"] == "file"
+
+
+@pytest.mark.parametrize("steps", ["", "\n    steps: []"])
+def test_a_job_without_steps_is_lost_alone(steps: str) -> None:
+    result = import_text(
+        "github-actions",
+        "on: workflow_dispatch\njobs:\n  b: {runs-on: x, steps: [{run: y}]}\n  a:\n    runs-on: x"
+        + steps,
+    )
+
+    first, second = only_job(result)["tasks"]
+    assert "y" in first["command"][3]
+    assert second["command"][3].endswith("exit 1")
+    assert len([each for each in notes_of(result) if each[1] == "lost"]) == 1

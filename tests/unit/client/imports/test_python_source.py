@@ -10,9 +10,11 @@ from rota.client.imports.drafts import Findings, Source
 from rota.client.imports.python_source import (
     VALUES_MAX,
     Unknown,
+    is_written,
     names_of,
     parse_python,
     value_of,
+    zone_name,
 )
 from unit.client.imports.accepted import import_text
 
@@ -59,3 +61,37 @@ def test_warnings_of_python_are_not_shown(recwarn: pytest.WarningsRecorder) -> N
     parse_python(Source("a.py", r"x = '\d'"), Findings("a.py"))
 
     assert not recwarn.list
+
+
+def test_a_name_that_is_not_written_is_no_text() -> None:
+    node = ast.parse("{KEY: 1, OTHER: 2, 'a': 3}", mode="eval").body
+
+    value = value_of(node, {"KEY": "k"})
+
+    assert value == {"k": 1, "OTHER": Unknown("{OTHER: 2}"), "a": 3}
+    assert not is_written(value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "name"),
+    [
+        ("'Asia/Tokyo'", "Asia/Tokyo"),
+        ("ZoneInfo('Asia/Tokyo')", "Asia/Tokyo"),
+        ("tz.tzutc()", "UTC"),
+        ("datetime.UTC", "UTC"),
+        ("timezone(timedelta(hours=1))", None),
+        ("os.environ.get('TZ', 'UTC')", None),
+        ("not_utc", None),
+    ],
+)
+def test_a_time_zone_has_its_name(expression: str, name: str | None) -> None:
+    assert zone_name(value_of(ast.parse(expression, mode="eval").body, {})) == name
+
+
+@pytest.mark.parametrize(
+    "text", ["A = 2", "if x:\n  A = 2", "for A in x:\n  pass", "A += 1", "A, C = x"]
+)
+def test_a_name_with_several_values_has_none(text: str) -> None:
+    names = names_of(ast.parse(f"A = 1\nB = A\n{text}\ndef f():\n  B = 3"))
+
+    assert value_of(ast.parse("[A, B]", mode="eval").body, names) == [Unknown("A"), Unknown("A")]

@@ -176,6 +176,41 @@ def test_several_commands_run_one_after_the_other() -> None:
     assert only_job(import_units(TIMER, service))["command"] == "/bin/a 'x y' && /bin/b"
 
 
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("/bin/sh -c 'a ; b' ; /bin/c", "/bin/sh -c 'a ; b' && /bin/c"),
+        ("/bin/a \\; b;c ;", ["/bin/a", ";", "b;c"]),
+        ('/bin/a " ; " --x="1 ; 2"', ["/bin/a", " ; ", "--x=1 ; 2"]),
+    ],
+)
+def test_a_semicolon_divides_commands(line: str, command: str | list[str]) -> None:
+    job = only_job(import_units(TIMER, with_service(f"ExecStart={line}")))
+
+    assert job["command"] == command
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("StandardOutput=append:/var/log/x", [4]),
+        ("StandardError=file:/x", [4]),
+        ("StandardOutput=journal", []),
+    ],
+)
+def test_output_that_goes_to_a_file_is_lost(line: str, lost: list[int]) -> None:
+    result = import_units(with_timer("OnCalendar=daily UTC"), with_service("ExecStart=/a", line))
+
+    assert [number for number, effect, _ in notes_of(result) if effect == "lost"] == lost
+
+
+def test_a_time_that_never_comes_is_lost() -> None:
+    result = import_units(with_timer("OnCalendar=*-02-31 00:00 UTC", "OnCalendar=daily UTC"))
+
+    assert [fire[5:10] for fire in result.jobs[0].next] == ["01-02", "01-03", "01-04"]
+    assert (2, "lost", "0") in notes_of(result)
+
+
 def test_what_a_service_has_beside_its_command_is_lost() -> None:
     service = with_service(
         "ExecStartPre=/bin/prepare",
