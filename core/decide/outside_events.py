@@ -6,7 +6,7 @@ then starts an execution, or publishes why it does not: an event is to a job wha
 Repetitions of an event have its idempotency key.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -96,7 +96,7 @@ def _parameters_of(job: Job) -> Any:  # JSON
 def _parameters_with(job: Job, event: dict[str, Any]) -> tuple[str, str]:
     """Return the parameters of *job* with the member ``event``, and why they are too long."""
     params = _parameters_of(job)
-    members = params if isinstance(params, dict) else {}
+    members = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
     text = msgspec.json.encode({**members, "event": event}).decode()
     size = len(text.encode())
     if size > PARAMETERS_MAX:

@@ -2,7 +2,7 @@
 
 import re
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -29,7 +29,7 @@ from rota.node.api.requests.writes import write
 from rota.node.shards.shard import Shard
 from rota.wire import operations as api
 from rota.wire.bodies.json_decoding import decode_distinct
-from rota.wire.documents import CloudEventBody, ReceivedEventView
+from rota.wire.documents import CloudEventBody, Json, ReceivedEventView
 
 operations = Operations("Events")
 NAMESPACE = text(
@@ -130,7 +130,7 @@ async def _given(request: RequestContext) -> Event:
     }
     content = await read_content(request)
     if content.strip():
-        attributes["data"] = decode_distinct(content, Any)
+        attributes["data"] = decode_distinct(content, cast("type[Json]", Any))
     return attributes
 
 
