@@ -40,6 +40,7 @@ from rota.core.vocabulary.commands import (
     StartBackfill,
 )
 from rota.core.vocabulary.effects import JobEvent, SetTimer, Timescale
+from rota.core.vocabulary.facts import parameters_at
 
 AGAIN = Duration(5 * SECOND)
 """The time after which a backfill tries again that could begin nothing."""
@@ -172,20 +173,20 @@ def _advance(draft: Draft, job: Job, backfill: Backfill) -> None:
     if backfill.status is not BackfillStatus.RUNNING:
         return
     times, most = draft.backfill_times(backfill), _slice_of(backfill)
-    while (
-        _has_turn(backfill)
-        and draft.backfill_count < most
-        and _may_begin(draft, job, backfill.parameters)
-    ):
+    while _has_turn(backfill) and draft.backfill_count < most:
+        fire_at = times[backfill.begun]
+        parameters = backfill.parameters or parameters_at(job.spec, fire_at)
+        if not _may_begin(draft, job, parameters):
+            break
         entropy = draft.situation.entropy + backfill.begun
         birth = Birth(
             id=trigger_execution_id(job.id, draft.now, entropy),
             origin=Origin.BACKFILL,
-            fire_at=times[backfill.begun],
-            parameters=backfill.parameters,
+            fire_at=fire_at,
+            parameters=parameters,
             triggered_by=backfill.author,
             backfill=backfill.id,
-            interval_start=draft.situation.facts.interval_start_of(job.spec, times[backfill.begun]),
+            interval_start=draft.situation.facts.interval_start_of(job.spec, fire_at),
         )
         backfill = replace(backfill, begun=backfill.begun + 1, open=backfill.open + 1)
         draft.backfill_count += 1

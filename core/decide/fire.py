@@ -212,10 +212,12 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
     if len(times) > 1 and _is_deferred(draft, job, number, times[-1]):
         times.pop()
     pause = draft.pause_of(job)
-    if pause is not None:
-        _record_paused(draft, _Due(job, number, times), pause)
-        _advance(draft, job, number, times[-1])
-        return len(times)
+    # Fire times after the end of a pause are decided without it, also before it is noticed.
+    paused = [at for at in times if pause and not 0 < pause.until <= at]
+    if pause is not None and paused:
+        _record_paused(draft, _Due(job, number, paused), pause)
+        _advance(draft, job, number, paused[-1])
+        return len(paused)
     if _has_no_space(draft):
         _record_disk_full(draft, _Due(job, number, times))
         _advance(draft, job, number, times[-1])

@@ -217,9 +217,11 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) 
         counts.get((schedule, spec.policy_of(number)), 0)
         for number, schedule in enumerate(spec.schedules)
     )
+    ended = _ended(before, plan)
     next_fires = tuple(
         fires[schedule]
         if schedule in fires
+        and not (schedule in ended and (schedule, spec.policy_of(number)) not in counts)
         else _first_undecided(draft, schedule, _decided(draft, plan, before, number))
         for number, schedule in enumerate(spec.schedules)
     )
@@ -241,6 +243,19 @@ def _counts(job: Job | None, plan: JobPlan) -> Mapping[tuple[Schedule, ScheduleP
         return {}
     numbered = enumerate(zip(job.spec.schedules, plan.begun, strict=False))
     return {(each, job.spec.policy_of(number)): begun for number, (each, begun) in numbered}
+
+
+def _ended(job: Job | None, plan: JobPlan) -> set[Schedule]:
+    """Return the schedules of *job* that have begun their most executions."""
+    if job is None:
+        return set()
+    return {
+        schedule
+        for number, (schedule, at) in enumerate(
+            zip(job.spec.schedules, plan.next_fires, strict=True)
+        )
+        if at is None and job.spec.policy_of(number).max_executions
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from rota.core.timing.instants import to_datetime
 from rota.core.vocabulary.changes import Called, Hooked, Recalled
 from rota.core.vocabulary.commands import Trigger
 from rota.core.vocabulary.decision import Reply, Triggered
+from rota.core.vocabulary.facts import parameters_at
 
 
 def trigger(draft: Draft, command: Trigger) -> Reply:
@@ -31,7 +32,10 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     refuse_if_paused(draft, job.spec.namespace)
     refuse_if_full(draft)
     refuse_execution_over_quota(draft, job.spec.namespace)
-    admission = admitted(draft, job, command.parameters)
+    parameters = command.parameters
+    if not parameters and command.fire_at:
+        parameters = parameters_at(job.spec, command.fire_at)
+    admission = admitted(draft, job, parameters)
     execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
     birth = Birth(
         id=execution_id,
@@ -39,7 +43,7 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
         fire_at=command.fire_at or draft.now,
         hold=admission.hold,
         displaces=admission.displaces,
-        parameters=command.parameters,
+        parameters=parameters,
         traceparent=command.traceparent,
         triggered_by=command.author,
         interval_start=draft.situation.facts.interval_start_of(job.spec, command.fire_at),

@@ -109,6 +109,8 @@ class State:
     names: dict[str, JobId] = field(default_factory=dict[str, JobId])
     versions: dict[str, JobSpec] = field(default_factory=dict[str, JobSpec])
     plans: dict[JobId, JobPlan] = field(default_factory=dict[JobId, JobPlan])
+    deferred: set[JobId] = field(default_factory=set[JobId])
+    """Derived: the jobs with a fire that starts later than its fire time (`JobPlan.starts`)."""
     executions: dict[ExecutionId, Execution] = field(default_factory=dict[ExecutionId, Execution])
     tasks: dict[ExecutionId, dict[str, Task]] = field(
         default_factory=dict[ExecutionId, dict[str, Task]]
@@ -226,6 +228,7 @@ class State:
             names=dict(self.names),
             versions=dict(self.versions),
             plans=dict(self.plans),
+            deferred=set(self.deferred),
             executions=dict(self.executions),
             tasks={each: dict(tasks) for each, tasks in self.tasks.items()},
             requests=dict(self.requests),
@@ -263,6 +266,10 @@ class State:
                     self._put_task(key, record)
             case JobPlan():
                 self.plans[JobId(key)] = record
+                if record.starts:
+                    self.deferred.add(JobId(key))
+                elif self.deferred:
+                    self.deferred.discard(JobId(key))
             case Job():
                 self.jobs[record.id] = record
             case Name():
@@ -372,6 +379,7 @@ class State:
                 self.versions.pop(key, None)
             case Table.PLAN:
                 self.plans.pop(JobId(key), None)
+                self.deferred.discard(JobId(key))
             case Table.EXECUTION:
                 self._remove_execution(ExecutionId(key))
             case Table.TASK:

@@ -2,17 +2,21 @@
 
 Two exclusions, before and after the change, differ only in some stretches between their edges.
 These are found once, for all schedules with the same exclusions; then a schedule is searched in
-the stretches alone, however dense it is.
+the stretches alone, however dense it is. A fire time that can be made up for (`Deferral`) starts
+or not by what comes before the next one, so the last one before each stretch is examined, too.
 """
 
 import heapq
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from rota.core.timing.calendars import Exclusion
 from rota.core.timing.instants import MICROSECOND, Instant
-from rota.core.timing.schedule import Schedule, next_fire
+from rota.core.timing.schedule import Schedule, latest_fire, next_fire
+
+DEFERRED_COST = 20
+"""The steps that the examination of a fire time takes that can be made up for."""
 
 
 class Stretch(NamedTuple):
@@ -35,15 +39,29 @@ class Allowance:
     def __init__(self, steps: int) -> None:
         self.left = steps
 
-    def take(self) -> bool:
-        """Return True, and count one step, if one is left."""
-        self.left -= 1
+    def take(self, steps: int = 1) -> bool:
+        """Return True if as many steps are left, and count them."""
+        self.left -= steps
         return self.left >= 0
 
     @property
     def is_used_up(self) -> bool:
         """Whether a step was refused."""
         return self.left < 0
+
+
+class Searched(NamedTuple):
+    """A schedule, which can be read, with the stretches in which a change matters.
+
+    Attributes:
+        stretches: Those in which the exclusions differ, whatever can be made up for.
+        deferrals: What excludes fire times for good, before and after; None if that is all that is
+            excluded.
+    """
+
+    schedule: Schedule
+    stretches: Sequence[Stretch]
+    deferrals: tuple[Exclusion | None, Exclusion | None] | None = None
 
 
 class ChangedFires(NamedTuple):
@@ -100,23 +118,54 @@ def _extend(found: list[Stretch], new: Stretch) -> None:
 
 
 def changed_fires(
-    searched: Sequence[tuple[Schedule, Sequence[Stretch]]], most: int, allowance: Allowance
+    searched: Sequence[Searched], since: Instant, most: int, allowance: Allowance
 ) -> ChangedFires:
-    """Return the fire times in the stretches of each schedule of a job.
+    """Return the fire times of the schedules of a job that go and come.
 
     Args:
-        searched: The schedules, which can be read, each with its stretches.
+        searched: The schedules.
+        since: The instant after which the stretches begin.
         most: The most times that go, and the most that come, of the result.
         allowance: Each search for a fire time takes one step of it.
     """
     times: dict[bool, set[Instant]] = {False: set(), True: set()}
-    for schedule, stretches in searched:
+    for schedule, stretches, deferrals in searched:
+        if deferrals is not None:
+            for at, is_permitted in _changed_starts(
+                schedule, stretches, deferrals, since, allowance
+            ):
+                times[is_permitted].add(at)
+                if min(map(len, times.values())) > most:
+                    break
+            continue
         for is_permitted in times:
             chosen = [each for each in stretches if each.is_permitted is is_permitted]
             times[is_permitted].update(_fires_in(schedule, chosen, most + 1, allowance))
     dropped, added = (sorted(times[each]) for each in (False, True))
     is_whole = max(len(dropped), len(added)) <= most and not allowance.is_used_up
     return ChangedFires(dropped[:most], added[:most], is_whole)
+
+
+def _changed_starts(
+    schedule: Schedule,
+    stretches: Sequence[Stretch],
+    deferrals: tuple[Exclusion | None, Exclusion | None],
+    since: Instant,
+    allowance: Allowance,
+) -> Iterator[tuple[Instant, bool]]:
+    """Yield the fire times that start after the change only (True), or before it only (False)."""
+    before, after = deferrals
+    examined = since
+    for stretch in stretches:
+        last = latest_fire(schedule, examined, Instant(stretch.start - MICROSECOND))
+        at = last or next_fire(schedule, max(examined, Instant(stretch.start - MICROSECOND)))
+        while at is not None and at < stretch.end and allowance.take(DEFERRED_COST):
+            started = not (before and before.why(at))
+            starts = not (after and after.why(at))
+            if started != starts:
+                yield at, starts
+            examined = at
+            at = next_fire(schedule, at)
 
 
 def _fires_in(

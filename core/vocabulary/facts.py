@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import asdict, replace
 
-from rota.core.model.job import JobPlan, JobSpec, OnExcluded, Pause
+from rota.core.model.job import Job, JobPlan, JobSpec, OnExcluded, Pause
 from rota.core.timing.calendars import (
     EVERYWHERE,
     NO_CALENDARS,
@@ -102,10 +102,10 @@ class Facts(msgspec.Struct, frozen=True):
 
     def interval_start_of(self, spec: JobSpec, at: Instant) -> Instant:
         """Return `interval_start` for the first schedule that fires at *at*; 0 for none."""
-        for schedule in spec.schedules:
-            if not fault_of(schedule) and next_fire(schedule, Instant(at - MICROSECOND)) == at:
-                return self.interval_start(spec, schedule, at)
-        return Instant(0)
+        number = schedule_at(spec, at)
+        return (
+            Instant(0) if number is None else self.interval_start(spec, spec.schedules[number], at)
+        )
 
     def coming(
         self, spec: JobSpec, after: Sequence[Instant], begun: Sequence[int]
@@ -127,15 +127,34 @@ class Facts(msgspec.Struct, frozen=True):
         for number, fire in coming(spec.schedules, after, exclusions, left):
             yield ComingFire(number, fire, self.start_of(spec, number, fire.instant))
 
-    def permitted(self, spec: JobSpec, plan: JobPlan) -> JobPlan:
-        """Return the plan of the job *spec* with the next fire times that are not excluded."""
-        next_fires, budget = list(plan.next_fires), Budget()
-        for number, at in enumerate(next_fires):
-            schedule = spec.schedules[number]
-            exclusion = self.exclusion_of(spec, schedule) if at is not None else None
-            if at is not None and exclusion is not None and exclusion.why(at):
-                next_fires[number] = next_permitted(schedule, exclusion, at, budget)
-        return replace(plan, next_fires=tuple(next_fires))
+    def starting(self, job: Job, plan: JobPlan) -> JobPlan:
+        """Return the plan of a job with the next times at which its fires start.
+
+        Fire times that are excluded, or before the end of a pause that has one, do not start.
+        """
+        spec, budget = job.spec, Budget()
+        paused_until = job.pause.until if job.pause else Instant(0)
+        next_fires = [
+            self._next_start(spec, number, at, paused_until, budget)
+            for number, at in enumerate(plan.next_fires)
+        ]
+        starts = plan.starts or (Instant(0),) * len(next_fires)
+        deferred = [
+            at if at is None else max(at, start)
+            for at, start in zip(next_fires, starts, strict=True)
+        ]
+        return replace(plan, next_fires=tuple(deferred))
+
+    def _next_start(
+        self, spec: JobSpec, number: int, at: Instant | None, since: Instant, budget: Budget
+    ) -> Instant | None:
+        schedule = spec.schedules[number]
+        if at is not None and at < since and not fault_of(schedule):
+            at = next_fire(schedule, Instant(since - MICROSECOND))
+        exclusion = self.exclusion_of(spec, schedule) if at is not None else None
+        if at is not None and exclusion is not None and exclusion.why(at):
+            return next_permitted(schedule, exclusion, at, budget)
+        return at
 
 
 def _drawn(most: Duration, job: str, number: int, at: Instant) -> Duration:
@@ -145,3 +164,17 @@ def _drawn(most: Duration, job: str, number: int, at: Instant) -> Duration:
 
 
 NO_FACTS = Facts()
+
+
+def schedule_at(spec: JobSpec, at: Instant) -> int | None:
+    """Return the number of the first schedule of a job that fires at *at*; None for none."""
+    for number, schedule in enumerate(spec.schedules):
+        if not fault_of(schedule) and next_fire(schedule, Instant(at - MICROSECOND)) == at:
+            return number
+    return None
+
+
+def parameters_at(spec: JobSpec, at: Instant) -> str:
+    """Return the parameters, as JSON, with which a job runs for the fire time *at*."""
+    number = schedule_at(spec, at)
+    return spec.parameters if number is None else spec.parameters_of(number)

@@ -255,7 +255,7 @@ def _housekeeping(
         of_each_shard=(
             changes.expire,
             DocumentRecorder(shards, cluster.documents, base.clock).record,
-            FireChecks(shards, base.config.decide_ahead, base.clock).look,
+            FireChecks(shards, base.config.decide_ahead, base.clock, base.facts.present).look,
         ),
         clock=base.clock,
     )

@@ -1,7 +1,9 @@
-"""Checks of the next fire times of jobs: new rules of time zones, and a clock that was ahead.
+"""Checks of the next fire times of jobs: new rules, other calendars, a clock that was ahead.
 
     opened      each job once, the next ones to fire first: if its fire times differ by the present
                 rules of time zones, `RecountFires` is submitted
+    other facts the calendars may have changed: the jobs with a fire that is deferred decide again
+                when it starts
     ahead       while the shard's time is ahead of the wall clock, every `LOOK_EVERY`: the jobs
                 that skip fire times are counted (`Shard.silent`) and the first ones are logged
 
@@ -9,14 +11,15 @@ A running node keeps the rules with which it started.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter
 
 from rota.core.decide.fire import first_fire
 from rota.core.decide.recount_fires import LEAD_MAX, has_new_rules, silent_until
 from rota.core.model.ids import Epoch, JobId, ShardId
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration, later
-from rota.core.vocabulary.commands import RecountFires
+from rota.core.vocabulary.commands import Fire, RecountFires
+from rota.core.vocabulary.facts import Facts
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard, SilentJobs
 from rota.node.system.clock import Clock
@@ -37,10 +40,15 @@ class FireChecks:
         shards: The shards; commands are submitted to them.
         ahead: The time by which a fire may be decided before its fire time.
         clock: The clock of this node.
+        facts: Returns the present facts.
     """
 
-    def __init__(self, shards: Shards, ahead: Duration, clock: Clock) -> None:
+    def __init__(
+        self, shards: Shards, ahead: Duration, clock: Clock, facts: Callable[[], Facts]
+    ) -> None:
         self._shards = shards
+        self._facts = facts
+        self._versions: dict[ShardId, int] = {}
         self._ahead = ahead
         self._clock = clock
         self._epochs: dict[ShardId, Epoch] = {}
@@ -54,6 +62,11 @@ class FireChecks:
             self._scans[shard.id] = self._renew(shard)
             self._next_looks[shard.id] = Instant(0)
             shard.silent = None
+        version = self._facts().version
+        if self._versions.get(shard.id) != version:
+            self._versions[shard.id] = version
+            for job_id in tuple(shard.state.deferred):
+                self._shards.submit(shard, Fire(job_id=job_id))
         now = self._clock.elapsed()
         if shard.id not in self._scans and self._next_looks[shard.id] <= now:
             if self._lead(shard) > LEAD_MAX:

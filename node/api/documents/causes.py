@@ -1,7 +1,7 @@
 """Why a job ran or did not run at a time: a chain of causes, from its documents."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -33,6 +33,7 @@ class Known:
         later: The earliest entry after *at*.
         executions: Executions that entries name, by id; also those that blocked.
         fills: Executions with this fire time that no schedule has begun, such as of backfills.
+        ended: The most executions of each schedule that has begun them, by its number.
     """
 
     job: JobView
@@ -46,6 +47,7 @@ class Known:
     later: LedgerEntryView | None = None
     executions: Sequence[ExecutionView] = ()
     fills: Sequence[ExecutionView] = ()
+    ended: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @property
     def name(self) -> str:
@@ -108,7 +110,7 @@ def _of_future(known: Known) -> Iterator[CauseView]:
     if fire is None:
         if job.schedules:
             yield _no_fire_time(known)
-    elif job.paused_at is not None:
+    elif job.paused_at is not None and not _is_after_pause(known):
         yield CauseView(
             code="paused",
             at=job.paused_at,
@@ -126,15 +128,25 @@ def _of_future(known: Known) -> Iterator[CauseView]:
         yield CauseView(
             code="will_fire",
             at=fire.at,
-            cause=f"it is a fire time of schedule {fire.schedule}",
+            cause=f"it is a fire time of schedule {fire.schedule}{_start_text(fire)}",
             change=f"rota jobs pause {name}",
         )
+
+
+def _is_after_pause(known: Known) -> bool:
+    until = known.job.paused_until
+    return until is not None and parse_instant(until) <= known.at
+
+
+def _start_text(fire: NextFireView) -> str:
+    return f", and starts at {fire.starts_at}" if fire.starts_at else ""
 
 
 def _pause_text(job: JobView) -> str:
     by = f" by {job.paused_by}" if job.paused_by else ""
     why = f": {job.pause_reason}" if job.pause_reason else ""
-    return f"the job or its namespace is paused{by}{why}"
+    until = f" until {job.paused_until}" if job.paused_until else ""
+    return f"the job or its namespace is paused{by}{until}{why}"
 
 
 def _of_past(known: Known) -> Iterator[CauseView]:
@@ -144,6 +156,14 @@ def _of_past(known: Known) -> Iterator[CauseView]:
             yield from _of_executions(known, entry)
     elif known.at < parse_instant(known.job.created_at) or not known.job.schedules:
         return
+    elif known.due is not None and _is_by(known) and _is_deferred(known, known.due):
+        yield CauseView(
+            code="deferred",
+            at=known.due.at,
+            cause=f"it is a fire time of schedule {known.due.schedule}"
+            f"{_start_text(known.due)}, if the calendars stay as they are",
+            change=f"rota trigger {known.name} --fire-time {known.due.at}",
+        )
     elif known.due is not None and _is_by(known):
         yield CauseView(
             code="no_outcome",
@@ -154,6 +174,10 @@ def _of_past(known: Known) -> Iterator[CauseView]:
         )
     else:
         yield _no_fire_time(known)
+
+
+def _is_deferred(known: Known, due: NextFireView) -> bool:
+    return due.starts_at is not None and parse_instant(due.starts_at) > known.now
 
 
 def _is_by(known: Known) -> bool:
@@ -177,6 +201,17 @@ def _of_limit(known: Known) -> CauseView | None:
     if not _is_by(known):
         return None
     before = Instant(known.at - MICROSECOND)
+    for number, most in known.ended.items():
+        if not fault_of(known.schedules[number]) and (
+            next_fire(known.schedules[number], before) == known.at
+        ):
+            return CauseView(
+                code="ended",
+                at=format_instant(known.at),
+                cause=f"schedule {number} has begun its {most} executions (maxExecutions)",
+                change="change maxExecutions of the schedule: rota jobs show "
+                f"{known.name} -o yaml, then rota apply",
+            )
     for number, whole in enumerate(known.schedules):
         # Without its begin, the periods of `every` are others.
         if not (whole.start_at or whole.end_at) or whole.every or fault_of(whole):
@@ -229,8 +264,8 @@ def _of_entry(known: Known, entry: LedgerEntryView) -> CauseView:
     reason = entry.reason
     code, change = {
         "fired": ("fired", ""),
-        "skipped": ("overlap", f"rota jobs set {name} overlap=allow"),
-        "missed": ("late", f"rota jobs set {name} misfire=latest"),
+        "skipped": ("overlap", f"rota jobs set {name} overlap=queue_all"),
+        "missed": ("late", f"rota jobs set {name} {_change_of_misfire(reason)}"),
         "coalesced": ("coalesced", f"rota jobs set {name} misfire=all"),
         "paused": (
             "paused",
@@ -255,6 +290,13 @@ def _of_entry(known: Known, entry: LedgerEntryView) -> CauseView:
         cause=f"{what}; {reason}" if reason else what,
         change=change,
     )
+
+
+def _change_of_misfire(reason: str) -> str:
+    """Return the field of a job, and the value, with which a fire time runs that was missed."""
+    if "misfire window" in reason:
+        return "misfireWindow=0"
+    return "misfireMax=0" if "misfireMax" in reason else "misfire=latest"
 
 
 def _of_executions(known: Known, entry: LedgerEntryView) -> Iterator[CauseView]:

@@ -103,7 +103,7 @@ def view_of(state: State, job: Job, facts: Facts, *, is_complete: bool = False) 
     status = status_of(state, job)
 
     def view() -> JobView:
-        plan = facts.permitted(job.spec, state.plans[job.id])
+        plan = facts.starting(job, state.plans[job.id])
         return job_view(job, plan, latest, tasks, status=status, is_complete=is_complete)
 
     return complete_or_broken(

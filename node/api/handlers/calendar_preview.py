@@ -13,15 +13,16 @@ from aiohttp import web
 
 from rota.core.errors import Problem, Refused, invalid_fields
 from rota.core.model.ids import namespace_of
-from rota.core.model.job import JobSpec
+from rota.core.model.job import JobSpec, OnExcluded
 from rota.core.timing.calendar_changes import (
     Allowance,
     ChangedFires,
+    Searched,
     Stretch,
     changed_fires,
     changed_stretches,
 )
-from rota.core.timing.calendars import EVERYWHERE, Calendar, Calendars
+from rota.core.timing.calendars import EVERYWHERE, Calendar, Calendars, Exclusion
 from rota.core.timing.instants import (
     DAY,
     LATEST_INSTANT,
@@ -232,18 +233,30 @@ class _Preview:
     async def changes_of(self, spec: JobSpec, pace: Pace) -> ChangedFires:
         """Return the fire times of a job that go and come."""
         searched = [
-            (schedule, await self._stretches_of(spec, schedule, pace))
+            Searched(
+                schedule,
+                await self._stretches_of(spec, schedule, pace),
+                None if spec.on_excluded is OnExcluded.SKIP else self._exclusions(spec, schedule),
+            )
             for schedule in spec.schedules
             if not fault_of(schedule)
         ]
-        return changed_fires(searched, FIRES_MAX, self._searches)
+        return changed_fires(searched, self._since, FIRES_MAX, self._searches)
+
+    def _exclusions(
+        self, spec: JobSpec, schedule: Schedule
+    ) -> tuple[Exclusion | None, Exclusion | None]:
+        return (
+            self._before.exclusion_of(spec, schedule),
+            self._after.exclusion_of(spec, schedule),
+        )
 
     async def _stretches_of(
         self, spec: JobSpec, schedule: Schedule, pace: Pace
     ) -> Sequence[Stretch]:
-        before, after = (
-            facts.exclusion_of(spec, schedule) for facts in (self._before, self._after)
-        )
+        # What can be made up for depends on the schedule, the stretches do not.
+        plain = msgspec.structs.replace(spec, on_excluded=OnExcluded.SKIP)
+        before, after = self._exclusions(plain, schedule)
         names = [each and (each.only, each.unless, each.blackouts) for each in (before, after)]
         key = (schedule.timezone, *names)
         if key not in self._stretches:

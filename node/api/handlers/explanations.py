@@ -7,7 +7,7 @@ from aiohttp import web
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import ExecutionId
-from rota.core.model.job import Job
+from rota.core.model.job import Job, JobPlan
 from rota.core.timing.instants import (
     LATEST_INSTANT,
     MICROSECOND,
@@ -90,7 +90,14 @@ async def _known(
         later=next(iter(following), None),
         executions=await _executions(request, entries),
         fills=await executions_at(request, shard, job.id, at, FILLS_MAX),
+        ended=_ended(job, request.state(shard).plans[job.id]),
     )
+
+
+def _ended(job: Job, plan: JobPlan) -> dict[int, int]:
+    """Return the most executions of each schedule that has begun them, by its number."""
+    limits = [(n, job.spec.policy_of(n).max_executions) for n in range(len(plan.begun))]
+    return {n: most for n, most in limits if most and plan.begun[n] >= most}
 
 
 async def _fire_from(

@@ -172,7 +172,7 @@ async def get_job(request: RequestContext) -> web.Response:
     plan, now = request.state(shard).plans[job.id], request.node.clock.now()
     shown = replace(
         shown,
-        next_fires=await fires_after(request, job, plan, now, FIRES_SHOWN),
+        next_fires=await fires_after(request, job, plan, _unpaused(job, now), FIRES_SHOWN),
         recent=await recent_outcomes(request, job.id),
         retrying_hooks=list(map(hook_retry_view, request.node.hook_retries(shard.id, job.id))),
     )
@@ -251,7 +251,7 @@ async def next_fires(request: RequestContext) -> web.Response:
     """Preview the next fire times of all schedules of a job."""
     shard, job = find_job(request, request.http.match_info["job"])
     after = AFTER.of(request)
-    after = request.node.clock.now() if after is None else after
+    after = _unpaused(job, request.node.clock.now()) if after is None else after
     plan = request.state(shard).plans[job.id]
     return document(
         NextFires(items=await fires_after(request, job, plan, after, COUNT.of(request)))
@@ -306,14 +306,10 @@ async def fires_after(
     Among them are the first ones of excluded stretches, at most *count*.
     """
     pace, items, now = Pace(), list[NextFireView](), request.node.clock.now()
+    numbers = range(len(plan.next_fires))
     # Fire times after now may have been decided, while a clock was ahead.
     is_from_now = after >= now - SECOND
-    since = [
-        max(after, Instant(at - MICROSECOND))
-        if at is not None and at > now and is_from_now
-        else after
-        for at in plan.next_fires
-    ]
+    since = [_since(plan, number, after, now) if is_from_now else after for number in numbers]
     fires = request.node.facts.present().coming(job.spec, since, plan.begun)
     for number, fire, start in islice(fires, 2 * count):
         count -= not fire.excluded
@@ -322,6 +318,24 @@ async def fires_after(
             break
         await pace.rest()
     return items
+
+
+def _since(plan: JobPlan, number: int, after: Instant, now: Instant) -> Instant:
+    """Return the instant after which the fire times of a schedule are shown from *after* on.
+
+    A fire that is deferred is shown until it starts, later than its fire time.
+    """
+    at, start = plan.next_fires[number], plan.starts[number] if plan.starts else Instant(0)
+    if at is None or max(at, start) <= now:
+        return after
+    before = Instant(at - MICROSECOND)
+    return max(after, before) if at > now else before
+
+
+def _unpaused(job: Job, now: Instant) -> Instant:
+    """Return *now* or, if the job is paused until a later instant, one just before that."""
+    until = job.pause.until if job.pause else Instant(0)
+    return max(now, Instant(until - MICROSECOND))
 
 
 async def saved_document(request: RequestContext, saved: Reply, written: Written) -> web.Response:

@@ -180,3 +180,21 @@ async def test_a_preview_of_calendars_with_many_windows_is_refused(client: Clien
 
     assert status == 422
     assert "have 102 windows together" in problem["errors"][0]["detail"]
+
+
+async def test_a_job_that_makes_up_for_its_fires_does_not_hide_those_of_others(
+    client: Client,
+) -> None:
+    await save(client, "calendars/free", {"windows": [{"start": "02:00", "end": "03:00"}]})
+    held = {"command": "true", "schedule": "30 3 * * *", "onExcluded": "hold"}
+    await save(client, "jobs/a-held", {**held, "exceptCalendars": ["free"]})
+    hourly = {"command": "true", "schedule": "0 * * * *", "exceptCalendars": ["free"]}
+    await save(client, "jobs/b-hourly", hourly)
+    path = "/api/v1/calendars:preview?days=1&after=2099-03-01T00:30:00Z"
+
+    new = {"windows": [{"start": "01:00", "end": "02:00"}]}
+    _, found = await preview(client, path, free=new)
+
+    assert [(each["job"], each["dropped"], each["added"]) for each in found["items"]] == [
+        ("default/b-hourly", ["2099-03-01T01:00:00.000000Z"], ["2099-03-01T02:00:00.000000Z"])
+    ]

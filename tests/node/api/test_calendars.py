@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rota.core.timing.instants import SECOND, Duration, format_instant, later, to_datetime
+from rota.node.system.clock import SystemClock
 from rota.storage.memory import MemoryStore
 from support.in_process import Client, running_works, serving
+from support.rotad import Rotad
 
 CALENDARS = "/api/v1/calendars"
 HOLIDAYS = {
@@ -202,6 +206,30 @@ async def test_the_next_fire_time_of_a_job_is_one_at_which_it_runs(client: Clien
 
     assert shown["nextFireAt"] == "2092-01-01T12:00:00.000000Z"
     assert listed["items"][0]["nextFireAt"] == "2092-01-01T12:00:00.000000Z"
+
+
+def test_a_held_fire_is_shown_and_starts_when_the_calendar_is_changed(node: Rotad) -> None:
+    now = SystemClock().now()
+    today = to_datetime(now).date()
+    days = [f"{today}..{today + timedelta(days=1)}"]
+    node.call("PUT", f"{CALENDARS}/thaw", {"dates": days})
+    soon = format_instant(later(now, Duration(SECOND // 2)))
+    held = {"exceptCalendars": ["thaw"], "onExcluded": "hold", "command": "true"}
+    node.create(name="thawed", schedule=f"@at {soon}", **held)
+
+    def explained() -> str:
+        found = node.call("GET", f"/api/v1/jobs/thawed/explain?at={soon}")
+        return str(found["causes"][-1]["code"])
+
+    node.wait_until(lambda: explained() == "deferred")
+    shown = node.call("GET", "/api/v1/jobs/thawed/next")
+    view = node.call("GET", "/api/v1/jobs/thawed")
+    node.call("PUT", f"{CALENDARS}/thaw", {"dates": ["2099-01-01"]})
+    node.wait_until(lambda: explained() == "execution_success")
+
+    start = f"{today + timedelta(days=2)}T00:00:00.000000Z"
+    assert [each["startsAt"] for each in shown["items"]] == [start]
+    assert view["nextFireAt"] == start
 
 
 async def first_entry(client: Client, outcome: str = "") -> Any:

@@ -22,7 +22,7 @@ from rota.core.model.backfill import (
 )
 from rota.core.model.execution import Hold, Origin
 from rota.core.model.ids import ExecutionId, JobId
-from rota.core.model.job import Overlap, Pause
+from rota.core.model.job import Overlap, Pause, SchedulePolicy
 from rota.core.timing.instants import DAY, MINUTE, Instant
 from rota.core.vocabulary.change_chain import Action
 from rota.core.vocabulary.changes import Table
@@ -115,6 +115,27 @@ def test_a_backfill_runs_one_execution_for_each_time_in_its_order() -> None:
     )
     assert done.finished_at
     assert not filled.shard.state.backfill_times
+
+
+def test_it_runs_with_the_parameters_of_the_schedule() -> None:
+    policies = (SchedulePolicy(), SchedulePolicy(parameters='{"r":"eu"}'))
+    filled = Filled(
+        1,
+        schedules=every("0 12 * * *") + every("0 0 * * *"),
+        policies=policies,
+        parameters='{"r":"us"}',
+    )
+
+    assert filled.shard.execution(filled.live()[0]).parameters == '{"r":"eu"}'
+
+
+def test_its_own_parameters_come_before_those_of_the_schedule() -> None:
+    policies = (SchedulePolicy(parameters='{"r":"eu"}'),)
+    filled = Filled(0, schedules=every("0 0 * * *"), policies=policies)
+
+    filled.start(1, name="b2", parameters='{"r":"fr"}')
+
+    assert filled.shard.execution(filled.live()[0]).parameters == '{"r":"fr"}'
 
 
 def test_at_most_as_many_executions_as_it_permits_are_unfinished() -> None:

@@ -391,6 +391,40 @@ def test_a_schedule_that_has_ended_may_be_replaced_by_one_with_the_same_fire_tim
     assert shard.fired() == ["12:01:00", "12:02:00"]
 
 
+@pytest.mark.parametrize("changed", [SchedulePolicy(max_executions=5), SchedulePolicy()])
+def test_a_schedule_that_has_ended_fires_again_when_its_policy_is_changed(
+    changed: SchedulePolicy,
+) -> None:
+    shard = Shard()
+    policies = (SchedulePolicy(max_executions=1),)
+    shard.save(schedules=every("* * * * *"), policies=policies, overlap=Overlap.ALLOW)
+    for _ in range(3):
+        shard.pass_time(MINUTE)
+    spec = next(iter(shard.state.jobs.values())).spec
+
+    unchanged = replace(spec, description="new")
+    shard.do(SaveJob(spec=unchanged, may_replace=True))
+    shard.pass_time(MINUTE)
+    shard.do(SaveJob(spec=replace(unchanged, policies=(changed,)), may_replace=True))
+    shard.pass_time(MINUTE)
+
+    assert shard.fired() == ["12:01:00", "12:05:00"]
+
+
+def test_a_held_fire_starts_earlier_when_the_calendar_changes() -> None:
+    shard = deferring(OnExcluded.HOLD, "10 * * * *", misfire=Misfire.SKIP)
+    shard.pass_time(Duration(15 * MINUTE))
+    [job_id] = shard.state.deferred
+    shorter = Calendar(name="lunch", windows=(Window(start=720, end=740),))
+
+    shard.facts = Facts(calendars={"lunch": shorter})
+    shard.fire(job_id)
+    shard.pass_time(Duration(5 * MINUTE))
+
+    assert starts(shard) == [("12:10:00", "12:20:00")]
+    assert shard.state.deferred == set()
+
+
 def test_jitter_beyond_a_day_is_refused() -> None:
     policies = (SchedulePolicy(jitter=Duration(2 * DAY)),)
 

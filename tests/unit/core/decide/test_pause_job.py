@@ -5,6 +5,7 @@ import pytest
 from rota.core.decide.dispatch import pending
 from rota.core.errors import Refused
 from rota.core.model.ids import JobId
+from rota.core.model.job import Misfire
 from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
 from rota.core.vocabulary.commands import EndPause, PauseJob, ResumeJob, SaveJob
 from rota.core.vocabulary.effects import SetTimer
@@ -106,6 +107,24 @@ def test_a_pause_with_an_end_is_over_then_also_on_a_new_primary() -> None:
     assert [outcome for *_, outcome in shard.outcomes()] == ["paused", "fired"]
     assert shard.state.jobs[job_id].pause is None
     assert not shard.state.plans[job_id].paused_until
+
+
+@pytest.mark.parametrize("misfire", Misfire)
+def test_fire_times_after_the_end_of_a_pause_are_missed_and_not_paused(misfire: Misfire) -> None:
+    shard = Shard()
+    job_id = shard.save(schedules=every("* * * * *"), misfire=misfire)
+    shard.do(PauseJob(job_id=job_id, until=Instant(shard.clock + 150 * SECOND)))
+
+    shard.clock = Instant(shard.clock + 270 * SECOND)
+    for _ in range(3):
+        shard.fire(job_id)
+
+    late = {
+        Misfire.ALL: [("12:03:00", 1, "fired"), ("12:04:00", 1, "fired")],
+        Misfire.LATEST: [("12:03:00", 1, "coalesced"), ("12:04:00", 1, "fired")],
+        Misfire.SKIP: [("12:03:00", 2, "missed")],
+    }
+    assert shard.outcomes() == [("12:01:00", 2, "paused"), *late[misfire]]
 
 
 def test_the_end_of_an_earlier_pause_does_not_end_a_later_one() -> None:

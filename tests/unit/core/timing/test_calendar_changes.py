@@ -7,15 +7,17 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from rota.core.timing.calendar_changes import (
     Allowance,
     ChangedFires,
+    Searched,
     Stretch,
     changed_fires,
     changed_stretches,
 )
-from rota.core.timing.calendars import Calendar, Exclusion, Window
+from rota.core.timing.calendars import Calendar, Deferral, Exclusion, Window
 from rota.core.timing.instants import HOUR, Instant, format_instant, parse_instant
 from rota.core.timing.schedule import fire_times, parse_schedule
 
@@ -52,7 +54,8 @@ def changes(
 ) -> ChangedFires:
     """Return the changed fire times of a schedule."""
     schedule = parse_schedule(text, "Europe/Berlin")
-    return changed_fires([(schedule, stretches(before, after))], most, Allowance(ENOUGH))
+    searched = Searched(schedule, stretches(before, after))
+    return changed_fires([searched], SINCE, most, Allowance(ENOUGH))
 
 
 def texts(times: Iterable[Instant]) -> list[str]:
@@ -100,7 +103,7 @@ def test_a_search_ends_with_its_steps() -> None:
     schedule = parse_schedule("0 12 * * *")
     all_stretches = stretches(None, without(WEEKEND))
 
-    found = changed_fires([(schedule, all_stretches)], 20, Allowance(2))
+    found = changed_fires([Searched(schedule, all_stretches)], SINCE, 20, Allowance(2))
 
     assert (len(found.dropped), found.is_whole) == (2, False)
     assert stretches(None, without(WEEKEND), steps=3) == []
@@ -128,3 +131,32 @@ def test_the_changes_are_those_of_a_comparison_of_each_fire(
         ]
 
     assert (found.dropped, found.added) == (of(False), of(True))
+
+
+@given(
+    st.sampled_from([WEEKEND, HOLIDAY, NIGHT, ZONED, NONE]),
+    st.sampled_from([WEEKEND, HOLIDAY, NIGHT, ZONED, NONE]),
+    st.sampled_from(["0 * * * *", "30 5,22 * * *", "0 0 * * SAT", "@every 7h", "30 3 * * *"]),
+    st.booleans(),
+)
+def test_of_fires_that_can_be_made_up_for_those_are_given_that_start_only_before_or_after(
+    one: Calendar, other: Calendar, text: str, is_next_day: bool
+) -> None:
+    before, after = without(one), without(other)
+    schedule = parse_schedule(text, "Europe/Berlin")
+    deferrals = tuple(
+        Deferral(**asdict(each), schedule=schedule, is_next_day=is_next_day)
+        for each in (before, after)
+    )
+    searched = Searched(schedule, stretches(before, after), (deferrals[0], deferrals[1]))
+
+    found = changed_fires([searched], SINCE, ENOUGH, Allowance(100 * ENOUGH))
+
+    all_times = fire_times(schedule, SINCE, UNTIL, ENOUGH)
+    starts = [[not each.why(at) for each in deferrals] for at in all_times]
+    assert found.dropped == [
+        at for at, pair in zip(all_times, starts, strict=True) if pair == [True, False]
+    ]
+    assert found.added == [
+        at for at, pair in zip(all_times, starts, strict=True) if pair == [False, True]
+    ]

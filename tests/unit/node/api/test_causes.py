@@ -54,6 +54,8 @@ def failed(text: str) -> Any:
     return replace(execution(f"x-{text}"), status="failed", reason="task main failed", tasks={})
 
 
+UNTIL_15 = format_instant(at("15:00"))
+WINDOW = "noticed 90 s late; the misfire window is 1m"
 PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pause_reason="move")
 
 
@@ -95,7 +97,7 @@ PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pa
                 executions=[replace(execution("x-11:00"), status="running")],
             ),
             ["overlap", "other_execution"],
-            "rota jobs set shop/report overlap=allow",
+            "rota jobs set shop/report overlap=queue_all",
         ),
         (
             known("12:00", entries=[entry("12:00", outcome="skipped", reason="quota_exceeded: 5")]),
@@ -148,6 +150,43 @@ PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pa
         ),
         (known("15:00", after=fire("15:00")), ["will_fire"], "rota jobs pause shop/report"),
         (known("15:00", PAUSED, after=fire("15:00")), ["paused"], "paused by ada: move"),
+        (
+            known("15:00", replace(PAUSED, paused_until=UNTIL_15), after=fire("15:00")),
+            ["will_fire"],
+            "it is a fire time of schedule 0",
+        ),
+        (
+            known("14:59", replace(PAUSED, paused_until=UNTIL_15), after=fire("14:59")),
+            ["paused"],
+            f"paused by ada until {UNTIL_15}: move",
+        ),
+        (
+            known("15:00", after=replace(fire("15:00"), starts_at=UNTIL_15)),
+            ["will_fire"],
+            f"schedule 0, and starts at {UNTIL_15}",
+        ),
+        (
+            known("13:00", after=replace(fire("13:00"), starts_at=UNTIL_15)),
+            ["deferred"],
+            "rota trigger shop/report --fire-time 2027-01-04T13:00",
+        ),
+        (
+            known("13:00", after=replace(fire("13:00"), starts_at=format_instant(at("13:30")))),
+            ["no_outcome"],
+            "rota audit shop/report",
+        ),
+        (known("15:00", ended={0: 3}), ["ended"], "begun its 3 executions (maxExecutions)"),
+        (known("15:30", ended={0: 3}), ["no_fire_time"], "no schedule fires at this time"),
+        (
+            known("12:00", entries=[entry("12:00", outcome="missed", reason=WINDOW)]),
+            ["late"],
+            "rota jobs set shop/report misfireWindow=0",
+        ),
+        (
+            known("12:00", entries=[entry("12:00", outcome="missed", reason="(misfireMax)")]),
+            ["late"],
+            "rota jobs set shop/report misfireMax=0",
+        ),
         (
             known("15:00", after=fire("15:00", "the calendar x excludes it")),
             ["excluded"],
