@@ -42,4 +42,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_MODULES[name]), name)
+    from rota.client.extras import named_extras
+
+    with named_extras():
+        return getattr(import_module(_MODULES[name]), name)

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from rota.client.given_times import GivenDuration, duration_of
 from rota.core.model.attempt import RESULT_BYTES_MAX, Ending, Order, Outcome
 from rota.core.timing.instants import Duration, Instant, format_duration, later, to_datetime
-from rota.testing.times import duration_of
 
 Json = Any  # Any: JSON has values of many types.
 
@@ -69,7 +69,7 @@ class AttemptEnd:
     """
 
     outcome: str = "success"
-    duration: str | timedelta | None = None
+    duration: GivenDuration | None = None
     result: Json = None
     exit_code: int | None = None
     reason: str = ""

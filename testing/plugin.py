@@ -21,7 +21,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def rota_scheduler(request: pytest.FixtureRequest) -> "VirtualScheduler":
     """A scheduler on virtual time, without jobs, whose time begins where `rota_now` says."""
-    from rota.testing.scheduler import START, VirtualScheduler
+    from rota.client.extras import named_extras
+
+    with named_extras():
+        from rota.testing.scheduler import START, VirtualScheduler
 
     marker = request.node.get_closest_marker("rota_now")
     if marker is None:

@@ -7,12 +7,13 @@ unless a test asks for the calls of Python functions: each attempt ends as the t
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.client.given_times import GivenDuration, GivenInstant, duration_of, instant_of
 from rota.client.rehearsal.job_specs import NEXT_STEP, spec_of
 from rota.client.rehearsal.virtual_shard import VirtualShard
 from rota.core.errors import Kind, Refused, not_found
@@ -40,7 +41,6 @@ from rota.core.vocabulary.facts import NO_FACTS
 from rota.testing.attempts import AttemptEnd, Behaviour, Json, start_of
 from rota.testing.calls import call
 from rota.testing.records import PastExecution, PastFire, past_execution, past_fire
-from rota.testing.times import duration_of, instant_of
 from rota.wire.bodies.parameter_schema import own_parameters
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: an app loads the HTTP library.
@@ -60,7 +60,7 @@ class _Rule:
     """
 
     behaviour: Behaviour | None
-    duration: str | timedelta | None = None
+    duration: GivenDuration | None = None
 
 
 class VirtualScheduler:
@@ -76,16 +76,18 @@ class VirtualScheduler:
         slots: The number of attempts that run at the same time.
 
     Raises:
-        ValueError: *start* or *duration* is malformed.
+        ValueError: *start* or *duration* is malformed, or there is no slot.
     """
 
     def __init__(
         self,
-        start: str | datetime = START,
+        start: GivenInstant = START,
         *,
-        duration: str | timedelta = "1s",
+        duration: GivenDuration = "1s",
         slots: int = 1_000,
     ) -> None:
+        if slots < 1:
+            raise ValueError(f"slots is {slots}, but no attempt would run; give 1 or more")
         self._duration = duration_of(duration)
         self._rules: dict[tuple[str, str], _Rule] = {}
         self._executions: dict[ExecutionId, Execution] = {}
@@ -171,7 +173,7 @@ class VirtualScheduler:
         *,
         task: str = "",
         outcome: str = "success",
-        duration: str | timedelta | None = None,
+        duration: GivenDuration | None = None,
         result: Json = None,
         exit_code: int | None = None,
         reason: str = "",
@@ -201,7 +203,7 @@ class VirtualScheduler:
         self._set(job, task, _Rule(behaviour or (lambda _: end)))
 
     def call_functions(
-        self, job: str, *, task: str = "", duration: str | timedelta | None = None
+        self, job: str, *, task: str = "", duration: GivenDuration | None = None
     ) -> None:
         """Make the attempts that begin from now call their Python functions, in this process.
 
@@ -262,7 +264,7 @@ class VirtualScheduler:
         assert isinstance(reply, Triggered), reply
         return reply.execution_id
 
-    def pause(self, job: str, *, until: str | datetime | None = None) -> None:
+    def pause(self, job: str, *, until: GivenInstant | None = None) -> None:
         """Pause a job, until *until* if it is given.
 
         Raises:
@@ -324,7 +326,7 @@ class VirtualScheduler:
 
     # -- time --------------------------------------------------------------------------------------
 
-    def advance(self, duration: str | timedelta) -> None:
+    def advance(self, duration: GivenDuration) -> None:
         """Let time pass: ``advance("30d")``, or a `timedelta`.
 
         Raises:
@@ -332,7 +334,7 @@ class VirtualScheduler:
         """
         self._pass_time(later(self._shard.clock, duration_of(duration)))
 
-    def run_until(self, moment: str | datetime) -> None:
+    def run_until(self, moment: GivenInstant) -> None:
         """Let time pass until *moment*; what is due at that instant has happened, too.
 
         Raises:
@@ -429,7 +431,7 @@ class VirtualScheduler:
     def _known_name(self, name: str) -> str:
         full_name = _full_name(name)
         if full_name not in self._of_job and full_name not in self._shard.state.names:
-            raise _no_job(full_name, [*self._shard.state.names, *self._of_job])
+            raise _no_job(full_name, sorted({*self._shard.state.names, *self._of_job}))
         return full_name
 
 

@@ -8,11 +8,13 @@
 
 from rota.client.app.app import App
 from rota.client.app.errors import (
+    CallCancelled,
     FlowNotDeployed,
     InvalidArgument,
     InvalidFlow,
     InvalidTask,
     TaskFailed,
+    WrongResult,
 )
 from rota.client.app.flows import Flow, Results
 from rota.client.app.graphs import Call
@@ -22,6 +24,7 @@ from rota.client.app.tasks import Task
 __all__ = [
     "App",
     "Call",
+    "CallCancelled",
     "Flow",
     "FlowNotDeployed",
     "Group",
@@ -32,4 +35,5 @@ __all__ = [
     "Results",
     "Task",
     "TaskFailed",
+    "WrongResult",
 ]

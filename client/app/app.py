@@ -10,8 +10,10 @@ from rota.client.app.errors import InvalidFlow, InvalidTask
 from rota.client.app.flows import Flow
 from rota.client.app.graphs import Body
 from rota.client.app.placeholders import Json
+from rota.client.app.source_lines import is_second
 from rota.client.app.tasks import Settings, Task
 from rota.client.client import Client
+from rota.client.given_times import GivenDuration
 from rota.core.model.ids import NAME_RULE, is_name
 
 P = ParamSpec("P")
@@ -103,7 +105,7 @@ class App:
         *,
         retries: int = 0,
         backoff: str | None = None,
-        timeout: float | str = 0,
+        timeout: GivenDuration = 0,
         schedule: str | None = None,
         timezone: str | None = None,
         namespace: str | None = None,
@@ -114,7 +116,8 @@ class App:
             retries: The number of retries of a failed call.
             backoff: The delays between attempts, ``exp 1s..5m`` or ``fixed 30s``; None for 1 s,
                 doubled up to 5 min.
-            timeout: The limit of an attempt, in seconds or as text such as ``10m``; 0 for none.
+            timeout: The limit of an attempt, in seconds, as text such as ``10m``, or as a
+                `timedelta`; 0 for none.
             schedule: The schedule with which `rota deploy` saves a job for the task.
             timezone: The time zone of the schedule; None for UTC.
             namespace: The namespace of its jobs; None for ``default``.
@@ -169,11 +172,13 @@ class App:
         frame = inspect.currentframe()
         caller = frame.f_back if frame else None
         place = f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller else "an unknown place"
+        module: str = caller.f_globals.get("__name__", "") if caller else ""
         fields = {"schedule": schedule, "timezone": timezone, "namespace": namespace, **options}
         return Flow(
             self,
             f"{self.name}.{name}",
             place=place,
+            module=module,
             parameters=parameters or {},
             options={name: value for name, value in fields.items() if value is not None},
             register=self._add_flow,
@@ -185,8 +190,16 @@ class App:
         Raises:
             InvalidTask: A node cannot import one of the functions.
         """
-        scheduled = [each for each in self._tasks.values() if each.settings.schedule is not None]
-        return [*(each.job() for each in scheduled), *(each.job() for each in self._flows.values())]
+        return [body for _, body in self.placed_jobs()]
+
+    def placed_jobs(self) -> list[tuple[str, Body]]:
+        """Return the jobs as `jobs` does, each after the file and the line of its definition."""
+        tasks = [each for each in self._tasks.values() if each.settings.schedule is not None]
+        flows = self._flows.values()
+        return [
+            *((each.line, each.job()) for each in tasks),
+            *((each.place, each.job()) for each in flows),
+        ]
 
     def _add_flow(self, flow: Flow) -> None:
         known = self._flows.get(flow.name)
@@ -211,6 +224,11 @@ class App:
             raise InvalidTask(
                 f"{known.place} and {task.place} have the same name in the app {self.name}; rename "
                 "one of them"
+            )
+        if known is not None and known.line != task.line and is_second(known.line, task.line):
+            raise InvalidTask(
+                f"the functions at {known.line} and {task.line} have the same name {task.name} in "
+                f"the app {self.name}; rename one of them"
             )
         self._tasks[task.name] = task
         return task

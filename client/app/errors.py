@@ -1,7 +1,10 @@
 """Errors of apps, their tasks and their handles."""
 
+import re
+
 from rota.core.errors import RotaError
-from rota.wire.documents import ExecutionView
+from rota.core.model.ids import task_of_step
+from rota.wire.documents import ExecutionView, TaskView
 
 
 class InvalidTask(RotaError):
@@ -40,18 +43,58 @@ class InvalidArgument(RotaError):
     code = "invalid_argument"
 
 
+class WrongResult(RotaError):
+    """A function returned what is not of its annotated type."""
+
+    code = "wrong_result"
+
+
+class CallCancelled(RotaError):
+    """A call was cancelled before it was due: it has no execution, and no result."""
+
+    code = "call_cancelled"
+
+
 class TaskFailed(RotaError):
     """The execution of a task failed or was cancelled; the message has the reason.
 
     Attributes:
         execution: The execution, with its attempts.
+
+    Args:
+        name: What failed.
+        execution: The execution.
+        task: The task of it that failed; None for the whole execution.
     """
 
     code = "task_failed"
 
-    def __init__(self, name: str, execution: ExecutionView) -> None:
-        super().__init__(
-            f"{name}: {execution.status}: {execution.reason or 'no reason is recorded'} "
-            f"(execution {execution.execution_id})"
-        )
+    def __init__(self, name: str, execution: ExecutionView, task: TaskView | None = None) -> None:
+        status = task.status if task else execution.status
+        reason = (task.reason if task else reason_of(execution)) or "no reason is recorded"
+        super().__init__(f"{name}: {status}: {reason} (execution {execution.execution_id})")
         self.execution = execution
+
+
+_FIRST_FAILURE = re.compile(r"(?:task )?(\S+) failed")
+
+
+def reason_of(execution: ExecutionView) -> str:
+    """Return the reason of an execution; that of another task if a tolerated failure is named.
+
+    A node records the first failure, also if it is that of an item which its loop may lose.
+    """
+    tasks, named = execution.tasks or {}, _FIRST_FAILURE.match(execution.reason)
+    loop = tasks.get(task_of_step(named[1])) if named else None
+    if named is None or loop is None or loop.status == "failed" or execution.status != "failed":
+        return execution.reason
+    failed = [
+        (name, task)
+        for name, task in tasks.items()
+        if task.status == "failed" and name == task_of_step(name)
+    ]
+    if not failed:
+        return execution.reason
+    # Failures that are allowed are among them; what comes after them has made the flow fail.
+    name, task = failed[-1]
+    return f"task {name} failed: {task.reason}" if task.reason else f"{name} failed"

@@ -1,9 +1,13 @@
 """Flows: jobs whose tasks are the functions of an app, with their order."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from importlib import import_module
 from itertools import count, takewhile
-from types import TracebackType
+from pickle import PicklingError
+from types import ModuleType, TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 import msgspec
@@ -22,12 +26,13 @@ from rota.client.app.graphs import (
     current,
     defining,
 )
-from rota.client.app.handles import Handle
+from rota.client.app.handles import Handle, Kept
 from rota.client.app.local_runs import run_here
 from rota.client.app.placeholders import Json, placeholders_in
 from rota.client.app.signatures import checked_json
 from rota.client.app.tasks import Host, OfOneItem, Task
 from rota.client.errors import NotFound
+from rota.client.given_times import GivenDuration, as_text
 from rota.core.model.ids import item_name, round_name
 from rota.core.near_names import did_you_mean
 from rota.wire.documents import ApprovalBody, ExecutionView, JobBody, TaskView, WaitForEventBody
@@ -101,12 +106,14 @@ class Flow:
         name: str,
         *,
         place: str,
+        module: str,
         parameters: Mapping[str, Any],
         options: Mapping[str, Json],
         register: Callable[["Flow"], None],
     ) -> None:
         self.name = name
         self.place = place
+        self._module = module
         self._host = host
         self._graph = Graph(name)
         self._defaults = {each: checked_json(each, value) for each, value in parameters.items()}
@@ -171,7 +178,7 @@ class Flow:
         *,
         message: str = "",
         form: Mapping[str, Json] | None = None,
-        timeout: float | str = "0s",
+        timeout: GivenDuration = "0s",
         on_reject: Literal["fail", "skip"] = "fail",
         by: Sequence[str] = (),
         **conditions: Unpack[Conditions],
@@ -195,7 +202,7 @@ class Flow:
         body = ApprovalBody(
             message=message,
             form=None if form is None else dict(form),
-            timeout=timeout,
+            timeout=as_text(timeout),
             on_reject=on_reject,
             by=[*by],
         )
@@ -205,7 +212,7 @@ class Flow:
         self,
         event: str,
         *,
-        timeout: float | str = "0s",
+        timeout: GivenDuration = "0s",
         on_timeout: Literal["fail", "skip"] = "fail",
         name: str | None = None,
         **conditions: Unpack[Conditions],
@@ -222,11 +229,11 @@ class Flow:
         Raises:
             InvalidArgument, InvalidFlow: As of `approval`.
         """
-        body = WaitForEventBody(event=event, timeout=timeout, on_timeout=on_timeout)
+        body = WaitForEventBody(event=event, timeout=as_text(timeout), on_timeout=on_timeout)
         return self._graph.add(waits.event(body, Placement(name=name, **conditions)))
 
     def sleep(
-        self, duration: float | str, *, name: str | None = None, **conditions: Unpack[Conditions]
+        self, duration: GivenDuration, *, name: str | None = None, **conditions: Unpack[Conditions]
     ) -> Call[None]:
         """Add a wait for a time, in seconds or as text such as ``10m``.
 
@@ -238,7 +245,7 @@ class Flow:
         Raises:
             InvalidFlow: As of `approval`.
         """
-        return self._graph.add(waits.sleep(duration, Placement(name=name, **conditions)))
+        return self._graph.add(waits.sleep(as_text(duration), Placement(name=name, **conditions)))
 
     def run_job(
         self,
@@ -312,7 +319,19 @@ class Flow:
                 f"the nodes have no job {namespace}/{self.name}; save it with: rota deploy "
                 "MODULE:APP, or name its namespace: app.flow(..., namespace=...)"
             ) from error
-        return Handle(client, made.execution_id, self._results, made.execution_id)
+        return self.handle(made.execution_id)
+
+    def handle(self, id: str) -> Handle[Results]:  # noqa: A002 - that of a handle
+        """Return the handle of an execution of the job of this flow, by its id."""
+        return Handle(self._host.client, id, self._results, lambda: self._kept(id))
+
+    def _kept(self, id: str) -> Kept:  # noqa: A002 - as above
+        if _flow_in(sys.modules.get(self._module), self.name) is not self:
+            raise PicklingError(
+                f"the flow {self.name} is no variable of the module {self._module}, where another "
+                "process would look for it; pass the id of the handle, and use flow.handle(id)"
+            )
+        return _handle_of, (self._module, self.name, id)
 
     async def adelay(self, **params: Any) -> Handle[Results]:
         """Start an execution as `delay` does, without blocking the event loop."""
@@ -446,4 +465,21 @@ def _checked_options(flow: str, options: Mapping[str, Json]) -> Body:
         if name not in _OPTIONS:
             hint = did_you_mean(name, _OPTIONS) or "see docs/reference/jobs.md"
             raise InvalidFlow(f"the flow {flow} cannot have the option {name!r}; {hint}")
-    return {_CAMEL_NAMES[name]: value for name, value in options.items() if value is not None}
+    given = {
+        name: as_text(value) if isinstance(value, timedelta) else value
+        for name, value in options.items()
+    }
+    return {_CAMEL_NAMES[name]: value for name, value in given.items() if value is not None}
+
+
+def _flow_in(module: ModuleType | None, name: str) -> Flow | None:
+    values = vars(module).values() if module else ()
+    return next((each for each in values if isinstance(each, Flow) and each.name == name), None)
+
+
+def _handle_of(module: str, name: str, id: str) -> Handle[Results]:  # noqa: A002 - as `Flow.handle`
+    """Return a handle that was pickled in another process."""
+    flow = _flow_in(import_module(module), name)
+    if flow is None:
+        raise InvalidFlow(f"the module {module} has no flow {name} any more")
+    return flow.handle(id)

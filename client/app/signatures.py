@@ -16,8 +16,9 @@ from typing import Any, cast
 
 import msgspec
 
-from rota.client.app.errors import InvalidArgument, InvalidFlow, InvalidTask
+from rota.client.app.errors import InvalidArgument, InvalidFlow, InvalidTask, WrongResult
 from rota.client.app.placeholders import Json, Kind, Placeholder, Tree, placeholders_in
+from rota.core.quoting import shortened
 
 CONTEXT = "ctx"
 """The parameter that a worker fills with the context of the attempt."""
@@ -155,9 +156,16 @@ class Signature:
         """Return the result of an execution, converted to the annotated type.
 
         Raises:
-            msgspec.ValidationError: The result has another type.
+            WrongResult: The result has another type.
         """
-        return _converted(value, self._kind("return"))
+        kind = self._kind("return")
+        try:
+            return _converted(value, kind)
+        except _UNWRITABLE as error:
+            raise WrongResult(
+                f"{self._name} is to return {inspect.formatannotation(kind)}, but returned "
+                f"{shortened(json.dumps(value))} ({type(value).__name__}): {error}"
+            ) from error
 
     def _bound(
         self,

@@ -6,12 +6,14 @@ import inspect
 import re
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
+
+import msgspec
 
 from rota.client.app.errors import InvalidArgument, InvalidFlow, InvalidTask
 from rota.client.app.graphs import ITEM, Body, Placement, Step, current, running
@@ -26,16 +28,22 @@ from rota.client.app.placeholders import (
 )
 from rota.client.app.signatures import Signature, checked_json
 from rota.client.client import Client
+from rota.client.given_times import (
+    GivenDuration,
+    GivenInstant,
+    as_text,
+    duration_of,
+    instant_of,
+)
 from rota.client.requests import MAIN_TASK
 from rota.core.model.given_durations import read_duration
 from rota.core.timing.instants import (
     Duration,
     Instant,
     format_instant,
-    from_datetime,
     later,
 )
-from rota.wire.documents import ITEMS_MAX, ExecutionView, RepeatBody
+from rota.wire.documents import ITEMS_MAX, ExecutionView, RepeatBody, TaskView
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -46,6 +54,8 @@ A_contra = TypeVar("A_contra", contravariant=True)
 
 _BACKOFF = re.compile(r"exp (\S+?)\.\.(\S+)|fixed (\S+)")
 _ANYWHERE = Placement()
+ARGUMENTS_BYTES_MAX = 120_000
+"""The limit of a node; see `PARAMETERS_MAX` of `rota.wire.bodies.field_reader`."""
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 
 
@@ -69,7 +79,7 @@ class Settings:
 
     retries: int = 0
     backoff: str | None = None
-    timeout: float | str = 0
+    timeout: GivenDuration = 0
     schedule: str | None = None
     timezone: str | None = None
     namespace: str | None = None
@@ -90,7 +100,7 @@ class Settings:
         elif self.retries:
             fields["retries"] = self.retries
         if self.timeout:
-            fields["timeout"] = self.timeout
+            fields["timeout"] = as_text(self.timeout)
         return fields
 
 
@@ -139,6 +149,7 @@ class Task(Generic[P, R_co, T_co]):
 
     Attributes:
         name: The name of the function, which is that of the task.
+        line: The file and the line of its definition.
         place: The function as ``module:function``.
         settings: The settings.
 
@@ -152,6 +163,7 @@ class Task(Generic[P, R_co, T_co]):
             raise InvalidTask(f"{function!r} is not a function; define one with def")
         functools.update_wrapper(self, function)
         self.name = function.__name__
+        self.line = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
         self.place = f"{function.__module__}:{function.__qualname__}"
         self.settings = settings
         self._host = host
@@ -207,7 +219,7 @@ class Task(Generic[P, R_co, T_co]):
                 f"{self.name}.delay() submits a call at once, but the flow {flow.name} is being "
                 f"defined; write {self.name}(...) to add a call to it"
             )
-        return self._submit(self.work(args, kwargs), self._result_in)
+        return self.handle(self._submit(self.work(args, kwargs)))
 
     async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T_co]:
         """Submit a call as `delay` does, without blocking the event loop."""
@@ -229,7 +241,7 @@ class Task(Generic[P, R_co, T_co]):
             return cast("Group[T]", flow.add(task.mapped_step(items)))  # As for a call.
         works = [task.work((item,)) for item in items]
         parts = [works[start : start + ITEMS_MAX] for start in range(0, len(works), ITEMS_MAX)]
-        return Group(tuple(task._submit_many(part) for part in parts))  # noqa: SLF001 - of this class
+        return task.group([(task._submit_many(part), len(part)) for part in parts])  # noqa: SLF001 - of this class
 
     def partial(self, **kwargs: Any) -> "Task[..., R_co, T_co]":  # Any: of the function's types.
         """Return this task with some of its arguments, such as those that all items of a `map` get.
@@ -244,29 +256,36 @@ class Task(Generic[P, R_co, T_co]):
         self._signature.check_names(held)
         return cast("Task[..., R_co, T_co]", self._with(held=held))
 
-    def at(self, when: datetime) -> "Task[P, R_co, T_co]":
+    def at(self, when: GivenInstant) -> "Task[P, R_co, T_co]":
         """Return this task for calls that are due at *when*; a past time is due at once.
 
-        Raises:
-            InvalidArgument: *when* has no time zone.
-        """
-        if when.tzinfo is None:
-            raise InvalidArgument(f"{when} has no time zone; add one, such as datetime.UTC")
-        return self._with(due_at=from_datetime(when), delay=None)
+        Args:
+            when: A `datetime` with a time zone, or text such as ``2027-01-01T00:00:00+01:00``.
 
-    def after(self, delay: float | str) -> "Task[P, R_co, T_co]":
-        """Return this task for calls that are due later: ``after("10s")``, or seconds.
+        Raises:
+            InvalidArgument: *when* is no such instant.
+        """
+        try:
+            due_at = instant_of(when)
+        except ValueError as error:
+            raise InvalidArgument(str(error)) from error
+        return self._with(due_at=due_at, delay=None)
+
+    def after(self, delay: GivenDuration) -> "Task[P, R_co, T_co]":
+        """Return this task for calls that are due later: ``after("10s")``, seconds, a `timedelta`.
 
         Raises:
             InvalidArgument: *delay* is not a duration.
         """
         try:
-            span = read_duration(delay)
+            span = duration_of(delay)
         except ValueError as error:
             raise InvalidArgument(str(error)) from error
         return self._with(delay=span, due_at=None)
 
-    def repeat(self, *, until: str, limit: int, delay: float | str = "0s") -> "Task[P, R_co, T_co]":
+    def repeat(
+        self, *, until: str, limit: int, delay: GivenDuration = "0s"
+    ) -> "Task[P, R_co, T_co]":
         """Return this task for a call in a flow that runs in rounds, until a result is as wanted.
 
         Args:
@@ -277,7 +296,7 @@ class Task(Generic[P, R_co, T_co]):
         Raises:
             InvalidArgument: *until* is no text, or *limit* no number.
         """
-        given = RepeatBody(until=until, limit=limit, delay=delay)
+        given = RepeatBody(until=until, limit=limit, delay=as_text(delay))
         loop = checked_json("repeat", given, RepeatBody, function=self.name)
         return self._with(placement=replace(self.settings.placement, repeat=loop))
 
@@ -286,7 +305,7 @@ class Task(Generic[P, R_co, T_co]):
         *,
         retries: int | None = None,
         backoff: str | None = None,
-        timeout: float | str | None = None,
+        timeout: GivenDuration | None = None,
         namespace: str | None = None,
         name: str | None = None,
         trigger_rule: str | None = None,
@@ -422,13 +441,27 @@ class Task(Generic[P, R_co, T_co]):
         )
 
     def _fields(self, positional: list[Tree], named: dict[str, Tree]) -> Body:
-        """Return the fields of a task of a job that calls the function."""
+        """Return the fields of a task of a job that calls the function.
+
+        Raises:
+            InvalidArgument: The arguments are too large for a node.
+            InvalidTask: A node cannot import the function.
+        """
         self._check_place()
         host = self._host
-        call: Body = {
-            "function": self.place,
+        arguments: Body = {
             "args": [argument(each) for each in positional],
             "kwargs": {name: argument(each) for name, each in named.items()},
+        }
+        size = len(msgspec.json.encode(arguments))
+        if size > ARGUMENTS_BYTES_MAX:
+            raise InvalidArgument(
+                f"{self.place}: the arguments have {size:,} bytes as JSON; use at most "
+                f"{ARGUMENTS_BYTES_MAX:,}, and pass a path or a key in place of large data"
+            )
+        call: Body = {
+            "function": self.place,
+            **arguments,
             "interpreter": host.interpreter,
             "path": self._folders() if host.path is None else host.path,
         }
@@ -441,17 +474,42 @@ class Task(Generic[P, R_co, T_co]):
         given = {name: value for name, value in fields.items() if value is not None}
         return {"name": f"{self._host.name}.{self.name}", **self._of_app(), **given, **self.work()}
 
-    def _submit_many(self, works: list[Body]) -> Handle[list[T_co]]:
-        """Submit several calls as one execution."""
-        names = [f"item-{number}" for number in range(len(works))]
-        tasks = [{"name": name, **work} for name, work in zip(names, works, strict=True)]
+    def handle(self, id: str) -> Handle[T_co]:  # noqa: A002 - that of a handle
+        """Return the handle of a call that was submitted elsewhere.
 
+        Args:
+            id: The ``id`` of its handle, or the id of an execution of the task's job.
+        """
+        return Handle(
+            self._host.client,
+            id,
+            lambda ended: self._result_in((ended.tasks or {})[MAIN_TASK]),
+            lambda: (_handle_of, (self.place, id)),
+        )
+
+    def group(self, parts: Sequence[tuple[str, int]]) -> Group[T_co]:
+        """Return the group of a `map`: of the ids of its handles, with the numbers of calls."""
+        names = [_item_names(count) for _, count in parts]
+        handles = [self._part(*part) for part in parts]
+        kept = (_group_of, (self.place, list(parts)))
+        return Group(handles, names, self._result_in, lambda: kept)
+
+    def _part(self, id: str, count: int) -> Handle[list[T_co]]:  # noqa: A002 - as of `handle`
         def results_in(ended: ExecutionView) -> list[T_co]:
-            return [self._result_in(ended, name) for name in names]
+            tasks = ended.tasks or {}
+            return [self._result_in(tasks[name]) for name in _item_names(count)]
 
-        return self._submit({"tasks": tasks}, results_in)
+        kept = (_part_of, (self.place, id, count))
+        return Handle(self._host.client, id, results_in, lambda: kept)
 
-    def _submit(self, work: Body, read: Callable[[ExecutionView], T]) -> Handle[T]:
+    def _submit_many(self, works: list[Body]) -> str:
+        """Submit several calls as one execution, and return the id of its job."""
+        names = _item_names(len(works))
+        return self._submit(
+            {"tasks": [{"name": name, **work} for name, work in zip(names, works, strict=True)]}
+        )
+
+    def _submit(self, work: Body) -> str:
         if self.settings.placement != _ANYWHERE:
             raise InvalidTask(
                 f"{self.name} has options for a flow; call it in the 'with' of app.flow(), or "
@@ -459,12 +517,10 @@ class Task(Generic[P, R_co, T_co]):
                 "max_parallel and tolerated_failures"
             )
         body = self._once(work)
-        job = self._host.client.create_job(body)
-        return Handle(self._host.client, job.job_id, read)
+        return self._host.client.create_job(body).job_id
 
-    def _result_in(self, ended: ExecutionView, task: str = MAIN_TASK) -> T_co:
-        assert ended.tasks is not None, ended.execution_id
-        result: T_co = self._signature.decoded_result(ended.tasks[task].attempts[-1].result)
+    def _result_in(self, ended: TaskView) -> T_co:
+        result: T_co = self._signature.decoded_result(ended.attempts[-1].result)
         return result
 
     def _once(self, work: Body) -> Body:
@@ -514,6 +570,29 @@ class Task(Generic[P, R_co, T_co]):
         depth = module.count(".") + (file.name == "__init__.py")
         folder = file.absolute().parents[depth]
         return [] if _LIBRARIES & {*folder.parts} else [str(folder)]
+
+
+def _item_names(count: int) -> list[str]:
+    return [f"item-{number}" for number in range(count)]
+
+
+def _task_at(place: str) -> Task[..., Any, Any]:  # Any: of any task
+    """Return the task of a function, whose module is imported."""
+    module, _, name = place.partition(":")
+    found: Task[..., Any, Any] = getattr(import_module(module), name)
+    return found
+
+
+def _handle_of(place: str, id: str) -> Handle[Any]:  # noqa: A002 - as of `Task.handle`
+    return _task_at(place).handle(id)
+
+
+def _part_of(place: str, id: str, count: int) -> Handle[list[Any]]:  # noqa: A002 - likewise
+    return _task_at(place).group([(id, count)]).handles[0]
+
+
+def _group_of(place: str, parts: Sequence[tuple[str, int]]) -> Group[Any]:
+    return _task_at(place).group(parts)
 
 
 def _on_worker(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from rota.client.app.errors import InvalidTask, ModuleNotImported, NothingScheduled
 from rota.client.cli.access.auth import NoToken
 from rota.client.cli.access.grants import NoGrant
-from rota.client.cli.certs.certs import CryptographyNotInstalled
 from rota.client.cli.cluster.node import NotDrained
 from rota.client.cli.display.printing import say
 from rota.client.cli.documents.kinds import kind_of
@@ -41,6 +40,7 @@ from rota.client.errors import (
     Unreachable,
     WaitTimedOut,
 )
+from rota.client.extras import NotInstalled
 from rota.client.paging import PAGE
 from rota.client.transport.endpoints import DEFAULT_URL
 from rota.core.errors import Refused, RotaError
@@ -79,7 +79,7 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (Refused, 9),
     (NodeNotInstalled, 2),
     (EtcdNotInstalled, 2),
-    (CryptographyNotInstalled, 2),
+    (NotInstalled, 2),
     (EtcdNotStarted, 6),
 )
 

@@ -26,6 +26,7 @@ from rota.client.cli.display.printing import say
 from rota.client.cli.inputs.command_groups import Entry, LazyGroup, namespace_before, output_before
 from rota.client.cli.inputs.options import FORM, examples, url_option
 from rota.client.cli.setup.completion import VARIABLE
+from rota.client.extras import named_extras
 from rota.core.errors import RotaError
 
 EX_USAGE = 2
@@ -231,7 +232,7 @@ class Program(LazyGroup):
             click.ClickException: The arguments are wrong, and errors are not printed as JSON.
         """
         try:
-            with printed_warnings():
+            with printed_warnings(), named_extras():
                 return super().invoke(ctx)
         except RotaError as error:
             if error.code.endswith("_not_found"):

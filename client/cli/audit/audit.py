@@ -22,6 +22,7 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.client.cli.jobs.job_selection import DEFAULT_NAMESPACE
+from rota.client.extras import named_extras
 from rota.core.timing.instants import (
     DAY,
     MINUTE,
@@ -182,15 +183,10 @@ def check_library() -> None:
     """Check that the other engine of fire times is installed.
 
     Raises:
-        click.UsageError: It is not.
+        NotInstalled: It is not.
     """
-    try:
+    with named_extras():
         import croniter  # type: ignore[import-untyped] # it has no types  # noqa: F401
-    except ImportError as error:
-        raise click.UsageError(
-            "the audit needs the package croniter, which is not installed; run "
-            "pip install 'rota[audit]'"
-        ) from error
 
 
 def _named(client: "Client", names: tuple[str, ...], namespace: str | None) -> Iterator[JobView]:

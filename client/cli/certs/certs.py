@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +11,6 @@ from rota.client.cli.display.printing import say
 from rota.client.cli.human import now
 from rota.client.cli.inputs.command_groups import SuggestingGroup, output_before
 from rota.client.cli.inputs.options import FORMATS, examples, output_option
-from rota.core.errors import RotaError
 from rota.core.model.ids import NAME_RULE, NodeId, is_name
 from rota.core.timing.instants import to_datetime
 
@@ -24,15 +22,6 @@ F = TypeVar("F", bound=Callable[..., Any])  # Any: options apply to any command
 DAYS_LEFT_MIN = 14
 EX_EXPIRES = 8
 CLIENT_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@-]{0,62}[A-Za-z0-9])?", re.ASCII)
-
-
-class CryptographyNotInstalled(RotaError):
-    """The package `cryptography` is missing."""
-
-    code = "not_installed"
-
-    def __init__(self) -> None:
-        super().__init__("certificates need the package cryptography: pip install 'rota[node]'")
 
 
 def directory_option(command: F) -> F:
@@ -74,7 +63,6 @@ def certs() -> None:
 def init(directory: Path, cluster: str) -> None:
     """Make the authority of a cluster: ca.crt and ca.key."""
     _check_name(cluster)
-    _check_installed()
     from rota.client.certificates.certificate_files import AUTHORITY, write_new
     from rota.client.certificates.issuing import make_authority
 
@@ -104,7 +92,6 @@ def make_node(node_id: str, hosts: Sequence[str], directory: Path) -> None:
     certificate. Clients with https:// check the addresses and names of --host.
     """
     _check_name(node_id)
-    _check_installed()
     from rota.client.certificates.certificate_files import read_authority
     from rota.client.certificates.issuing import issue_node
 
@@ -127,7 +114,6 @@ def make_client(name: str, directory: Path) -> None:
             f"{name!r} is not a name of a client: 1 to 64 letters, digits, '.', '_', '@' or '-', "
             "beginning and ending with a letter or digit"
         )
-    _check_installed()
     from rota.client.certificates.certificate_files import read_authority
     from rota.client.certificates.issuing import issue_client
 
@@ -147,7 +133,6 @@ def renew(name: str, *, has_new_key: bool, directory: Path) -> None:
 
     Copy the file to the node; it is used within ten seconds, without a restart.
     """
-    _check_installed()
     from rota.client.certificates import certificate_files as files
     from rota.client.certificates import issuing
 
@@ -173,7 +158,6 @@ def renew(name: str, *, has_new_key: bool, directory: Path) -> None:
 @output_option(FORMATS)
 def show(files: Sequence[Path], directory: Path, form: str) -> int:
     """Show the certificates in FILES, or all in the folder; exit with 8 if one ends in 14 days."""
-    _check_installed()
     from rota.client.cli.certs.certificate_views import LOOK, view_of
     from rota.client.cli.display.show import show_many
 
@@ -191,11 +175,6 @@ def show(files: Sequence[Path], directory: Path, form: str) -> int:
 def _check_name(text: str) -> None:
     if not is_name(text):
         raise click.UsageError(f"{text!r} is not a name: {NAME_RULE}")
-
-
-def _check_installed() -> None:
-    if find_spec("cryptography") is None:
-        raise CryptographyNotInstalled
 
 
 def _write_new(directory: Path, name: str, issued: "Issued") -> None:

@@ -77,6 +77,15 @@ def is_next_paused(job: JobView) -> bool:
     return job.paused_until is None or job.next_fire_at < job.paused_until
 
 
+def paused_text(job: JobView) -> str:
+    """Return since when, by whom and why a job or its namespace is paused; empty if it is not."""
+    if job.paused_at is None:
+        return ""
+    why = f": {job.pause_reason}" if job.pause_reason else ""
+    until = f" until {absolute(job.paused_until)}" if job.paused_until else ""
+    return f"since {absolute(job.paused_at)}{until} UTC by {job.paused_by}{why}"
+
+
 def _last(job: JobView, at: Instant) -> str:
     last = job.last_execution
     return f"{last.status} {relative(last.finished_at, at)}".strip() if last else ""

@@ -82,9 +82,13 @@ def judge_files(most: int | None) -> CheckView:
     )
 
 
-def judge_disk(folder: Path, free_bytes: int) -> CheckView:
-    """Judge the free space of the disk of the folder of the data."""
+def judge_disk(folder: Path, free_bytes: int, *, is_there: bool = True) -> CheckView:
+    """Judge the free space of the disk of the folder of the data, which may not be there yet."""
     seen = f"{size(free_bytes)} free for {folder}"
+    if not is_there:
+        seen = f"there is no folder {folder}; its disk would have {size(free_bytes)} free"
+        mend = "check --data-dir; a node makes the folder at its first start"
+        return CheckView(check="disk", state="warn", seen=seen, mend=mend)
     if free_bytes >= DISK_RESERVE_BYTES * DISK_AMPLE_FACTOR:
         return fine("disk", seen)
     state: Literal["warn", "fail"] = "fail" if free_bytes < DISK_RESERVE_BYTES else "warn"

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zoneinfo import TZPATH, ZoneInfo, ZoneInfoNotFoundError
 
-from rota.client.cli.certs.certs import CryptographyNotInstalled
 from rota.client.cli.doctor.checks import (
     CheckView,
     judge_certificate,
@@ -19,6 +18,7 @@ from rota.client.cli.doctor.checks import (
     judge_zones,
 )
 from rota.client.cli.human import now
+from rota.client.extras import NotInstalled
 
 TIMEX_BYTES = 512
 """More than the 208 bytes of ``struct timex`` (adjtimex(2)); zeros ask and set nothing."""
@@ -40,7 +40,8 @@ def checks_of_machine(folder: Path) -> Iterator[CheckView]:
     yield judge_zones(_version_of_zones())
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield judge_files(None if most == resource.RLIM_INFINITY else most)
-    yield judge_disk(folder, shutil.disk_usage(_existing(folder)).free)
+    free_bytes = shutil.disk_usage(_existing(folder)).free
+    yield judge_disk(folder, free_bytes, is_there=folder.is_dir())
     yield judge_sandbox(_fault_of_sandbox())
 
 
@@ -56,7 +57,7 @@ def checks_of_certificates(files: Sequence[Path]) -> Iterator[CheckView]:
             check="certificates",
             state="warn",
             seen="not checked",
-            mend=str(CryptographyNotInstalled()),
+            mend=str(NotInstalled("cryptography")),
         )
         return
     for file in files:

@@ -6,7 +6,6 @@ import click
 
 from rota.client.cli.files.given_files import GivenFiles, read_files
 from rota.client.cli.files.planned_fires import facts_of
-from rota.client.rehearsal.job_specs import NEXT_STEP, spec_of
 from rota.core.model.job import JobSpec
 from rota.core.vocabulary.facts import Facts
 
@@ -20,6 +19,9 @@ def jobs_in(files: Iterable[str], namespace: str | None) -> tuple[list[JobSpec],
         InvalidFile: A file has no valid jobs.
         click.UsageError: A calendar is in no file.
     """
+    # Help texts need no packages of a node.
+    from rota.client.rehearsal.job_specs import NEXT_STEP, spec_of
+
     given = read_files(files, namespace)
     jobs = [spec_of(each, NEXT_STEP) for each in given.jobs]
     _check_calendars(jobs, given)

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import Column, Look, show_many
-from rota.client.cli.display.table_columns import NEXT_FIRE
+from rota.client.cli.display.table_columns import NEXT_FIRE, is_next_paused, paused_text
 from rota.client.cli.files.ical_feed import feed
 from rota.client.cli.human import now
 from rota.client.cli.inputs.files import optional_files_option
@@ -26,7 +26,7 @@ from rota.client.cli.inputs.options import (
 )
 from rota.client.cli.jobs.job_selection import DEFAULT_NAMESPACE
 from rota.core.timing.instants import Instant, format_instant, parse_instant
-from rota.wire.documents import NextFireView
+from rota.wire.documents import JobView, NextFireView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
@@ -184,11 +184,20 @@ def _check_sources(
 def _of_job(client: "Client", job: str, namespace: str | None, limits: _Range) -> Iterator[Fires]:
     found = client.job(job, namespace=namespace)
     fires = client.next_fires(found.job_id, count=limits.most, after=limits.after)
+    _say_pause(found)
     yield f"{found.namespace}/{found.name}", fires
 
 
+def _say_pause(job: JobView) -> None:
+    """Print that a job does not run at its fire times, if that is so."""
+    if is_next_paused(job):
+        end = "before the end of the pause" if job.paused_until else "until it is resumed"
+        name = f"{job.namespace}/{job.name}"
+        say(f"{name} is paused {paused_text(job)}; it does not run {end}")
+
+
 def _of_node(client: "Client", namespace: str | None, limits: _Range) -> Iterator[Fires]:
-    """Yield the fire times of each job that fires by itself."""
+    """Yield the fire times of each job that fires by itself, and print which ones are paused."""
     shown = 0
     for job in client.jobs(namespace=namespace):
         if job.next_fire_at is None:
@@ -198,6 +207,7 @@ def _of_node(client: "Client", namespace: str | None, limits: _Range) -> Iterato
             return
         shown += 1
         fires = client.next_fires(job.job_id, count=limits.most, after=limits.after)
+        _say_pause(job)
         yield f"{job.namespace}/{job.name}", fires
 
 
@@ -213,13 +223,8 @@ def _of_files(files: Sequence[str], namespace: str | None, limits: _Range) -> It
 
 
 def _of_schedule(text: str, timezone: str, of: str, limits: _Range) -> list[NextFireView]:
-    try:
-        from rota.core.timing.schedule import Schedule, checked, preview
-    except ImportError as error:
-        raise click.UsageError(
-            f"--schedule needs the package {error.name}, which is not installed; run "
-            "pip install 'rota[node]'"
-        ) from error
+    from rota.core.timing.schedule import Schedule, checked, preview
+
     return [
         NextFireView(at=format_instant(each.instant), local=each.local, schedule=0, note=each.note)
         for each in preview(

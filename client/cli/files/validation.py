@@ -267,11 +267,6 @@ def _problems_of(item: Item, namespace: str | None, types: Types) -> Iterable[Pr
         return [Problem("", str(error).removeprefix(f"{item.place}: "))]
     except click.UsageError as error:
         return [Problem("", error.message)]
-    except ImportError as error:
-        raise click.UsageError(
-            f"rota validate needs the package {error.name}, which is not installed; run "
-            "pip install 'rota[node]'"
-        ) from error
     inside = "/definition" if is_shown(item.fields) else ""
     return [Problem(f"{inside}{each.pointer}", each.detail) for each in found]
 
@@ -283,7 +278,12 @@ def _problems_of_job(job: Fields, types: Types) -> Sequence[Problem]:
 
     named = job.get("type")
     if not job.get("name") and not named:
-        return [Problem("/name", "the job has no name; give it one, such as `name: report`")]
+        others = _problems_of_job({**job, "name": "unnamed"}, types)
+        # A misspelt "name" is the reason; what else is wrong does not depend on the name.
+        return [
+            *others,
+            Problem("/name", "the job has no name; give it one, such as `name: report`"),
+        ]
     try:
         body = decode_distinct(_json(job), JobBody)
         if not body.name:

@@ -279,7 +279,10 @@ def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) ->
         briefly = connect(timeout_s=COMPLETION_S, repeats_max=0)
     within = namespace if slash else typed or "default"
     with briefly as client:
-        jobs = client.jobs(namespace=within, q=name or None, limit=COMPLETIONS_MAX)
+        # One-off jobs, such as those of `rota run`, are no names that people type.
+        jobs = client.jobs(
+            namespace=within, q=name or None, is_one_off=False, limit=COMPLETIONS_MAX
+        )
         found = [job.name for job in jobs if job.name.startswith(name)]
     return _words(f"{within}/{each}" if slash else each for each in found)
 

@@ -1,18 +1,20 @@
 """``rota deploy``: the jobs of an app, those of its tasks with a schedule and of its flows."""
 
 import sys
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import rota
 from rota.client.app.errors import ModuleNotImported, NothingScheduled
+from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import show_many
-from rota.client.cli.display.table_columns import APPLIED
+from rota.client.cli.display.table_columns import APPLIED, AppliedView
 from rota.client.cli.inputs.options import (
     connect,
     dry_run_option,
@@ -21,7 +23,8 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.jobs.job_files import in_namespace
+from rota.client.cli.jobs.job_files import at_place, in_namespace
+from rota.client.cli.jobs.job_flags import Fields
 from rota.client.cli.jobs.job_sets import apply_all, check_names
 from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
 from rota.core.errors import RotaError
@@ -29,6 +32,7 @@ from rota.core.near_names import did_you_mean
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.app.app import App
+    from rota.client.client import Client
 
 _ROTA = f"{Path(rota.__file__).parent}/"
 
@@ -50,7 +54,9 @@ def deploy(place: str, *, is_dry: bool, namespace: str | None, form: str) -> Non
     tasks and flows that were removed remain.
     """
     app = _app_at(place)
-    definitions = [in_namespace(namespace, dict(each)) for each in app.jobs()]
+    definitions = [
+        at_place(place, in_namespace(namespace, body)) for place, body in app.placed_jobs()
+    ]
     if not definitions:
         raise NothingScheduled(
             f"no task of the app {app.name} in {place} has a schedule, and it has no flow; give a "
@@ -60,11 +66,40 @@ def deploy(place: str, *, is_dry: bool, namespace: str | None, form: str) -> Non
     check_names(definitions)
     with connect() as client:
         applied = apply_all(client, definitions, is_dry=True)
+        notes = list(_moves(client, definitions, applied))
         if not is_dry:
             applied = apply_all(client, definitions, is_dry=False)
     show_many(applied, APPLIED, form)
     say_warnings(applied)
+    for note in notes:
+        say(note)
     say_if_dry(is_dry=is_dry)
+
+
+def _moves(
+    client: "Client", definitions: Sequence[Fields], applied: Sequence[AppliedView]
+) -> Iterator[str]:
+    """Yield a note for each job that another module has deployed before."""
+    changed = {each.job_id for each in applied if each.change == "replaced"}
+    for job in applied:
+        if job.job_id not in changed:
+            continue
+        definition = next(each for each in definitions if each["name"] == job.name)
+        before = client.job(job.job_id).definition
+        old, new = _modules_in(before), _modules_in(definition)
+        was, now = ", ".join(sorted(old)), ", ".join(sorted(new))
+        if old and new and old.isdisjoint(new):
+            yield (
+                f"note: {job.namespace}/{job.name} was a job of the module {was}; {now} replaces "
+                "it. If that is not meant, rename the app"
+            )
+
+
+def _modules_in(definition: Any) -> set[str]:  # Any: JSON
+    """Return the modules of the functions that a job calls."""
+    tasks: list[Any] = [definition, *definition.get("tasks", ())]
+    called: list[Any] = [each["python"] for each in tasks if each.get("python")]
+    return {str(each["function"]).partition(":")[0] for each in called}
 
 
 def _app_at(place: str) -> "App":

@@ -69,8 +69,13 @@ def cancel_executions(
         else:
             ids = _unfinished(client, selection)
             selection.confirm("cancel", "execution", len(ids), is_dry=is_dry)
+        # What ended by itself was not cancelled; what is named may have been cancelled before.
+        over = {each for each in ids if named and client.execution(each).finished_at is not None}
         views = [client.cancel(each, force=is_forced, dry_run=is_dry) for each in ids]
     show_many(views, EXECUTION, form)
+    for view in views:
+        if view.execution_id in over or view.status in ("success", "failed"):
+            say(f"{view.execution_id} had ended before ({view.status}); it is not changed")
     if is_dry:
         say("dry run: nothing is changed")
 

@@ -10,6 +10,7 @@ import click
 
 from rota.client.cli.inputs.files import STANDARD_INPUT, Item, items_in
 from rota.client.cli.jobs.job_flags import Fields
+from rota.core.near_names import near_names
 from rota.wire.documents import JobView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
@@ -24,6 +25,13 @@ class FileFields(Fields):
     """
 
     file = ""
+
+
+def at_place(place: str, fields: Fields) -> FileFields:
+    """Return a definition that errors find at *place*."""
+    placed = FileFields(fields)
+    placed.file = place
+    return placed
 
 
 def definitions_in(files: Iterable[str], namespace: str | None) -> list[Fields]:
@@ -162,7 +170,10 @@ def name_in(definition: Fields) -> object:
 
     name: object = definition.get("name", "")
     if not name:
-        raise InvalidFile("one of the jobs has no name; give it one, such as `name: report`")
+        near = next((each for each in definition if near_names(each, ["name"])), None)
+        remedy = "give it one, such as `name: report`" if near is None else "did you mean 'name'?"
+        field = "" if near is None else f", but a field {near!r}"
+        raise InvalidFile(f"one of the jobs has no name{field}; {remedy}")
     return name
 
 

@@ -20,7 +20,7 @@ from rota.wire.documents import JobView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
-    from rota.client.errors import RequestFailed
+    from rota.client.errors import Invalid, RequestFailed
 
 
 def apply_all(
@@ -40,11 +40,13 @@ def apply_all(
             lacks only one of these, or a job before it, cannot be checked yet.
 
     Raises:
-        RequestFailed: A job is refused; those before it are saved unless *is_dry*.
+        RequestFailed: A job is refused; those before it are saved unless *is_dry*. The errors of
+            all but the last invalid job are printed.
     """
-    from rota.client.errors import RequestFailed
+    from rota.client.errors import Invalid, RequestFailed
 
     applied: list[AppliedView] = []
+    refusals: list[tuple[Fields, Invalid]] = []
     with Counter("checked" if is_dry else "applied", len(definitions)) as counter:
         for number, definition in enumerate(definitions):
             try:
@@ -53,12 +55,28 @@ def apply_all(
                 # A dry run creates none of the jobs and documents before this one.
                 if is_dry and awaits(error, definition, definitions[:number], written_before):
                     continue
+                if is_dry and isinstance(error, Invalid):
+                    refusals.append((definition, error))
+                    continue
                 if len(definitions) > 1:
                     before = f"after {len(applied)} taken, " if applied and not is_dry else ""
                     say(f"{before}job {definition.get('name')!r} is refused:")
                 raise
             counter.add(1)
+    _raise(refusals, is_one=len(definitions) == 1)
     return applied
+
+
+def _raise(refusals: Sequence[tuple[Fields, "Invalid"]], *, is_one: bool) -> None:
+    """Raise the last of *refusals*, if there are any, and print the others."""
+    from rota.client.cli.failures import report
+
+    for number, (definition, error) in enumerate(refusals, 1):
+        if not is_one:
+            say(f"job {definition.get('name')!r} is refused:")
+        if number == len(refusals):
+            raise error
+        report(error)
 
 
 def awaits(

@@ -9,7 +9,13 @@ from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import print_facts, print_table
-from rota.client.cli.display.table_columns import JOB, full_name, is_next_paused, schedule_text
+from rota.client.cli.display.table_columns import (
+    JOB,
+    full_name,
+    is_next_paused,
+    paused_text,
+    schedule_text,
+)
 from rota.client.cli.human import absolute, counted, now, relative
 from rota.client.cli.inputs.options import (
     StatusChoice,
@@ -231,7 +237,7 @@ def _print_job(job: JobView) -> None:
             ("description", job.description),
             ("status", job.status),
             ("broken", job.broken),
-            ("paused", _paused_text(job)),
+            ("paused", paused_text(job)),
             ("last", _last_text(job, at)),
             ("recent", _recent_text(job)),
             ("schedule", schedule_text(job)),
@@ -285,14 +291,6 @@ def _retry_text(hook: HookRetryView) -> str:
     waiting = counted(hook.waiting, "webhook", "webhooks")
     where = f"{waiting} of {hook.event} to {hook.receiver}"
     return f"{where}: {hook.reason}; next attempt at {absolute(hook.next_at)} UTC"
-
-
-def _paused_text(job: JobView) -> str:
-    if job.paused_at is None:
-        return ""
-    why = f": {job.pause_reason}" if job.pause_reason else ""
-    until = f" until {absolute(job.paused_until)}" if job.paused_until else ""
-    return f"since {absolute(job.paused_at)}{until} UTC by {job.paused_by}{why}"
 
 
 def _task_row(task: TaskSpecView) -> tuple[str, ...]:

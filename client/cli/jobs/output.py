@@ -21,6 +21,7 @@ from rota.client.cli.jobs.followed_tasks import follow_tasks
 from rota.client.cli.jobs.output_notes import (
     ENDING_BYTES,
     OVER,
+    about_steps,
     attempt_of,
     note_about,
     why_not_begun,
@@ -121,6 +122,9 @@ def output(
                 _note_failures(asyncio.run(_follow_all(execution_id, copy)))
             elif len(names) == 1 and (children := about_children(view, names[0])):
                 say(children)
+            elif len(names) == 1 and (steps := about_steps(view, names[0])):
+                say(steps)
+                return EX_NOT_FOUND
             elif is_followed and attempt is None:
                 _follow(client, execution_id, names[0], copy)
             elif is_followed:

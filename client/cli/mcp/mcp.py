@@ -1,6 +1,7 @@
 """``rota mcp``: tools for agents that use the Model Context Protocol."""
 
 import asyncio
+import errno
 import os
 import sys
 from collections.abc import Generator
@@ -112,7 +113,16 @@ def mcp(
     rules = _rules(address.host, token_path, hosts, origins)
     with connect() as client:
         server = _server(client, namespace, may_change=may_change)
-        asyncio.run(serve_http(server, rules, *address))
+        try:
+            asyncio.run(serve_http(server, rules, *address))
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+                raise
+            why = os.strerror(error.errno).lower()
+            raise click.UsageError(
+                f"the server cannot listen at {listen}: {why}; choose another address or port "
+                "(--http)"
+            ) from error
 
 
 def _server(client: "Client", namespace: str | None, *, may_change: bool) -> "Server":

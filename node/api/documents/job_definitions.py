@@ -147,11 +147,11 @@ def _task(task: TaskSpec) -> TaskBody:
         secrets=secrets_body(work),
         user=work.user or None,
         identity=work.has_identity or None,
-        cwd=work.cwd,
-        stdin=work.stdin,
-        retries=_retries(task.retry),
-        timeout=_text(work.timeout),
-        stop_grace=_text(work.stop_grace),
+        cwd=work.cwd or None,
+        stdin=work.stdin or None,
+        retries=_retries(task.retry) or None,
+        timeout=_own(_PLAIN.timeout, work.timeout),
+        stop_grace=_own(_PLAIN.stop_grace, work.stop_grace),
         python=python_body(work),
         container=container_body(work),
         sandbox=None if work.sandbox == Sandbox() else sandbox_body(work),
@@ -224,6 +224,12 @@ def _unless(default: Timespan, duration: Duration) -> Timespan:
     """Return *default* itself if *duration* equals it, so that the document omits the field."""
     text = _text(duration)
     return default if text in (default, f"{default}s") else text
+
+
+def _own(of_job: Timespan, duration: Duration) -> Timespan | None:
+    """Return the duration of a task; None for *of_job*, which it has without its own."""
+    own = _unless(of_job, duration)
+    return None if own is of_job else own
 
 
 def _text(duration: Duration) -> str:

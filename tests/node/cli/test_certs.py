@@ -93,6 +93,7 @@ def test_without_cryptography_the_error_names_the_command_that_installs_it(
     rota_alone: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
+    monkeypatch.delitem(sys.modules, "rota.client.certificates.issuing", raising=False)
 
     ran = rota_alone("certs", "init", "--dir", str(tmp_path))
 

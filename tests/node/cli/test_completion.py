@@ -62,6 +62,10 @@ def test_names_of_jobs_are_completed(rota: Rota, complete: Complete) -> None:
     assert complete("jobs", "delete", "comp-1", "comp-2") == ["comp-2"]
     assert complete("next", "comp-1") == ["comp-1"]
 
+    rota("run", "-n", "once", "--", "true")
+    assert rota("jobs", "-n", "once", "--all", "-o", "name").out != ""
+    assert complete("jobs", "-n", "once", "show", "") == []
+
 
 def test_completion_prints_no_warning(complete: Complete, tmp_path: Path) -> None:
     file = tmp_path / "token"

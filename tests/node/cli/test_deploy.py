@@ -115,3 +115,34 @@ def test_scheduled_tasks_are_saved_and_run_as_jobs(rota: Rota, node: Rotad, writ
     with Client(node.url) as client:
         made = client.trigger("shop.report", namespace="day")
         assert client.wait(made.execution_id, timeout_s=60).status == "success"
+
+
+def test_all_refused_jobs_are_named_with_their_lines(
+    rota: Rota, node: Rotad, write: Write, tmp_path: Path
+) -> None:
+    write("wrong", SHOP.replace("@daily", "@dayly").replace("@every 1h", "@every 1x"))
+
+    refused = rota("deploy", "wrong:app", "-n", "wrong")
+
+    assert refused.status == 9
+    assert "job 'shop.report' is refused:\n" in refused.err
+    assert f"error: invalid input in {tmp_path}/wrong.py:8\n  /schedule: " in refused.err
+    assert "job 'shop.clean' is refused:\n" in refused.err
+    assert f"error: invalid input in {tmp_path}/wrong.py:13\n  /schedule: " in refused.err
+    assert "Traceback" not in refused.err
+
+
+def test_a_module_that_replaces_a_job_of_another_one_is_named(
+    rota: Rota, node: Rotad, write: Write
+) -> None:
+    write("first", SHOP)
+    write("second", SHOP)
+    rota("deploy", "first:app", "-n", "moved")
+
+    again = rota("deploy", "first:app", "-n", "moved")
+    replaced = rota("deploy", "second:app", "-n", "moved")
+
+    assert "note:" not in again.err
+    assert (
+        "note: moved/shop.report was a job of the module first; second replaces it" in replaced.err
+    )

@@ -198,10 +198,13 @@ def test_a_wait_that_times_out_exits_with_7(rota: Rota) -> None:
     waited = rota("executions", "wait", "slow@latest", "--timeout", "0.05")
     cancelled = rota("executions", "cancel", "slow@latest", "-o", "name")
     ended = rota("executions", "wait", "slow@latest", "-o", "json")
+    again = rota("executions", "cancel", "slow@latest", "-o", "name")
 
     assert (triggered.status, waited.status) == (7, 7)
     assert "continue" in waited.err
-    assert cancelled.status == 0
+    assert (cancelled.status, cancelled.err) == (0, "")
+    assert again.status == 0
+    assert again.err == f"{again.out.strip()} had ended before (cancelled); it is not changed\n"
     assert ended.status == 1
     assert ended.json[0]["status"] == "cancelled"
 
@@ -531,6 +534,20 @@ def test_next_shows_fire_times_of_one_kind(rota: Rota, more: tuple[str, ...]) ->
     refused = rota("next", "--all", "-f", "jobs.yaml", *more)
 
     assert (refused.status, "give only one of" in refused.err) == (2, True)
+
+
+def test_next_says_that_a_job_is_paused(rota: Rota) -> None:
+    rota("jobs", "create", "resting", "-n", "rest", "--schedule", "@every 1h", "--", "true")
+    awake = rota("next", "resting", "-n", "rest")
+    rota("jobs", "pause", "resting", "-n", "rest", "--reason", "moving house")
+
+    one = rota("next", "resting", "-n", "rest")
+    every = rota("next", "--all", "-n", "rest", "-o", "json")
+
+    assert (awake.err, len(one.out.splitlines())) == ("", 11)
+    for each in (one, every):
+        assert each.err.startswith("rest/resting is paused since ")
+        assert each.err.endswith("by operator: moving house; it does not run until it is resumed\n")
 
 
 def test_next_shows_fire_times_of_a_job(rota: Rota) -> None:

@@ -36,6 +36,8 @@ def written(folder: Path, *texts: str) -> str:
          ":6: /timeout: "),
         ("name: a\ncommand: x\nretries:\n  limit: 99999999999999999999", ":3: /retries: 9999"),
         ("command: x", ":1: /name: the job has no name; give it one"),
+        ("command: x\nnme: a", ":2: /nme: unknown field 'nme'; did you mean 'name'?"),
+        ("retrys: 3\nnme: a", ":1: /retrys: unknown field 'retrys'; did you mean 'retries'?"),
         ("{name: a, command: x}\n---\nname: a\ncommand: y", ":3: /name: there is a job default/a "),
         ("kind: tipe\nname: x", ":1: 'tipe' is not a kind of documents (did you mean 'type'?)"),
         ("kind: role\nname: x\ndefinition:\n  verbz: []", ":4: /definition/verbz: unknown field"),

@@ -1,6 +1,7 @@
 """``rota mcp`` with a real node, over its standard input and over HTTP."""
 
 import json
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -317,6 +318,15 @@ def test_messages_over_http_of_this_machine_are_answered_and_of_web_pages_refuse
         ]
 
     assert found == [False, (202, None), 400, 400, 403, 403, 413]
+
+
+def test_an_address_that_is_in_use_is_wrong_usage(rota: Rota) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = rota("mcp", "--http", address)
+
+    assert refused.status == 2
+    assert f"cannot listen at {address}: address already in use; choose" in refused.err
 
 
 def test_a_token_is_required_where_others_can_reach_the_server(

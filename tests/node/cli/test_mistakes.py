@@ -93,6 +93,7 @@ FILES = [
     ("name: x\ncomand: 'true'", "/comand: unknown field 'comand'; did you mean 'command'?"),
     ("name: x\ncommand: true", "/command: needs text or a list, not true or false; put it in"),
     ("command: 'true'", "one of the jobs has no name; give it one, such as `name: report`"),
+    ("{nme: x, command: y}", "has no name, but a field 'nme'; did you mean 'name'?"),
     ("name: x", "/tasks: the job needs a command, a type, a python function, a container or tasks"),
     ("name: x\ncommand: a\npython: a:b", "the job has command and python; give one of command"),
     ("name: x\nschedule: */5 * * * *\ncommand: x", 'quote it: schedule: "*/5 * * * *"'),

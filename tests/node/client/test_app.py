@@ -1,5 +1,6 @@
 """Tasks of an app on a real node."""
 
+import pickle
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -55,7 +56,7 @@ def test_a_call_returns_the_result_of_its_function() -> None:
 async def test_a_coroutine_function_gets_and_returns_its_types() -> None:
     handle = await pay.adelay(INVOICE, paid_at=NOON)
 
-    assert handle.result(PATIENCE_S) == Receipt(INVOICE, NOON + timedelta(days=1))
+    assert await handle.aresult(PATIENCE_S) == Receipt(INVOICE, NOON + timedelta(days=1))
 
 
 def test_models_of_pydantic_are_converted() -> None:
@@ -111,6 +112,10 @@ def test_a_failed_item_does_not_stop_the_others() -> None:
 
     tasks = failed.value.execution.tasks or {}
     assert tasks["item-1"].attempts[-1].result == 2
+    again = pickle.loads(pickle.dumps(group))
+    assert again.status() == {"failed": 1, "success": 1}
+    failure, result = again.results(return_exceptions=True)
+    assert (type(failure), result) == (TaskFailed, 2)
 
 
 def test_a_call_runs_after_a_delay() -> None:
@@ -132,6 +137,7 @@ def test_a_call_that_is_not_yet_due_can_be_deleted(client: Client) -> None:
     assert handle.status() == "scheduled"
     handle.cancel()
 
+    assert handle.status() == "cancelled"
     with pytest.raises(NotFound):
         client.job(handle.id)
 
@@ -144,6 +150,7 @@ def test_a_deployed_flow_passes_results_of_their_types(client: Client) -> None:
     handle = nightly.delay(day=date(2027, 2, 1))
 
     results = handle.result(PATIENCE_S)
+    assert nightly.handle(handle.id).status() == "success"
     assert results[found] == nightly.local(day=date(2027, 2, 1))[found]
     assert results[taxes] == [Decimal(0), Decimal("0.19")]
     assert results["summary"] == "2 of 2027-02-01, tax 0.19 {{ of all }}"

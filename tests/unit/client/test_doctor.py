@@ -35,6 +35,7 @@ DATA = Path("data")
         (judge_disk(DATA, DISK_RESERVE_BYTES * 4), "ok", "1.0GiB free for data"),
         (judge_disk(DATA, DISK_RESERVE_BYTES), "warn", "256MiB"),
         (judge_disk(DATA, DISK_RESERVE_BYTES - 1), "fail", "free for data"),
+        (judge_disk(DATA, 0, is_there=False), "warn", "there is no folder data; its disk would"),
         (judge_sandbox(None), "ok", "bubblewrap"),
         (judge_sandbox("there is no bwrap"), "warn", "no bwrap"),
         (judge_certificate("n1.crt", 14), "ok", "ends in 14 days"),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -383,3 +384,35 @@ def test_a_task_finds_a_node_with_its_labels() -> None:
 
     starts = [each.started_at for each in scheduler.executions("train")]
     assert starts == [at("2027-01-01 00:00"), at("2027-01-01 00:01")]
+
+
+def test_a_similar_name_is_suggested_once() -> None:
+    scheduler = VirtualScheduler()
+    scheduler.save({"name": "alpha", "command": "x"})
+    scheduler.trigger("alpha")
+
+    with pytest.raises(Refused, match=r"; did you mean 'default/alpha'\?$"):
+        scheduler.executions("alpah")
+
+
+def test_a_scheduler_without_slots_is_refused() -> None:
+    with pytest.raises(ValueError, match="slots is 0, but no attempt would run"):
+        VirtualScheduler(slots=0)
+
+
+@pytest.mark.parametrize("given", [timedelta(minutes=1), 60, "1m"])
+def test_time_passes_by_durations_of_any_form(given: Any) -> None:
+    scheduler = VirtualScheduler("2027-01-01T00:00:00Z")
+
+    scheduler.advance(given)
+
+    assert scheduler.now.isoformat() == "2027-01-01T00:01:00+00:00"
+
+
+def test_what_is_no_time_is_refused() -> None:
+    scheduler: Any = VirtualScheduler()
+
+    with pytest.raises(ValueError, match="None is no duration; give seconds, text"):
+        scheduler.advance(None)
+    with pytest.raises(ValueError, match="7 is no instant; give text such as"):
+        scheduler.run_until(7)

@@ -14,8 +14,9 @@ import pytest
 
 import rota
 from rota.client.app import InvalidArgument, InvalidTask, Task
-from rota.client.app.tasks import Settings
+from rota.client.app.tasks import ARGUMENTS_BYTES_MAX, Settings
 from rota.client.transport.call import as_json
+from rota.core.model.job import PARAMETERS_MAX
 from support import app_tasks
 from support.app_tasks import Currency, Invoice, Receipt, add, attempt_of, kinds, pay, report
 
@@ -131,6 +132,32 @@ def test_two_tasks_of_the_same_name_are_refused() -> None:
         app.task()(sink_of_another_module)
 
 
+TWICE = """
+import rota
+app = rota.App("tests")
+
+@app.task()
+def load(): ...
+"""
+
+
+def test_two_functions_of_the_same_name_in_one_module_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "twice.py"
+
+    def imported(text: str, known: dict[str, Any]) -> dict[str, Any]:
+        file.write_text(text)
+        exec(compile(text, str(file), "exec"), known)
+        return known
+
+    module = imported(TWICE, {"__name__": "twice"})
+    again = TWICE.replace('app = rota.App("tests")', "# The app is that of another module.")
+    imported(f"\n{again}", module)
+    assert module["app"]._tasks["load"].line == f"{file}:6"
+
+    with pytest.raises(InvalidTask, match=r"twice.py:5 and .*twice.py:8 have the same name load"):
+        imported(f"{TWICE}\n@app.task()\nasync def load(): ...\n", {"__name__": "twice"})
+
+
 def test_the_name_of_an_app_is_checked() -> None:
     with pytest.raises(InvalidTask, match="'a b' is invalid"):
         rota.App("a b")
@@ -215,6 +242,13 @@ class Outcome:
     """An object that a worker would take for the result of a needed task."""
 
     result: str
+
+
+def test_arguments_that_are_too_large_name_the_task() -> None:
+    with pytest.raises(InvalidArgument, match=r"app_tasks:kinds: the arguments have 129,\d+ bytes"):
+        kinds.work(("1" * 64_500, Decimal("1" * 64_500)))
+    assert ARGUMENTS_BYTES_MAX == PARAMETERS_MAX
+    assert add.work((1,))["python"]["kwargs"] == {"a": 1}
 
 
 def test_an_argument_that_looks_like_the_result_of_a_task_is_refused() -> None:

@@ -340,3 +340,17 @@ def test_a_job_that_was_stored_has_the_same_text_as_one_that_was_sent() -> None:
     texts = [msgspec.json.encode(definition_of(each)) for each in (sent, stored)]
 
     assert texts[0] == texts[1]
+
+
+def test_tasks_have_what_differs_from_the_defaults_alone() -> None:
+    tasks: list[dict[str, Any]] = [
+        {"name": "a", "command": "true"},
+        {"name": "b", "needs": ["a"], "command": "true", "cwd": "/tmp", "timeout": "5s"},
+    ]
+    spec = job_spec(msgspec.convert({"name": "flow", "tasks": tasks}, JobBody))
+
+    definition = definition_of(spec)
+
+    shown = [msgspec.to_builtins(each) for each in definition.tasks]
+    assert shown == tasks
+    assert job_spec(definition) == spec
