@@ -1190,7 +1190,7 @@ class AsyncClient:
         """
         body = CloudEventBody(
             specversion="1.0",
-            id=event_id or token_hex(16),
+            id=token_hex(16) if event_id is None else event_id,
             source=source,
             type=event_type,
             subject=subject,

@@ -14,6 +14,7 @@ from rota.core.decide.steps.step import (
     close,
     expiry_timer,
     fail,
+    failure_text,
     graph_of,
     spec_of,
     unfinished,
@@ -36,7 +37,7 @@ from rota.core.model.execution import (
     task_key,
 )
 from rota.core.model.expressions import ExpressionError, evaluate
-from rota.core.model.ids import ExecutionId, instant_of
+from rota.core.model.ids import ExecutionId, instant_of, task_of_step
 from rota.core.model.job import Job, JobSpec, TaskSpec
 from rota.core.model.trigger_rules import (
     TriggerRule,
@@ -343,8 +344,11 @@ def end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
         return
     if execution.cancelled_at and not execution.has_expired:
         status = ExecutionStatus.CANCELLED
-    elif execution.has_expired or (execution.failed_count and _has_failed(draft, execution)):
+    elif execution.has_expired:
         status = ExecutionStatus.FAILED
+    elif execution.failed_count and (failed := _unhandled_failures(draft, execution)):
+        status = ExecutionStatus.FAILED
+        execution = replace(execution, reason=_reason_of(draft, execution, failed))
     else:
         status, execution = ExecutionStatus.SUCCESS, replace(execution, reason="")
     # An execution that was decided ahead and cancelled before it was due starts at its fire time.
@@ -362,8 +366,8 @@ def end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
     _release_next(draft, past)
 
 
-def _has_failed(draft: Draft, execution: Execution) -> bool:
-    """Return True if a task failed that no task handled.
+def _unhandled_failures(draft: Draft, execution: Execution) -> list[str]:
+    """Return the tasks that failed, and that no task handled, in the order of the job.
 
     A task with ``handlesFailure`` that succeeded has handled the failures of all tasks that it
     needs, directly or through others. Steps of loops do not count: the loop's task does.
@@ -384,7 +388,21 @@ def _has_failed(draft: Draft, execution: Execution) -> bool:
             if needed not in handled:
                 handled.add(needed)
                 above.append(needed)
-    return not failed <= handled
+    return [name for name in graph.tasks if name in failed - handled]
+
+
+def _reason_of(draft: Draft, execution: Execution, failed: list[str]) -> str:
+    """Return why an execution failed, of which the tasks *failed* were not handled.
+
+    It is the first failure, unless that was handled, or one that a loop tolerates.
+    """
+    texts: list[str] = []
+    for name in draft.task_names(execution.id):
+        if task_of_step(name) in failed:
+            task = draft.task(execution.id, name)
+            if task is not None and task.status is TaskStatus.FAILED:
+                texts.append(failure_text(task))
+    return execution.reason if execution.reason in texts or not texts else texts[0]
 
 
 def _move_to_history(draft: Draft, past: Execution) -> None:

@@ -164,8 +164,7 @@ def _could_start(draft: Draft, job: Job, number: int) -> bool:
     has_room = draft.execution_count < draft.limits.executions
     if not is_free or not has_room or full_quota(draft, job.spec.namespace):
         return False
-    parameters, overlap = job.spec.parameters_of(number), job.spec.overlap_of(number)
-    return admit(draft, job, parameters, overlap) == Admission()
+    return admit(draft, job, job.spec.parameters_of(number), number) == Admission()
 
 
 def _has_no_space(draft: Draft) -> bool:
@@ -428,8 +427,7 @@ def _admit(draft: Draft, job: Job, number: int) -> Admission:
     waiting = dependencies.waiting_execution(draft, job)
     if waiting is not None:
         return Admission(blocked_by=waiting.id)
-    parameters, overlap = job.spec.parameters_of(number), job.spec.overlap_of(number)
-    admission = admit(draft, job, parameters, overlap)
+    admission = admit(draft, job, job.spec.parameters_of(number), number)
     plan = draft.plan(job.id)
     if admission.blocked_by is not None or plan is None or not plan.upstreams:
         return admission

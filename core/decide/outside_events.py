@@ -14,7 +14,7 @@ from rota.core.decide.advance_execution import Birth, begin_link
 from rota.core.decide.outbox import send_message
 from rota.core.decide.trigger_job import obstacle_of
 from rota.core.errors import Kind, Refused
-from rota.core.model.event_trigger import why_not
+from rota.core.model.event_trigger import LISTENERS_MAX, why_not
 from rota.core.model.execution import Origin
 from rota.core.model.ids import trigger_execution_id
 from rota.core.model.job import PARAMETERS_MAX, Job
@@ -24,11 +24,8 @@ from rota.core.vocabulary.commands import ReceiveEvent
 from rota.core.vocabulary.decision import Received, Reply
 from rota.core.vocabulary.effects import JobEvent
 
-LISTENERS_MAX = 100
-"""The most jobs that the events of one channel may start: each gets a copy."""
-WAITING_MAX = 1_000
-"""The most copies of events of one channel that wait for closed shards: 64 MiB, the primary has
-them in memory."""
+WAITING_BYTES_MAX = 64 << 20
+"""The most bytes of events that a shard keeps for others: its primary has them in memory."""
 
 
 def receive_event(draft: Draft, command: ReceiveEvent) -> Reply:
@@ -44,14 +41,12 @@ def receive_event(draft: Draft, command: ReceiveEvent) -> Reply:
             "allowed: use other types of events, or a job that runs the others"
         )
         raise Refused(Kind.CONFLICT, "too_many_listeners", detail)
-    waiting = sum(draft.state.outbox_counts.get((command.channel, job), 0) for job in jobs)
-    if waiting + len(jobs) > WAITING_MAX:
-        raise Refused(
-            Kind.UNAVAILABLE,
-            "outbox_full",
-            f"{waiting:,} events of this type wait for shards that are closed; try again",
-            retry_after_s=5,
+    if draft.state.event_bytes + len(jobs) * len(command.event) > WAITING_BYTES_MAX:
+        detail = (
+            f"{draft.state.event_bytes >> 20} MiB of events have not been delivered yet, perhaps "
+            "because a shard is closed; try again"
         )
+        raise Refused(Kind.UNAVAILABLE, "outbox_full", detail, retry_after_s=5)
     for job in jobs:
         message = Occurred(
             upstream=command.channel, dependent=job, event=command.event, author=command.author

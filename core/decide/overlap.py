@@ -65,12 +65,12 @@ def problem_of_key(job: Job, parameters: str) -> str:
     return ""
 
 
-def admit(draft: Draft, job: Job, parameters: str, overlap: Overlap | None = None) -> Admission:
+def admit(draft: Draft, job: Job, parameters: str, number: int | None = None) -> Admission:
     """Return the verdict of the overlap policy of *job* on one more execution with *parameters*.
 
-    *overlap* is the policy of its schedule, if it has one of its own.
+    *number* is that of its schedule, which may have a policy of its own; None for no schedule.
     """
-    overlap = overlap or job.spec.overlap
+    overlap = job.spec.overlap if number is None else job.spec.overlap_of(number)
     if overlap is Overlap.ALLOW:
         return Admission()
     live = list(_alike(draft, job, concurrency_key(job, parameters)))
@@ -83,13 +83,22 @@ def admit(draft: Draft, job: Job, parameters: str, overlap: Overlap | None = Non
         case Overlap.QUEUE_ONE:
             return _queue_one(live, most)
         case Overlap.QUEUE_LATEST:
-            return _behind(begun, most, displaces=waiting)
+            return _behind(begun, most, displaces=_of_policy(job, waiting, number))
         case Overlap.QUEUE_ALL:
             is_full = len(waiting) >= QUEUED_MAX
             return Admission(blocked_by=begun[0].id) if is_full else _behind(begun, most)
         case Overlap.CANCEL_RUNNING:
             own = [one.id for one in begun if not one.backfill]
             return _behind(begun, most, displaces=tuple(own[: len(own) - most + 1]))
+
+
+def _of_policy(
+    job: Job, waiting: Sequence[ExecutionId], number: int | None
+) -> tuple[ExecutionId, ...]:
+    """Return those of *waiting* in whose place a fire may come: with the job's policy, all."""
+    if number is None or job.spec.policy_of(number).overlap is None:
+        return tuple(waiting)
+    return tuple(each for each in waiting if schedule_of(each) == number)
 
 
 def _skip(live: Sequence[Execution], most: int) -> Admission:

@@ -12,10 +12,12 @@ import msgspec
 from rota.core.errors import Problem
 from rota.core.model.expressions import ExpressionError, evaluate, problem_of_expression
 from rota.core.model.ids import NAME_RULE, is_name
-from rota.core.quoting import in_quotes
+from rota.core.quoting import in_quotes, shortened
 
 TRIGGERS_MAX = 20
 """The most triggers of one job."""
+LISTENERS_MAX = 100
+"""The most jobs that the events of one channel may start: each gets a copy."""
 NAMES = frozenset({"event", "params"})
 """The names in the condition of a trigger."""
 
@@ -44,26 +46,26 @@ def problems_of_triggers(triggers: Sequence[EventTrigger]) -> Iterator[Problem]:
     if len(triggers) > TRIGGERS_MAX:
         detail = f"has {len(triggers)} items; at most {TRIGGERS_MAX} are allowed"
         yield Problem("/triggers", detail)
+    seen: set[str] = set()
     for number, trigger in enumerate(triggers):
         if not is_name(trigger.event):
             detail = f"{in_quotes(trigger.event)} is not the type of an event: {NAME_RULE}"
             yield Problem(f"/triggers/{number}/event", detail)
-        if trigger.when and (problem := problem_of_expression(trigger.when, NAMES)):
+        elif trigger.event in seen:
+            detail = "has a trigger before; join the conditions of both with or"
+            yield Problem(f"/triggers/{number}/event", detail)
+        elif trigger.when and (problem := problem_of_expression(trigger.when, NAMES)):
             yield Problem(f"/triggers/{number}/when", problem)
+        seen.add(trigger.event)
 
 
 def why_not(triggers: Sequence[EventTrigger], event: Event, params: Any) -> str:
     """Return why none of the *triggers* is for *event*; empty if one is. *params* are JSON."""
-    reasons: list[str] = []
-    for trigger in triggers:
-        if trigger.event != event["type"]:
-            continue
-        try:
-            is_met = not trigger.when or evaluate(trigger.when, {"event": event, "params": params})
-        except ExpressionError as error:
-            reasons.append(f"when: {error}")
-            continue
-        if is_met:
-            return ""
-        reasons.append(f"{trigger.when} is not true")
-    return "; ".join(reasons) or f"the job has no trigger for {event['type']}"
+    trigger = next((each for each in triggers if each.event == event["type"]), None)
+    if trigger is None:
+        return f"the job has no trigger for {event['type']}"
+    try:
+        is_met = not trigger.when or evaluate(trigger.when, {"event": event, "params": params})
+    except ExpressionError as error:
+        return f"when: {error}"
+    return "" if is_met else f"{shortened(trigger.when)} is not true"

@@ -203,9 +203,9 @@ def _problem_of(engine: "Environment", text: str, known: Set[str] = NAMES) -> st
 def _render(engine: "Environment", source: str, names: Names, text: str) -> str:
     from minijinja import TemplateError
 
-    size = max(1, len(msgspec.json.encode(names)))
     _written[0] = 0
     try:
+        size = max(1, len(msgspec.json.encode(names)))
         engine.fuel = max(FUEL_MIN, min(FUEL, STEP_BYTES // size))
         return engine.render_str(source, **names)
     except (TemplateError, TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -7,7 +7,7 @@ attempts of a task keep their long data, and each within a limit.
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.decoding import UNDECODABLE
+from rota.core.decoding import NESTING_MAX, UNDECODABLE, is_too_deep
 from rota.core.model.attempt import (
     RESULT_BYTES_MAX,
     RESULTS_BYTES_MAX,
@@ -49,6 +49,8 @@ def recordable(ending: Ending, *, room: int = RESULTS_BYTES_MAX) -> Ending:
         msgspec.json.decode(ending.result, type=msgspec.Raw)
     except UNDECODABLE as error:
         return _without_result(ending, f"is not JSON: {error}")
+    if is_too_deep(ending.result):
+        return _without_result(ending, f"has more than {NESTING_MAX} levels")
     return ending
 
 

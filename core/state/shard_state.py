@@ -44,6 +44,7 @@ from rota.core.vocabulary.changes import (
     Dependent,
     LastReceived,
     Name,
+    Occurred,
     OutboxItem,
     Pointer,
     PostedEvent,
@@ -167,6 +168,8 @@ class State:
     """Derived: the keys of `names` in order, so that listing a page of jobs costs O(page)."""
     outbox_counts: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """Derived: messages in the outbox by sender and receiver, full names of jobs."""
+    event_bytes: int = 0
+    """Derived: the characters of events from outside in the outbox."""
     notification_counts: dict[JobId, int] = field(default_factory=dict[JobId, int])
     """Derived: notifications by job."""
     job_counts: dict[str, int] = field(default_factory=dict[str, int])
@@ -249,6 +252,7 @@ class State:
             live_by_key={each: dict(live) for each, live in self.live_by_key.items()},
             sorted_names=list(self.sorted_names),
             outbox_counts=dict(self.outbox_counts),
+            event_bytes=self.event_bytes,
             notification_counts=dict(self.notification_counts),
             job_counts=dict(self.job_counts),
             execution_counts=dict(self.execution_counts),
@@ -323,12 +327,14 @@ class State:
     def _put_outbox_item(self, key: str, item: OutboxItem) -> None:
         if key not in self.outbox:
             _count_up(self.outbox_counts, (item.sender, item.to))
+            self.event_bytes += _event_bytes(item)
         self.outbox[key] = item
 
     def _remove_outbox_item(self, key: str) -> None:
         item = self.outbox.pop(key, None)
         if item is not None:
             _count_down(self.outbox_counts, (item.sender, item.to))
+            self.event_bytes -= _event_bytes(item)
 
     def _put_notification(self, key: str, notification: Notification) -> None:
         if key not in self.notifications:
@@ -506,6 +512,10 @@ def document_key(key: DocumentKey) -> str:
 def received_key(sender: ShardId) -> str:
     """Return the key of the last position received from *sender*."""
     return f"{sender:04x}"
+
+
+def _event_bytes(item: OutboxItem) -> int:
+    return len(item.message.event) if isinstance(item.message, Occurred) else 0
 
 
 def _count_up(counts: dict[_Counted, int], key: _Counted) -> None:

@@ -20,6 +20,7 @@ from rota.core.model.checked_fields import (
     CheckedShard,
     Count,
 )
+from rota.core.model.event_trigger import LISTENERS_MAX
 from rota.core.model.execution import Execution, Task
 from rota.core.model.hook import HookOutcome
 from rota.core.model.ids import (
@@ -34,11 +35,18 @@ from rota.core.model.ids import (
     is_step_name,
     job_of,
 )
-from rota.core.model.job import Job, JobPlan, JobSpec
+from rota.core.model.job import PARAMETERS_MAX, Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.model.shared_document import DocumentChange, DocumentKey
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.changes import JobMessage, Pointer, StandInExecution
+from rota.core.vocabulary.changes import (
+    Answered,
+    Called,
+    JobMessage,
+    Occurred,
+    Pointer,
+    StandInExecution,
+)
 
 OUTBOX_KEY_LENGTH_MAX = 1_024
 """The maximum number of characters of an outbox item's key: instants, numbers and three full names
@@ -603,6 +611,12 @@ def payload_bytes(command: Command) -> int:
         return len(command.report.checkpoint or b"")
     if isinstance(command, Trigger):
         return len(command.parameters)
+    if isinstance(command, PostEvent):
+        return len(command.data)
+    if isinstance(command, ReceiveEvent):
+        return LISTENERS_MAX * len(command.event)
+    if isinstance(command, ReceiveMessage):
+        return _message_bytes(command.message)
     if isinstance(command, Rerun):
         return len(command.parameters) + sum(map(_ending_bytes, command.tasks))
     if isinstance(command, StartBackfill):
@@ -610,6 +624,18 @@ def payload_bytes(command: Command) -> int:
     if isinstance(command, SaveJob):
         return len(msgspec.msgpack.encode(command.spec))
     return 0
+
+
+def _message_bytes(message: JobMessage) -> int:
+    match message:
+        case Occurred(event=event):
+            return len(event) + PARAMETERS_MAX
+        case Called(parameters=parameters):
+            return len(parameters)
+        case Answered(result=result):
+            return len(result)
+        case _:
+            return 0
 
 
 def _ending_bytes(task: Task) -> int:

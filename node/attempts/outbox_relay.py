@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from rota.core.model.ids import ShardId
-from rota.core.vocabulary.changes import OutboxItem
+from rota.core.vocabulary.changes import Occurred, OutboxItem
 from rota.core.vocabulary.commands import ConfirmDelivery, ReceiveMessage
 from rota.node.attempts.delivery import Delivery
 from rota.node.shards.local_shards import Shards
@@ -17,6 +17,8 @@ from rota.node.shards.shard import Shard
 
 BATCH_MAX = 256
 """The most items of one batch, which the receiver decides in one turn."""
+EVENTS_MAX = 8
+"""The most events from outside among them: each may have 64 KiB, and a condition to evaluate."""
 
 Route = tuple[ShardId, ShardId]
 """The sending shard and the receiving shard, which may be the same."""
@@ -38,8 +40,11 @@ class _Lane:
 
     def next_batch(self) -> tuple[OutboxItem, ...]:
         """Make the first waiting items the batch under way, and return them."""
-        count = min(BATCH_MAX, len(self.waiting))
-        self.batch = tuple(self.waiting.popleft() for _ in range(count))
+        batch, events = list[OutboxItem](), 0
+        while self.waiting and len(batch) < BATCH_MAX and events < EVENTS_MAX:
+            batch.append(self.waiting.popleft())
+            events += isinstance(batch[-1].message, Occurred)
+        self.batch = tuple(batch)
         return self.batch
 
     def sent(self, number: int) -> None:

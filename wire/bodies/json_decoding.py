@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import inspect
 
-from rota.core.decoding import repeated_key, second_key
+from rota.core.decoding import NESTING_MAX, is_too_deep, repeated_key, second_key
 from rota.core.errors import Kind, Problem, Refused, invalid, invalid_fields
 from rota.wire.bodies.decoding_errors import escaped, missing_field, problem_in, unknown_field
 
@@ -38,6 +38,9 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
         Refused: Code ``malformed_json``: *content* is not JSON; code ``invalid_body``: *content* is
             not a *kind*; the errors have pointers to the fields.
     """
+    if is_too_deep(bytes(content)):
+        detail = f"the request body has more than {NESTING_MAX} levels; use fewer"
+        raise invalid("invalid_body", detail)
     try:
         return _decoder(kind).decode(content)
     except msgspec.ValidationError as error:
@@ -45,10 +48,6 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         detail = f"the request body is not valid JSON in UTF-8: {error}; correct it"
         raise Refused(Kind.INVALID, "malformed_json", detail) from error
-    except RecursionError as error:
-        raise invalid(
-            "invalid_body", "the request body is nested too deeply; use fewer levels"
-        ) from error
 
 
 def decode_distinct(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:

@@ -94,9 +94,7 @@ class FireOf(NextFireView, frozen=True, kw_only=True):
 @click.option(
     "--timezone",
     metavar="ZONE",
-    default="UTC",
-    show_default=True,
-    help="Time zone of --schedule.",
+    help="Time zone of --schedule.  [default: UTC]",
 )
 @click.option(
     "--count",
@@ -127,7 +125,7 @@ def next_fires(
     is_all: bool,
     schedules: tuple[str, ...],
     files: tuple[str, ...],
-    timezone: str,
+    timezone: str | None,
     count: int | None,
     after: str | None,
     until: str | None,
@@ -141,10 +139,10 @@ def next_fires(
     --count fire times of each job.
     """
     limits = _Range(after, until, count or (COUNT if until is None else COUNT_MAX))
-    _check_sources(job, is_all=is_all, schedules=schedules, files=files)
+    _check_sources(job, is_all=is_all, schedules=schedules, files=files, timezone=timezone)
     if schedules:
         of = job if job and "/" in job else f"{namespace or DEFAULT_NAMESPACE}/{job or ''}"
-        found = [(each, _of_schedule(each, timezone, of, limits)) for each in schedules]
+        found = [(each, _of_schedule(each, timezone or "UTC", of, limits)) for each in schedules]
     elif files:
         found = list(_of_files(files, namespace, limits))
     else:
@@ -169,12 +167,19 @@ def next_fires(
 
 
 def _check_sources(
-    job: str | None, *, is_all: bool, schedules: Sequence[str], files: Sequence[str]
+    job: str | None,
+    *,
+    is_all: bool,
+    schedules: Sequence[str],
+    files: Sequence[str],
+    timezone: str | None,
 ) -> None:
     """Check that the command line names fire times of one kind."""
     kinds = [bool(job) and not schedules, is_all, bool(schedules), bool(files)]
     if job is not None and not schedules and (" " in job or job.startswith("@")):
         raise click.UsageError(f"a schedule follows --schedule: rota next --schedule {job!r}")
+    if timezone is not None and not schedules:
+        raise click.UsageError("--timezone is that of --schedule; a job has its own")
     if not any(kinds):
         raise click.UsageError("give either a job or --schedule, --file or --all")
     if sum(kinds) > 1:

@@ -85,7 +85,7 @@ def close(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
         task, is_failure = replace(task, is_failure_allowed=True), False
     reason = execution.reason
     if is_failure and not reason:
-        reason = f"task {task.name} failed: {task.reason}" if task.reason else f"{task.name} failed"
+        reason = failure_text(task)
     task = replace(task, retry_at=Instant(0))
     draft.put_task(execution_id, task)
     if draft.checkpoint(execution_id, task.name):
@@ -100,6 +100,11 @@ def close(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
     )
     draft.publish_task(execution, task)
     draft.ended.append((execution_id, task))
+
+
+def failure_text(task: Task) -> str:
+    """Return the reason of an execution that fails because of a step."""
+    return f"task {task.name} failed: {task.reason}" if task.reason else f"{task.name} failed"
 
 
 def fail(draft: Draft, execution_id: ExecutionId, task: Task, reason: str) -> None:

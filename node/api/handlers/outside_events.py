@@ -1,6 +1,8 @@
 """Events from outside over HTTP, in the structured and the binary mode of CloudEvents 1.0."""
 
 import re
+from base64 import b64decode
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, cast
 from urllib.parse import unquote
@@ -28,7 +30,7 @@ from rota.node.api.requests.request_reader import document, read_content, read_o
 from rota.node.api.requests.writes import write
 from rota.node.shards.shard import Shard
 from rota.wire import operations as api
-from rota.wire.bodies.json_decoding import decode_distinct
+from rota.wire.bodies.json_decoding import PROBLEMS_MAX, decode_distinct
 from rota.wire.documents import CloudEventBody, Json, ReceivedEventView
 
 operations = Operations("Events")
@@ -40,6 +42,8 @@ VERSION_HEADER = "ce-specversion"
 TEXT_MAX = {"id": 255, "source": 2_000}
 ATTRIBUTE_MAX = 2_000
 """The most characters of any other attribute."""
+REQUIRED = ("specversion", "id", "source", "type")
+DATA = ("data", "data_base64")
 _NAME = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
 _FIELDS = frozenset(each.name for each in fields(CloudEventBody))
 
@@ -53,7 +57,7 @@ async def shard_of_event(request: RequestContext) -> Shard | None:
     except Refused:
         return None
     kind = event.get("type")
-    if not isinstance(kind, str) or not is_name(_namespace_of(request)):
+    if not isinstance(kind, str) or not is_name(kind) or not is_name(_namespace_of(request)):
         return None
     namespace, _, name = channel_of(_namespace_of(request), kind).partition("/")
     return request.node.shards.of_name(namespace, name)
@@ -111,30 +115,57 @@ def _identity(channel: str, event: Event) -> Idempotency:
     digest = blake2b(digest_size=16)
     for part in (event["source"], event["id"]):
         digest.update(b"%d/%b" % (len(part), part.encode()))
-    # No caller has an identity of this form.
-    return Idempotency(key=digest.hexdigest(), caller=channel, digest="")
+    # A client's key has printable characters alone.
+    return Idempotency(key=f"\x7f{digest.hexdigest()}", caller=channel, digest="")
 
 
 async def _given(request: RequestContext) -> Event:
-    """Return the event of a request, unchecked.
+    """Return the event of a request, whose attributes are unchecked.
 
     Raises:
         Refused: The body cannot be received, or is no JSON of the required form.
     """
-    headers = request.http.headers
-    if VERSION_HEADER not in headers:
+    if VERSION_HEADER not in request.http.headers:
         return await read_object(request)
-    given = ((name.lower(), value) for name, value in headers.items())
-    attributes: Event = {
-        name.removeprefix("ce-"): unquote(value) for name, value in given if name.startswith("ce-")
-    }
+    attributes = _attributes_in(request.http.headers)
     content = await read_content(request)
     if content.strip():
         attributes["data"] = decode_distinct(content, cast("type[Json]", Any))
+        attributes.setdefault("datacontenttype", request.http.content_type)
     return attributes
 
 
+def _attributes_in(headers: Mapping[str, str]) -> Event:
+    """Return the attributes in headers ``ce-…``.
+
+    Raises:
+        Refused: One is given twice, is no text in UTF-8, or is the data.
+    """
+    found: Event = {}
+    problems: list[Problem] = []
+    for header, value in headers.items():
+        name = header.lower().removeprefix("ce-")
+        if not header.lower().startswith("ce-"):
+            continue
+        try:
+            text = unquote(value, errors="strict")
+            text.encode()
+        except UnicodeError:
+            problems.append(Problem(f"/{name}", "is no text in UTF-8"))
+            continue
+        if name in found or name in DATA:
+            detail = "is given twice" if name in found else "belongs into the body"
+            problems.append(Problem(f"/{name}", f"the header {detail}"))
+        found[name] = text
+    if problems:
+        raise invalid_fields("invalid_event", problems[:PROBLEMS_MAX])
+    return found
+
+
 def _problems_of(event: Event) -> list[Problem]:
+    missing = [name for name in REQUIRED if event.get(name) is None]
+    if missing:
+        return [Problem(f"/{name}", "the attribute is missing; add it") for name in missing]
     try:
         found = msgspec.convert(event, CloudEventBody)
     except msgspec.ValidationError as error:
@@ -157,6 +188,8 @@ def _problems_of(event: Event) -> list[Problem]:
         except (ValueError, OverflowError):
             detail = f"{in_quotes(found.time)} is not a time such as 2027-01-01T09:00:00Z"
             problems.append(Problem("/time", detail))
+    if found.data_base64 is not None and not _is_base64(found.data_base64):
+        problems.append(Problem("/data_base64", "is not base64"))
     problems += _problems_of_attributes(event)
     size = len(msgspec.json.encode(event))
     if size > EVENT_BYTES_MAX:
@@ -169,14 +202,22 @@ def _problems_of_attributes(event: Event) -> list[Problem]:
     """Return the errors in attributes other than the data: CloudEvents 1.0, 3.1."""
     problems: list[Problem] = []
     for name, value in event.items():
-        if name in ("data", "data_base64"):
+        if name in DATA:
             continue
         if name not in _FIELDS and not _NAME.fullmatch(name):
             detail = "is not the name of an attribute: 1 to 20 lower-case letters and digits"
             problems.append(Problem(f"/{name}", detail))
         elif not isinstance(value, str | bool | int | None):
             problems.append(Problem(f"/{name}", "is not a text, a number or a truth value"))
-        elif isinstance(value, str) and len(value) > TEXT_MAX.get(name, ATTRIBUTE_MAX):
+        elif isinstance(value, str) and len(value) > ATTRIBUTE_MAX and name not in TEXT_MAX:
             detail = f"has {len(value):,} characters; at most {ATTRIBUTE_MAX:,} are allowed"
             problems.append(Problem(f"/{name}", detail))
-    return problems[:20]
+    return problems[:PROBLEMS_MAX]
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True

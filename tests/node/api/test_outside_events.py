@@ -1,11 +1,13 @@
 """Events from outside over HTTP: in both modes of CloudEvents, once, and to the right jobs."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from support.cluster import Cluster
+from support.raw_http import exchange, request_of
 from support.rotad import Refusal, Rotad
 
 Json = Any  # Any: an answer of a node, examined by each test.
@@ -83,6 +85,8 @@ def test_an_event_that_no_job_is_for_is_received(node: Rotad) -> None:
         ({"Region": "eu"}, "/Region"),
         ({"region": {"a": 1}}, "/region"),
         ({"subject": "x" * 2_001}, "/subject"),
+        ({"data": None, "data_base64": "?"}, "/data_base64"),
+        ({"source": None}, "/source"),
         ({"data_base64": "eA=="}, "/data_base64"),
         ({"data": "x" * 66_000}, ""),
     ],
@@ -101,6 +105,63 @@ def test_what_is_no_object_is_refused(node: Rotad, content: bytes) -> None:
     status, problem = refused(node, content)
 
     assert status in (400, 422), problem
+
+
+@pytest.mark.parametrize("path", ["/api/v1/events", "/api/v1/jobs/deep/trigger"])
+@pytest.mark.parametrize("levels", [101, 500, 960, 5_000])
+def test_deep_json_is_refused_and_stops_no_node(node: Rotad, path: str, levels: int) -> None:
+    deep = "[" * levels + "]" * levels
+    event = {**EVENT, "data": None, "parameters": None}
+    body = json.dumps(event).replace("null", deep).encode()
+
+    with pytest.raises(Refusal) as found:
+        node.call("POST", path, body, STRUCTURED)
+
+    assert (found.value.status, found.value.problem["code"]) == (422, "invalid_body")
+    assert "more than 100 levels" in found.value.problem["detail"]
+
+
+def test_a_deep_result_is_not_kept(node: Rotad) -> None:
+    script = "import os; open(os.environ['ROTA_RESULT'], 'w').write('[' * 900 + ']' * 900)"
+    tasks = [
+        {"name": "deep", "command": ["python3", "-c", script]},
+        {"name": "next", "needs": ["deep"], "command": ["echo", "{{ params.x }}"]},
+    ]
+
+    execution = node.run(name="deep-result", tasks=tasks, parameters={"x": 1})
+
+    assert execution["status"] == "success"
+    assert "more than 100 levels" in execution["tasks"]["deep"]["attempts"][-1]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "pointer"),
+    [
+        ({"ce-subject": "%ff"}, "/subject"),
+        ({"ce-data": "x"}, "/data"),
+        ({"ce-type": "a/b"}, "/type"),
+        ({"ce-source": ""}, "/source"),
+    ],
+)
+def test_bad_attributes_in_headers_are_refused(
+    node: Rotad, headers: dict[str, str], pointer: str
+) -> None:
+    given = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "paid"}
+
+    with pytest.raises(Refusal) as found:
+        post(node, None, {**given, **headers}, namespace="ev-bad")
+
+    assert found.value.problem["code"] == "invalid_event"
+    assert [each["pointer"] for each in found.value.problem["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize("more", [b"ce-subject: \xff\r\n", b"ce-id: 2\r\n"])
+def test_headers_that_are_no_text_or_given_twice_are_refused(node: Rotad, more: bytes) -> None:
+    given = b"ce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: paid\r\n"
+
+    answer = exchange(node, request_of("POST", "/api/v1/events", b"7", given + more))
+
+    assert b" 422 " in answer.splitlines()[0]
 
 
 def test_a_missing_attribute_is_named(node: Rotad) -> None:

@@ -145,6 +145,25 @@ def test_tolerated_failures_do_not_fail_the_execution() -> None:
     assert flow.shard.execution(flow.id).reason == ""
 
 
+def test_a_tolerated_failure_is_not_the_reason_of_the_execution() -> None:
+    flow = Flow(foreach("load", items="[1,2]", tolerated=1), task("join", "load"))
+
+    flow.fail("load[0]")
+    flow.end("load[1]")
+    flow.fail("join")
+
+    assert flow.shard.execution(flow.id).reason == "task join failed: ended failed"
+
+
+def test_the_first_failure_of_a_loop_that_fails_is_the_reason() -> None:
+    flow = Flow(foreach("load", items="[1,2]", tolerated=0, max_parallel=2), task("join", "load"))
+
+    flow.fail("load[1]")
+    flow.end("load[0]")
+
+    assert flow.shard.execution(flow.id).reason == "task load[1] failed: ended failed"
+
+
 @pytest.mark.parametrize(("is_skipped", "expected"), [(True, [K, K]), (False, [S, S])])
 def test_a_loop_without_items(is_skipped: bool, expected: list[TaskStatus]) -> None:
     loop = foreach("load", items="[]", is_skipped_if_empty=is_skipped)

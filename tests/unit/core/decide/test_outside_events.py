@@ -6,13 +6,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rota.core.decide.outside_events import LISTENERS_MAX, WAITING_MAX
+from rota.core.decide import outside_events
 from rota.core.errors import Refused
-from rota.core.model.event_trigger import EventTrigger, channel_of
+from rota.core.model.event_trigger import LISTENERS_MAX, EventTrigger, channel_of
 from rota.core.model.execution import Execution, Hold, Origin
-from rota.core.model.job import Overlap, problems_of
+from rota.core.model.job import PARAMETERS_MAX, Overlap, problems_of
 from rota.core.timing.instants import DAY, Duration
-from rota.core.vocabulary.commands import Idempotency, PauseJob, ReceiveEvent, SaveJob
+from rota.core.vocabulary.changes import Occurred
+from rota.core.vocabulary.commands import (
+    Idempotency,
+    PauseJob,
+    ReceiveEvent,
+    ReceiveMessage,
+    SaveJob,
+    payload_bytes,
+)
 from rota.core.vocabulary.decision import Received
 from rota.core.vocabulary.effects import JobEvent
 from unit.core.shard import Shard, job
@@ -129,18 +137,6 @@ def test_an_event_for_which_the_condition_does_not_hold_is_ignored(when: str, re
     assert why.startswith(f"1 of /shop: {reason}")
 
 
-def test_one_of_several_triggers_is_enough() -> None:
-    shard = Shard()
-    texts = ("event.data.sum > 100", "event.data.sum < 10")
-    shard.save(triggers=tuple(EventTrigger(event=PAID, when=text) for text in texts))
-    shard.deliver()
-
-    for number, each in enumerate((7, 50, 700)):
-        send(shard, event(number, sum=each))
-
-    assert len(started(shard)) == 2
-
-
 def test_what_keeps_a_fire_from_starting_keeps_an_event_too() -> None:
     shard = listening(overlap=Overlap.SKIP)
     send(shard, event(1))
@@ -197,19 +193,23 @@ def test_too_many_jobs_for_an_event_are_refused() -> None:
     assert refused.value.code == "too_many_listeners"
 
 
-def test_events_for_closed_shards_are_bounded() -> None:
+def test_events_that_wait_are_bounded_by_their_bytes_in_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outside_events, "WAITING_BYTES_MAX", 10_000)
     channel, home = Shard(), Shard()
-    home.save(triggers=(EventTrigger(event=PAID),))
+    home.save(triggers=(EventTrigger(event=PAID), EventTrigger(event="other")))
     home.deliver(channel)
-    for number in range(WAITING_MAX):
-        channel.do(event(number))
+    other = channel_of("default", "other")
+    channel.do(event(1, text="x" * 6_000))
 
     with pytest.raises(Refused) as refused:
-        channel.do(event(WAITING_MAX))
+        channel.do(replace(event(2, text="x" * 6_000), channel=other))
 
     assert refused.value.code == "outbox_full"
+    assert channel.reloaded().event_bytes == channel.state.event_bytes > 6_000
     channel.deliver(home)
-    channel.do(event(WAITING_MAX))
+    channel.do(event(3, text="x" * 6_000))
 
 
 def test_an_event_is_known_for_a_day() -> None:
@@ -234,3 +234,19 @@ def test_a_bad_trigger_is_refused(trigger: EventTrigger, pointer: str) -> None:
     [problem] = problems_of(job(triggers=(trigger,)))
 
     assert problem.pointer == pointer
+
+
+def test_a_second_trigger_for_a_type_is_refused() -> None:
+    triggers = (EventTrigger(event=PAID), EventTrigger(event=PAID, when="event.data"))
+
+    [problem] = problems_of(job(triggers=triggers))
+
+    assert (problem.pointer, "join the conditions" in problem.detail) == ("/triggers/1/event", True)
+
+
+def test_the_bytes_of_an_event_count_where_entries_are_divided() -> None:
+    command = event(text="x" * 1_000)
+    message = Occurred(upstream=CHANNEL, dependent="default/job", event=command.event)
+
+    assert payload_bytes(command) >= LISTENERS_MAX * 1_000
+    assert payload_bytes(ReceiveMessage(message=message)) >= PARAMETERS_MAX

@@ -15,7 +15,7 @@ from rota.core.timing.instants import HOUR, MINUTE, Duration
 from rota.core.vocabulary.commands import Rerun, RerunScope
 from rota.core.vocabulary.decision import Triggered
 from rota.core.vocabulary.effects import Launch, Stop
-from unit.core.shard import Shard, at, every, task
+from unit.core.shard import Shard, at, clock_of, every, task
 
 EVERY_MINUTE = every("* * * * *")
 
@@ -198,6 +198,17 @@ def test_fires_that_wait_by_the_policy_of_their_schedule_begin_one_after_the_oth
     shard.finish(first)
 
     assert [shard.execution(one).hold for one in waiting] == [Hold.NONE, Hold.OVERLAP]
+
+
+def test_a_fire_takes_the_place_of_those_of_its_schedule_alone() -> None:
+    shard, job_id = hourly_and_each_minute(Overlap.QUEUE_LATEST, Overlap.QUEUE_ALL, minutes=0)
+    first, second = shard.trigger(job_id), shard.trigger(job_id)
+
+    for _ in range(2):
+        shard.pass_time(MINUTE)
+
+    assert shard.live()[:2] == [first, second]
+    assert [clock_of(shard.execution(one).fire_at) for one in shard.live()[2:]] == ["12:02:00"]
 
 
 def test_a_schedule_may_allow_what_the_job_does_not() -> None:
