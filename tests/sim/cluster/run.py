@@ -20,6 +20,7 @@ from sim.cluster.checks import (
     unwell,
 )
 from sim.cluster.early import Early
+from sim.cluster.event_checks import see_events
 from sim.cluster.faults import APART, FAULTS, RARE, heal, meet_fault
 from sim.cluster.final_checks import Records, see_end
 from sim.cluster.hook_checks import see_hooks, unsent
@@ -125,6 +126,7 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
     see_end(world, [story for user in users for story in user.stories])
     records = Records(world)
     see_hooks(world, [story for user in users for story in user.stories], records)
+    see_events(world, [each for user in users for each in user.events], records)
     see_stand_ins(world, records)
     see_pools(world, records)
 

@@ -35,12 +35,13 @@ from rota.core.vocabulary.commands import (
     StartBackfill,
     Trigger,
 )
-from rota.core.vocabulary.decision import Done, JobSaved, Triggered
+from rota.core.vocabulary.decision import Done, JobSaved, Received, Triggered
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from sim.cluster.client import Client, Response
 from sim.cluster.jobs import EVENT, draw_job, draw_script
+from sim.cluster.outside_events import CHANNEL, SentEvent, event_command, listener
 from sim.cluster.world import World
 
 LONGEST_MS = 20_000
@@ -76,6 +77,7 @@ class Story:
         is_there: Whether it exists; None if unknown.
         is_replaced: Whether it may have had another version.
         is_paused: None if unknown.
+        is_listener: Whether events from outside start it; it is then left alone.
     """
 
     spec: JobSpec
@@ -84,6 +86,7 @@ class Story:
     is_there: bool | None = None
     is_replaced: bool = False
     is_paused: bool | None = False
+    is_listener: bool = False
     triggers: list[Triggering] = field(default_factory=list[Triggering])
     backfills: list[str] = field(default_factory=list[str])
 
@@ -98,6 +101,7 @@ class User:
 
     def __init__(self, world: World, number: int) -> None:
         self.stories: list[Story] = []
+        self.events: list[SentEvent] = []
         self._world = world
         self._number = number
         self._chance = Random(world.chance.getrandbits(64))
@@ -112,9 +116,15 @@ class User:
         acts = [self._trigger] * 5 + [self._look] * 2
         acts += [self._cancel, self._pause, self._resume, self._replace, self._delete]
         acts += [self._rerun] * 4 + [self._backfill] if self._has_reruns else []
+        acts += [self._emit] * 3 if self._has_hooks else []
+        if self._has_hooks:
+            listening = Story(listener(f"u{self._number}-listener"), is_listener=True)
+            self.stories.append(listening)
+            await self._save(listening)
         while not self._world.is_quiet:
             await asyncio.sleep(self._chance.choice([0.05, 0.3, 1.0]))
-            own = [each for each in self.stories if each.is_there and each.job_id]
+            there = [each for each in self.stories if each.is_there and each.job_id]
+            own = [each for each in there if not each.is_listener]
             if not own or (len(own) < JOBS_MAX and self._chance.random() < 0.3):
                 await self._make()
             else:
@@ -125,6 +135,8 @@ class User:
         for story in self.stories:
             while story.job_id is None and story.is_there is None:
                 await self._save(story)
+            if story.is_listener:
+                continue
             story.is_paused = None
             while story.job_id and story.is_there is not False and story.is_paused is None:
                 await self._pause(story)
@@ -144,7 +156,8 @@ class User:
 
     async def _make(self) -> None:
         self._count += 1
-        upstreams = [each.spec.full_name for each in self.stories if each.is_there]
+        others = (each for each in self.stories if not each.is_listener)
+        upstreams = [each.spec.full_name for each in others if each.is_there]
         spec = self._draw_job(f"u{self._number}-{self._count}", upstreams)
         story = Story(spec)
         self.stories.append(story)
@@ -284,6 +297,18 @@ class User:
                 await self._client.command(_shard_of(story.spec), event)
         elif isinstance(response.answer, Refused):
             story.triggers.remove(triggering)
+
+    async def _emit(self, story: Story) -> None:
+        """Send an event, which starts the listeners of all users."""
+        del story
+        self._count += 1
+        event_id = f"{self._number}-{self._count}"
+        namespace, _, name = CHANNEL.partition("/")
+        response = await self._client.command(
+            lambda shards: shards.of_name(namespace, name), event_command(event_id)
+        )
+        jobs = response.answer.jobs if isinstance(response.answer, Received) else None
+        self.events.append(SentEvent(event_id, jobs))
 
     async def _cancel(self, story: Story) -> None:
         known = [each for each in story.triggers if each.execution_id and not each.cancelled_at]
