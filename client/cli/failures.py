@@ -84,7 +84,8 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
 )
 
 HINTS = {
-    "past_schedule": "`--misfire latest` runs it at once, `--misfire skip` records it as missed",
+    "past_schedule": "for an @at, `--misfire latest` runs it at once, `--misfire skip` records it "
+    "as missed",
     "job_exists": "`rota jobs diff` shows the differences, `rota jobs apply` replaces the job",
     "no_execution": "`rota trigger JOB` starts one",
     "wait_timed_out": "unfinished executions continue; wait again with `rota executions wait`",

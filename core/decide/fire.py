@@ -463,14 +463,20 @@ def _record_disk_full(draft: Draft, due: _Due) -> None:
     _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason)
 
 
+def _late_s(draft: Draft, due: _Due) -> float:
+    """Return how late the first fire is noticed after its start, in seconds."""
+    start = draft.situation.facts.start_of(due.job.spec, due.number, due.times[0])
+    return (draft.wall - start) / SECOND
+
+
 def _record_missed(draft: Draft, due: _Due, why: str) -> None:
-    late_s = (draft.wall - due.times[0]) / SECOND
+    late_s = _late_s(draft, due)
     reason = f"noticed {late_s:.1f} s late; {why}"
     note_missed(draft, due.job, _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason))
 
 
 def _record_coalesced(draft: Draft, due: _Due, into: Instant) -> None:
-    late_s = (draft.wall - due.times[0]) / SECOND
+    late_s = _late_s(draft, due)
     reason = f"noticed {late_s:.1f} s late; covered by the fire of {to_datetime(into):%FT%TZ}"
     into_id = _execution_id(draft, due.job, due.number, into)
     _record(draft, due, FireOutcome.COALESCED, into_id, reason)

@@ -18,13 +18,15 @@ from rota.core.vocabulary.effects import JobEvent, SetTimer, Timescale
 def pause_job(draft: Draft, command: PauseJob) -> Reply:
     """Pause a job; its running executions continue.
 
-    Pausing a paused job changes nothing, unless it gives another end.
+    Pausing a paused job changes nothing, unless it gives another end, or failures have paused the
+    job: the pause is then that of the user, and no success ends it.
 
     Raises:
         Refused: There is no such job.
     """
     job = _job(draft, command.job_id)
-    if job.pause is None or command.until not in (0, job.pause.until):
+    present = job.pause
+    if present is None or present.is_automatic or command.until not in (0, present.until):
         by, reason, until = command.by, command.reason, command.until
         pause(draft, job, Pause(at=draft.now, by=by, reason=reason, until=until))
     return JobSaved(job.id, version=job.version, is_new=False)

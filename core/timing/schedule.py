@@ -165,9 +165,17 @@ def checked(schedule: Schedule) -> Schedule:
     schedule = replace(schedule, every=" ".join(schedule.every.split()))
     has_limits = bool(schedule.start_at or schedule.end_at)
     if has_limits and next_fire(schedule, Instant(_rule(schedule).start - 1)) is None:
-        raise _refusal(f"{quoted(text)} has no fire time between startAt and endAt")
+        raise _refusal(f"{quoted(text)} has no fire time {_limits_text(schedule)}")
     _rule(schedule)
     return schedule
+
+
+def _limits_text(schedule: Schedule) -> str:
+    """Return where a schedule without fire times might have some."""
+    period = f"in a period of every, {schedule.every}, " if schedule.every else ""
+    if schedule.start_at and schedule.end_at:
+        return f"{period}between startAt and endAt"
+    return f"{period}from startAt on" if schedule.start_at else f"{period}up to endAt"
 
 
 def zone_prefix(text: str) -> str | None:
@@ -566,6 +574,7 @@ _AT_FORMS = (
 )
 _SYNONYMS = {"@reboot": "@startup", "@once": "@at", "@never": "@manual"}
 
+_OFFSET = re.compile(r"(?:UTC|GMT)(?P<sign>[+-])(?P<hours>0?\d|1[0-2])(?::?00)?")
 _ZONE = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S*)")
 _LOCAL_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
 
@@ -595,7 +604,8 @@ def _rule(schedule: Schedule) -> _Rule:
 def _with_changes(schedule: Schedule, form: _Form) -> _CronRule:
     if not isinstance(form, _CronRule) or form.cron.has_open_hours:
         raise _refusal(
-            f"{quoted(schedule.text)} names no hours, for which gap and fold are; remove them"
+            f"{quoted(schedule.text)} is no cron expression that names hours, which gap and fold "
+            "are for; remove them"
         )
     return _CronRule(form.cron, form.zone, schedule.gap == "skip", schedule.fold)
 
@@ -753,6 +763,10 @@ def _zone_names() -> frozenset[str]:
 def _did_you_mean(word: str, known: tuple[str, ...]) -> str:
     if word in _SYNONYMS:
         return f"; did you mean {_SYNONYMS[word]}?"
+    if offset := _OFFSET.fullmatch(word):
+        # In names such as Etc/GMT-2, the sign is that of POSIX.
+        sign = "-" if offset["sign"] == "+" else "+"
+        return f"; did you mean Etc/GMT{sign}{int(offset['hours'])}, which has this offset?"
     if len(word) > QUOTED_MAX:
         return "."
     lowered = {name.lower(): name for name in sorted(known)}

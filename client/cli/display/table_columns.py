@@ -188,7 +188,7 @@ def _note_of(fire: NextFireView) -> str:
     """Return what is to be said about a fire time, first why the job does not run."""
     if fire.excluded:
         return f"does not run: {fire.excluded}"
-    start = f"starts at {absolute(fire.starts_at)}" if fire.starts_at else ""
+    start = f"starts at {absolute(fire.starts_at)} UTC" if fire.starts_at else ""
     return "; ".join(each for each in (start, fire.note) if each)
 
 

@@ -198,7 +198,9 @@ def _save(name: str, definition: Definition, *, is_dry: bool) -> int:
         before = document_before(client, Given("calendars", name, definition, ""))
         old: Mapping[str, Any] = before.definition if before else {}  # Any: JSON.
         kept = {field: value for field, value in old.items() if field not in IMPORTED}
-        whole = {**kept, **definition}
+        # A description that is there is a person's.
+        own = {field: old[field] for field in ("description",) if old.get(field)}
+        whole = {**kept, **definition, **own}
         client.put_document("calendars", name, whole, dry_run=is_dry)
     for line in changed_days(old, whole):
         out(one_line(line))

@@ -11,7 +11,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,", "\n": "\\n", "\r
 
 
 def feed(fires: Iterable[tuple[str, Sequence[NextFireView]]], now: Instant) -> str:
-    """Return a file with an event for each fire time of jobs, which are given by full name.
+    """Return a file with an event for each start of jobs, which are given by full name.
 
     The id of an event follows from job and fire time, so that a later file replaces the event.
     Excluded times are left out. The lines end with CR and LF.
@@ -30,7 +30,7 @@ def _event(job: str, view: NextFireView, now: Instant) -> Iterator[str]:
     yield "BEGIN:VEVENT"
     yield f"UID:{at}-{view.schedule}-{job.translate(_ESCAPES)}@rota"
     yield f"DTSTAMP:{_utc(now)}"
-    yield f"DTSTART:{at}"
+    yield f"DTSTART:{_utc(parse_instant(view.starts_at or view.at))}"
     yield f"SUMMARY:{job.translate(_ESCAPES)}"
     if view.note:
         yield f"DESCRIPTION:{view.note.translate(_ESCAPES)}"

@@ -7,7 +7,7 @@ from rota.core.model.job import JobSpec
 from rota.core.model.work import Selector
 from rota.core.quoting import quoted
 from rota.core.timing.calendars import next_permitted
-from rota.core.timing.instants import Instant
+from rota.core.timing.instants import Instant, format_duration
 from rota.core.timing.schedule import (
     clock_notes,
     is_startup,
@@ -54,7 +54,7 @@ def schedule_warnings(spec: JobSpec, facts: Facts, now: Instant) -> Iterator[str
 
     They cost a few searches for a fire time for each schedule, however dense it is.
     """
-    for schedule in spec.schedules:
+    for number, schedule in enumerate(spec.schedules):
         text = f"the schedule {quoted(schedule.text)}"
         if matches_either_day(schedule):
             yield (
@@ -66,6 +66,12 @@ def schedule_warnings(spec: JobSpec, facts: Facts, now: Instant) -> Iterator[str
             if one_shot_at(schedule) is None and not is_startup(schedule):
                 yield f"{text} has no fire time left"
             continue
+        second, jitter = next_fire(schedule, first), spec.policy_of(number).jitter
+        if second is not None and jitter > second - first:
+            yield (
+                f"{text} has a jitter of {format_duration(jitter)}, longer than the time to its "
+                "next fire: most fires then start at the time of the next one"
+            )
         exclusion = facts.exclusion_of(spec, schedule)
         if next_permitted(schedule, exclusion, now) is None:
             yield f"{text}: calendars exclude all of its fire times of the next 400 days"

@@ -3,6 +3,7 @@
 from datetime import date
 
 import pytest
+from msgspec.structs import replace
 
 from rota.client.cli.files.ical_feed import feed, folded
 from rota.client.imports.drafts import Source
@@ -55,3 +56,13 @@ def test_lines_are_folded_between_characters(line: str) -> None:
     assert max(len(part.encode()) for part in parts) <= 75
     assert parts[0] + "".join(part[1:] for part in parts[1:]) == line
     assert all(part[0] == " " for part in parts[1:])
+
+
+def test_a_fire_that_is_deferred_is_at_its_start() -> None:
+    start = "2027-01-04T07:00:00.000000Z"
+    late = replace(fire("2027-01-02T03:30:00.000000Z"), starts_at=start)
+
+    text = feed([("a/b", [late])], NOW)
+
+    assert "DTSTART:20270104T070000Z\r\n" in text
+    assert "UID:20270102T033000Z-0-a/b@rota\r\n" in text

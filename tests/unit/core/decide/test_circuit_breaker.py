@@ -87,6 +87,17 @@ def test_a_success_does_not_end_the_pause_of_a_user() -> None:
     assert job.pause is not None
 
 
+def test_a_user_may_pause_a_job_that_failures_have_paused_so_that_no_success_resumes_it() -> None:
+    job = Breaking(limit=1)
+    job.run(False)
+    job.shard.do(PauseJob(job_id=job.job, by="ann"))
+
+    job.run(True)
+
+    assert job.pause is not None
+    assert (job.pause.by, job.pause.is_automatic) == ("ann", False)
+
+
 def test_a_job_that_a_user_resumes_may_fail_as_often_again() -> None:
     job = Breaking(limit=2)
     job.run(False, False)

@@ -425,6 +425,17 @@ def test_a_held_fire_starts_earlier_when_the_calendar_changes() -> None:
     assert shard.state.deferred == set()
 
 
+def test_the_lateness_of_a_deferred_fire_counts_from_its_start() -> None:
+    shard = deferring(OnExcluded.HOLD, "10 * * * *", misfire=Misfire.SKIP, grace=SECOND)
+    shard.pass_time(Duration(15 * MINUTE))
+
+    shard.set_clock(at("12:31"))
+    shard.fire(*shard.state.deferred)
+
+    [entry] = shard.ledger()
+    assert entry.reason == "noticed 60.0 s late; the misfire policy is skip"
+
+
 def test_jitter_beyond_a_day_is_refused() -> None:
     policies = (SchedulePolicy(jitter=Duration(2 * DAY)),)
 

@@ -570,7 +570,7 @@ def test_gap_and_fold_are_for_expressions_that_name_hours(text: str) -> None:
         checked(Schedule(text=text, fold="last"))
 
     assert refused.value.detail == (
-        f'"{text}" names no hours, for which gap and fold are; remove them'
+        f'"{text}" is no cron expression that names hours, which gap and fold are for; remove them'
     )
 
 
@@ -714,7 +714,7 @@ PERIODS = 'write 1 to 100 days, weeks, months or years: "2 weeks"'
         ),
         (
             *("0 9 1 1 *", "2 months", "2026-02-25T00:00"),
-            '"0 9 1 1 *" has no fire time between startAt and endAt',
+            '"0 9 1 1 *" has no fire time in a period of every, 2 months, from startAt on',
         ),
     ],
 )

@@ -33,6 +33,8 @@ def test_only_a_startup_schedule_is_warned_of(schedule: str, count: int) -> None
         ({"schedule": "0 9 * * *", "timezone": "Europe/Berlin"}, ""),
         ({"schedule": "@every 1h", "timezone": "Europe/Berlin"}, ""),
         ({"schedule": "@at 2020-01-01T00:00:00Z"}, ""),
+        ({"schedule": "@every 3s", "jitter": "10m"}, "a jitter of 10m, longer than the time"),
+        ({"schedule": "@every 10m", "jitter": "10m"}, ""),
     ],
 )
 def test_fire_times_that_may_surprise_are_warned_of(fields: dict[str, Any], warning: str) -> None:
