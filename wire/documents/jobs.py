@@ -419,6 +419,7 @@ class JobView(View, frozen=True):
         schedules: Its schedules, without ``@manual``, which never fires.
         tasks: Its tasks.
         dependencies: Its dependencies, each as ``namespace/name``.
+        events: The types of the events from outside that start it.
         misfire: Its misfire policy.
         grace: The tolerated lateness, such as ``10s``.
         overlap: Its overlap policy.
@@ -483,6 +484,7 @@ class JobView(View, frozen=True):
     progress: int | None = None
     last_execution: LastExecutionView | None = None
     recent: RecentView | None = None
+    events: list[str] = []
     retrying_hooks: list[HookRetryView] = []
     paused_at: InstantText | None = None
     paused_by: str = ""

@@ -28,13 +28,15 @@ def full_name(job: JobView) -> str:
 
 
 def schedule_text(job: JobView) -> str:
-    """Return a text about when a job runs: its schedules and dependencies."""
+    """Return a text about when a job runs: its schedules, dependencies and events."""
     texts = [
         each.schedule if each.timezone == "UTC" else f"{each.schedule} ({each.timezone})"
         for each in job.schedules
     ]
     if job.dependencies:
         texts.append(f"after {' and '.join(job.dependencies)}")
+    if job.events:
+        texts.append(f"on {' or '.join(job.events)}")
     return ", ".join(texts) or "when triggered"
 
 

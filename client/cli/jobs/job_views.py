@@ -1,7 +1,8 @@
 """``rota jobs list`` and ``rota jobs show``."""
 
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -41,6 +42,7 @@ STATUSES = ("scheduled", "manual", "waiting", "running", "paused", "finished", "
 LAST_STATUSES = ("success", "failed", "cancelled")
 COUNTED_MAX = 100
 """The most hidden jobs that are counted, so that the count is one page."""
+OWN_FIELDS = ("misfire", "overlap", "jitter", "maxExecutions", "startAt", "endAt", "every")
 NO_LIMIT = "0s"
 """A timeout or deadline that is not set."""
 
@@ -214,7 +216,18 @@ def _calendars_text(job: JobView) -> str:
     definition = job.definition or {}
     only, without = definition.get("onlyCalendars", ()), definition.get("exceptCalendars", ())
     texts = ["only in", *only] * bool(only) + ["not in", *without] * bool(without)
-    return " ".join(texts)
+    deferred = definition.get("onExcluded", "skip")
+    return " ".join(texts) + (f", onExcluded {deferred}" if deferred != "skip" else "")
+
+
+def _own_fields(job: JobView) -> Iterator[str]:
+    """Yield the fields of each schedule that has some of its own, beside the times."""
+    schedules: list[Any] = (job.definition or {}).get("schedules", [])  # Any: plain JSON.
+    for number, each in enumerate(schedules):
+        own = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
+        texts = [f"{field} {own[field]}" for field in OWN_FIELDS if own.get(field)]
+        if texts:
+            yield f"schedule {number}: {', '.join(texts)}"
 
 
 def _overlap_text(job: JobView) -> str:
@@ -241,6 +254,7 @@ def _print_job(job: JobView) -> None:
             ("last", _last_text(job, at)),
             ("recent", _recent_text(job)),
             ("schedule", schedule_text(job)),
+            *(("", each) for each in _own_fields(job)),
             ("next", coming if job.next_fire_at and not is_next_paused(job) else ""),
             ("calendars", _calendars_text(job)),
             ("misfire", f"{job.misfire}, grace {job.grace}"),

@@ -100,7 +100,8 @@ def _of_definition(known: Known) -> Iterator[CauseView]:
     if not job.schedules and not known.entries:
         yield CauseView(
             code="no_schedule",
-            cause="the job has no schedule",
+            cause="the job has no schedule"
+            + (f"; events start it: {', '.join(job.events)}" if job.events else ""),
             change=f"rota jobs set {known.name} 'schedule=0 3 * * *'",
         )
 

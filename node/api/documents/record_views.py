@@ -166,6 +166,7 @@ def job_view(
         ],
         tasks=[_task_spec_view(task) for task in spec.tasks],
         dependencies=list(spec.dependencies),
+        events=[each.event for each in spec.triggers],
         misfire=spec.misfire.value,
         grace=format_duration(spec.grace),
         overlap=spec.overlap.value,

@@ -58,6 +58,28 @@ def test_fields_of_a_job_have_the_names_and_forms_of_its_definition(
     assert job["tasks"][0]["timeout"] == job["definition"]["tasks"][0]["timeout"] == "2h"
 
 
+def test_a_shown_job_has_its_events_and_the_fields_of_its_schedules(
+    rota: Rota, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        """\
+name: on-events
+command: "true"
+schedules: ["@daily", {schedule: "@hourly", jitter: 5m, maxExecutions: 3, overlap: skip}]
+triggers: [{event: sold}, {event: returned, when: event.data}]
+"""
+    )
+    rota("apply", "-f", str(file))
+
+    shown = rota("jobs", "show", "on-events").out
+    listed = rota("jobs", "list", "-o", "wide").out
+
+    assert "schedule 1: overlap skip, jitter 5m, maxExecutions 3" in shown
+    assert "@daily, @hourly, on sold or returned" in shown
+    assert "on sold or returned" in listed
+
+
 def test_a_shown_job_has_the_outcomes_of_its_newest_executions(rota: Rota) -> None:
     rota("jobs", "create", "recent", "--", 'test "$ROTA_PARAMETERS" != 1')
     before = rota("jobs", "show", "recent").out

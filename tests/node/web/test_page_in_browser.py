@@ -228,7 +228,7 @@ def test_markup_and_control_characters_are_shown_as_text(page: Page, shown: Rota
 
 def test_a_phone_shows_each_view_without_scrolling_sideways(page: Page, shown: Rotad) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    execution = shown.call("GET", "/api/v1/executions?limit=1")["items"][0]["executionId"]
+    execution = shown.trigger("etl")
 
     for view in (
         *("", "jobs", "jobs/default/etl", "executions", f"executions/{execution}"),
@@ -398,6 +398,20 @@ def test_a_job_shows_the_loops_waits_and_conditions_of_its_tasks(page: Page, sho
     expect(rows.filter(has_text=re.compile(r"paid\s+after list"))).to_contain_text("event paid")
     condition = "when results.load | length > 9"
     expect(rows.filter(has_text=re.compile(r"large\s+after load"))).to_contain_text(condition)
+
+
+def test_a_job_shows_its_events_and_the_fields_of_its_schedules(page: Page, shown: Rotad) -> None:
+    shown.create(
+        name="on-events",
+        command="true",
+        schedules=[{"schedule": "0 0 29 2 *", "jitter": "5m", "maxExecutions": 3}],
+        triggers=[{"event": "com.example.sold", "when": "event.data.sum > 100"}],
+    )
+    open_view(page, shown, "jobs/default/on-events")
+
+    schedules = page.locator("section", has=page.get_by_role("heading", name="Schedules"))
+    expect(schedules).to_contain_text("jitter 5m, maxExecutions 3")
+    expect(schedules).to_contain_text("On eventcom.example.soldifevent.data.sum > 100")
 
 
 def test_a_key_is_asked_for_and_kept_in_memory_alone(

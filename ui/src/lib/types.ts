@@ -211,6 +211,7 @@ export type Job = {
   progress: number | null
   lastExecution: LastExecution | null
   recent: Recent | null
+  events: string[]
   retryingHooks: HookRetry[]
   pausedAt: string | null
   pausedBy: string

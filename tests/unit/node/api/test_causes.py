@@ -69,6 +69,11 @@ PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pa
             "rota jobs set shop/report 'schedule",
         ),
         (
+            known("12:00", replace(JOB, schedules=[], events=["sold", "lost"])),
+            ["no_schedule"],
+            "no schedule; events start it: sold, lost",
+        ),
+        (
             known("12:20", before=entry("12:00"), after=fire("13:00")),
             ["no_fire_time"],
             "rota explain shop/report --at 2027-01-04T12:00",
