@@ -17,7 +17,7 @@ import msgspec
 from rota.client.imports.calendar_days import check_size, dates_of
 from rota.client.imports.drafts import Findings, Note, Source
 from rota.client.imports.ical_lines import Event, Property, read_events
-from rota.client.imports.recurrence import (
+from rota.core.timing.recurrence import (
     Rule,
     Work,
     WorkUsedUp,

@@ -47,6 +47,7 @@ from rota.core.timing.instants import (
     to_datetime,
 )
 from rota.core.timing.periods import PeriodicCron, in_periods
+from rota.core.timing.recurrence import PREFIX, RecurringTimes, recurring_times
 
 TEXT_LENGTH_MAX = 1_000
 """The maximum number of characters of a schedule; a cron expression that lists every value of every
@@ -74,7 +75,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A rule that gives fire times, as stored; created by `parse_schedule` and `checked`.
 
     Attributes:
-        text: A cron expression, or a form that begins with ``@``.
+        text: A cron expression, a form that begins with ``@``, or a recurrence rule that begins
+            with ``RRULE:``.
         timezone: IANA name of the zone of the local times in the text.
         day_or: Whether a match of either day field is enough if a cron expression restricts both.
         spread: Whether a macro, such as ``@daily``, fires at a hashed time of its period.
@@ -192,6 +194,11 @@ def contradiction(text: str, timezone: str) -> Refused:
 def is_manual(schedule: Schedule) -> bool:
     """Return True if *schedule* never fires by itself."""
     return _rule(schedule).form is _Unscheduled.MANUAL
+
+
+def is_recurrence(schedule: Schedule) -> bool:
+    """Return True if *schedule* is a recurrence rule of iCalendar, such as ``RRULE:FREQ=DAILY``."""
+    return schedule.text[: len(PREFIX)].upper() == PREFIX
 
 
 def is_startup(schedule: Schedule) -> bool:
@@ -410,8 +417,10 @@ def clock_notes(schedule: Schedule, after: Instant) -> list[str]:
         if not change.skips_local_times:
             continue
         begin = Instant(change.at - _HOURS_BEFORE)
-        for fire in islice(preview(schedule, begin, _FIRES_AROUND), _FIRES_AROUND):
-            if fire.note and fire.instant <= change.at + _HOURS_BEFORE:
+        for _, fire in islice(coming([schedule], begin), _FIRES_AROUND):
+            if fire.instant > change.at + _HOURS_BEFORE:
+                break
+            if fire.note:
                 notes.append(f"{fire.note} ({fire.local})")
                 break
     return notes
@@ -459,7 +468,9 @@ def _note_of_gap(form: "_Form", before: Instant, fire_at: Instant) -> str:
     return f"also for {shown}{more}, which the clock skips"
 
 
-def _matches(cron: Cron | PeriodicCron, after: datetime, until: datetime) -> Iterator[datetime]:
+def _matches(
+    cron: Cron | PeriodicCron | RecurringTimes, after: datetime, until: datetime
+) -> Iterator[datetime]:
     wall = cron.next_after(after)
     while wall is not None and wall < until:
         yield wall
@@ -504,7 +515,7 @@ def _is_shifted(form: "_Form", shown: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _CronRule:
-    cron: Cron | PeriodicCron
+    cron: Cron | PeriodicCron | RecurringTimes
     zone: tzinfo
     skips_gaps: bool = False
     fold: Literal["first", "last", "both"] = "first"
@@ -643,6 +654,8 @@ def _form_of(schedule: Schedule, zone: tzinfo) -> _Form:
             f"{quoted(schedule.text)} cannot be spread; spread is for @daily and other macros, in "
             "a cron expression write H"
         )
+    if is_recurrence(schedule):
+        return _recurring(schedule, zone)
     if not form.startswith("@"):
         return _CronRule(parse_cron(schedule.text, schedule.day_or, schedule.seed), zone)
     if form == "@every":
@@ -654,6 +667,18 @@ def _form_of(schedule: Schedule, zone: tzinfo) -> _Form:
     if form in _PLAIN_FORMS:
         return _PLAIN_FORMS[form]
     return _CronRule(parse_cron(_MACROS[form][schedule.spread], seed=schedule.seed), zone)
+
+
+def _recurring(schedule: Schedule, zone: tzinfo) -> _CronRule:
+    text = quoted(schedule.text)
+    if not schedule.start_at:
+        raise _refusal(f"{text} needs startAt, from which its periods are counted")
+    start = to_datetime(_limit("startAt", schedule.start_at, zone)).astimezone(zone)
+    try:
+        times = recurring_times(schedule.text[len(PREFIX) :], start.replace(tzinfo=None))
+    except ValueError as error:
+        raise _refusal(f"{text} {error}") from error
+    return _CronRule(times, zone)
 
 
 def _parse_every(argument: str) -> _Every:
@@ -886,7 +911,7 @@ def _next_named_time(rule: _CronRule, after: Instant) -> Instant | None:
 
 
 def _next_matching_instant(
-    cron: Cron | PeriodicCron, zone: tzinfo, after: Instant
+    cron: Cron | PeriodicCron | RecurringTimes, zone: tzinfo, after: Instant
 ) -> Instant | None:
     """Return the first instant after *after* at which the local time matches *cron*."""
     wall = to_datetime(after).astimezone(zone)

@@ -115,6 +115,8 @@ def _fires(schedule: ScheduleView, zone: ZoneInfo, begin: Instant) -> Iterator[I
             return iter(())
         case "@startup":
             raise NotAudited("@startup fires when a node starts")
+        case rule if rule.startswith("rrule:"):
+            raise NotAudited("a recurrence rule is computed by no other engine")
         case macro if macro in MACROS:
             return _cron(MACROS[macro], zone, begin, day_or=True)
         case macro if macro.startswith("@"):

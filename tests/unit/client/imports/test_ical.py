@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from rota.client.definitions import InvalidFile
-from rota.client.imports import ical, ical_lines, recurrence
+from rota.client.imports import ical, ical_lines
 from rota.client.imports.drafts import Source
 from rota.client.imports.ical import ImportedCalendar, imported_calendar
+from rota.core.timing import recurrence
 from rota.wire.bodies.calendar_bodies import problems_of_calendar
 from rota.wire.documents import CalendarBody
 

@@ -488,9 +488,37 @@ def test_the_start_does_not_shift_an_interval() -> None:
     assert next_fire(schedule, Instant(0)) == at("2026-03-02T10:05")
 
 
+def test_a_recurrence_rule_fires_at_its_local_times_from_its_start_on() -> None:
+    schedule = limited("RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=SU", "2026-03-15T02:30", "")
+
+    fires = fire_times(schedule, Instant(0), FAR, 3)
+
+    # On 29 March, the clock is put forward from 02:00 to 03:00.
+    assert fires == [at("2026-03-15T01:30"), at("2026-03-29T01:00"), at("2026-04-12T00:30")]
+    assert latest_fire(schedule, Instant(0), at("2026-04-01T00:00")) == at("2026-03-29T01:00")
+
+
 @pytest.mark.parametrize(
     ("text", "start_at", "end_at", "detail"),
     [
+        (
+            "RRULE:FREQ=DAILY",
+            "",
+            "2026-03-03T08:59",
+            '"RRULE:FREQ=DAILY" needs startAt, from which its periods are counted',
+        ),
+        (
+            "RRULE:FREQ=DAILY;COUNT=2",
+            "2026-03-02T09:01",
+            "",
+            '"RRULE:FREQ=DAILY;COUNT=2" has COUNT; write maxExecutions in the schedule',
+        ),
+        (
+            "RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30",
+            "2026-03-02T09:01",
+            "",
+            '"RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30" has no fire time from startAt on',
+        ),
         ("@daily", "tomorrow", "", f'startAt "tomorrow": {AT_FORMS}'),
         ("@daily", "", "1969-01-01T00:00", f'endAt "1969-01-01T00:00": out of range; {FIRE_RANGE}'),
         (

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.client.imports.recurrence import Work, occurrences, parse_rule
+from rota.core.timing.recurrence import Work, occurrences, parse_rule, recurring_times
 
 dateutil: Any = pytest.importorskip("dateutil.rrule")  # Any: it has no types.
 LAST = date(2029, 12, 31)
+WALL = datetime.fromisoformat
 
 
 def texts(rule: str, start: str, last: str = "2028-12-31") -> list[str]:
@@ -147,3 +148,77 @@ def test_an_item_that_is_repeated_counts_once() -> None:
     rule = parse_rule("FREQ=MONTHLY;BYDAY=" + ",".join(["1MO"] * 20_000))
 
     assert rule == parse_rule("FREQ=MONTHLY;BYDAY=1MO")
+
+
+# -- at times of days ------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)  # dateutil takes 100 ms for each.
+@given(
+    frequency=st.sampled_from(["DAILY", "WEEKLY", "MONTHLY", "YEARLY"]),
+    interval=st.integers(1, 5),
+    months=st.sets(st.integers(1, 12), max_size=3),
+    weekdays=st.sets(st.sampled_from(["MO", "WE", "SU"]), max_size=2),
+    hours=st.sets(st.integers(0, 23), max_size=3),
+    minutes=st.sets(st.integers(0, 59), max_size=2),
+    start=st.datetimes(WALL("1990-01-01"), WALL("2028-12-31")),
+    after=st.datetimes(WALL("2024-01-01"), WALL("2028-12-31")),
+)
+def test_the_next_times_are_those_of_dateutil_however_long_ago_the_start(
+    *,
+    frequency: str,
+    interval: int,
+    months: set[int],
+    weekdays: set[str],
+    hours: set[int],
+    minutes: set[int],
+    start: datetime,
+    after: datetime,
+) -> None:
+    lists = {
+        "BYMONTH": [str(each) for each in months],
+        "BYDAY": [*weekdays],
+        "BYHOUR": [str(each) for each in hours],
+        "BYMINUTE": [str(each) for each in minutes],
+    }
+    parts = [f"FREQ={frequency}", f"INTERVAL={interval}"]
+    parts += [f"{name}={','.join(given)}" for name, given in lists.items() if given]
+    first = start.replace(microsecond=0)
+    rule = ";".join(parts)
+    end = after.replace(year=after.year + 6)
+    expected = [*dateutil.rrulestr(rule, dtstart=first).xafter(after, count=5)]
+
+    found, at = list[datetime](), recurring_times(rule, first).next_after(after)
+    while at is not None and len(found) < 5:
+        found.append(at)
+        at = recurring_times(rule, first).next_after(at)
+
+    assert [each for each in found if each < end] == [each for each in expected if each < end]
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ("FREQ=DAILY;COUNT=3", "has COUNT; write maxExecutions"),
+        ("FREQ=DAILY;UNTIL=20270101", "has UNTIL; write endAt"),
+        ("FREQ=DAILY;BYHOUR=24", "has BYHOUR with '24'; it goes from 0 to 23"),
+        ("FREQ=DAILY;BYMINUTE=x", "has BYMINUTE with 'X'"),
+        ("FREQ=MONTHLY;BYDAY=MO;BYSETPOS=1;BYHOUR=1,2", "several times a day"),
+        ("", "no NAME=VALUE"),
+    ],
+)
+def test_a_rule_that_suits_no_schedule_is_refused(rule: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        recurring_times(rule, WALL("2027-01-01"))
+
+
+def test_a_search_for_days_that_do_not_exist_ends() -> None:
+    never = recurring_times("FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", WALL("2027-01-01"))
+    leap = recurring_times("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO", WALL("2027-01-01"))
+
+    assert never.next_after(WALL("2027-01-01")) is None
+    assert leap.next_after(WALL("2028-03-01")) == WALL("2044-02-29")
+    assert (
+        recurring_times("FREQ=DAILY", WALL("2027-01-01")).next_after(WALL("9999-12-31T23:59:59"))
+        is None
+    )

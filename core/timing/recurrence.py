@@ -1,4 +1,4 @@
-"""Recurrence rules of iCalendar (RFC 5545, 3.3.10) on whole days.
+"""Recurrence rules of iCalendar (RFC 5545, 3.3.10) on whole days, and at times of them.
 
 A rule has periods: every n-th day, week, month or year. The days of a period that all its parts
 match are its occurrences; ``BYSETPOS`` selects among them.
@@ -8,8 +8,8 @@ import re
 from calendar import isleap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
-from itertools import count, islice
+from datetime import date, datetime, time, timedelta
+from itertools import count, islice, product
 
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 FREQUENCIES = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
@@ -144,25 +144,37 @@ def _completed(rule: Rule, start: date) -> Rule:
 def _days(rule: Rule, start: date, end: date, work: Work) -> Iterator[date]:
     if (end - start).days > DAYS_MAX:
         raise ValueError("begins centuries ago; give it a later begin")
-    for first, length in _periods(rule, start, end):
+    for first, length in _periods(rule, start, start, end):
         days = _examined(rule, first, length)
         work.spend(1 + len(days))
-        matched = [day for day in map(date.fromordinal, days) if _matches(rule, day)]
-        if rule.positions:
-            size = len(matched)
-            chosen = {each - 1 if each > 0 else size + each for each in rule.positions}
-            matched = [matched[each] for each in sorted(chosen) if 0 <= each < size]
-        yield from matched
+        yield from _chosen(rule, days)
 
 
-def _periods(rule: Rule, start: date, end: date) -> Iterator[tuple[int, int]]:
-    """Yield the first day and the number of days of each period that begins until *end*.
+def _chosen(rule: Rule, days: Collection[int]) -> list[date]:
+    """Return the occurrences among the *days* of a period, which are ordinals."""
+    matched = [day for day in map(date.fromordinal, days) if _matches(rule, day)]
+    if rule.positions:
+        size = len(matched)
+        chosen = {each - 1 if each > 0 else size + each for each in rule.positions}
+        matched = [matched[each] for each in sorted(chosen) if 0 <= each < size]
+    return matched
 
-    Days are ordinals: weeks may begin before the year 1, and end after the year 9999.
+
+def _periods(rule: Rule, start: date, since: date, end: date) -> Iterator[tuple[int, int]]:
+    """Yield the first day and the number of days of each period from *since* until *end*.
+
+    Periods are counted from the one with *start*. Days are ordinals: weeks may begin before the
+    year 1, and end after the year 9999.
     """
     last = end.toordinal()
     week = start.toordinal() - (start.weekday() - rule.week_start) % 7
-    for number in count(step=rule.interval):
+    passed = {
+        "DAILY": since.toordinal() - start.toordinal(),
+        "WEEKLY": (since.toordinal() - week) // 7,
+        "MONTHLY": 12 * (since.year - start.year) + since.month - start.month,
+        "YEARLY": since.year - start.year,
+    }[rule.frequency]
+    for number in count(max(0, passed // rule.interval) * rule.interval, rule.interval):
         if rule.frequency == "DAILY":
             first, length = start.toordinal() + number, 1
         elif rule.frequency == "WEEKLY":
@@ -265,3 +277,100 @@ def _until(text: str) -> date:
         return date.fromisoformat(found[1] if found else text)
     except ValueError:
         raise ValueError(f"has UNTIL={text[:20]}, which is no date") from None
+
+
+# -- at times of days -----------------------------------------------------------------------------
+
+PREFIX = "RRULE:"
+YEARS_AHEAD = 48
+"""How far the next occurrence is searched; a 29 February that is a Monday comes after 40 years at
+most."""
+EXAMINED_MAX = 4_000
+"""The most days that a search examines, some milliseconds: eleven years of each day."""
+_TIMES_MAX = 1_440
+_CLOCK = (("BYHOUR", 23), ("BYMINUTE", 59), ("BYSECOND", 59))
+
+
+@dataclass(frozen=True, slots=True)
+class RecurringTimes:
+    """The local times of a rule; created by `recurring_times`.
+
+    Attributes:
+        rule: The rule, complete.
+        start: The first local time, from which its periods are counted.
+        times: The times of its days, in order.
+    """
+
+    rule: Rule
+    start: datetime
+    times: tuple[time, ...]
+
+    has_open_hours = False
+    """As for `rota.core.timing.cron.Cron`: it names its hours."""
+    has_all_hours = False
+
+    def next_after(self, wall: datetime) -> datetime | None:
+        """Return the first of its times strictly after the naive *wall*, or None.
+
+        Times that are more than `YEARS_AHEAD` later, or `EXAMINED_MAX` examined days, do not count.
+        """
+        examined = 0
+        since = max(wall.date(), self.start.date())
+        end = date(min(since.year + YEARS_AHEAD, date.max.year), 12, 31)
+        for first, length in _periods(self.rule, self.start.date(), since, end):
+            if examined > EXAMINED_MAX:
+                return None
+            days = _examined(self.rule, first, length)
+            examined += 1 + len(days)
+            for day in _chosen(self.rule, days):
+                if day < since:
+                    continue
+                for each in self.times:
+                    at = datetime.combine(day, each)
+                    if at > wall and at >= self.start:
+                        return at
+        return None
+
+    def matches(self, wall: datetime) -> bool:
+        """Return True if the naive local time *wall* is one of its times."""
+        return self.next_after(wall - timedelta(seconds=1)) == wall
+
+
+def recurring_times(text: str, start: datetime) -> RecurringTimes:
+    """Return the local times of a rule, such as ``FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0``.
+
+    Args:
+        text: The rule.
+        start: The local time from which its periods are counted, and which gives what the rule does
+            not say, such as the hour.
+
+    Raises:
+        ValueError: It is invalid, or has parts that are not supported; the text says why.
+    """
+    parts = [part.partition("=") for part in text.upper().strip(";").split(";")]
+    given = {name: value for name, _, value in parts}
+    days = ";".join("".join(part) for part in parts if part[0] not in dict(_CLOCK))
+    rule = parse_rule(days)
+    if rule.count is not None:
+        raise ValueError("has COUNT; write maxExecutions in the schedule")
+    if rule.until is not None:
+        raise ValueError("has UNTIL; write endAt in the schedule")
+    own = (start.hour, start.minute, start.second)
+    hours, minutes, seconds = (
+        _of_clock(given, name, most) or {default}
+        for (name, most), default in zip(_CLOCK, own, strict=True)
+    )
+    times = tuple(sorted(time(*each) for each in product(hours, minutes, seconds)))
+    if len(times) > _TIMES_MAX:
+        raise ValueError(f"has {len(times):,} times a day, and may have {_TIMES_MAX:,}")
+    if rule.positions and len(times) > 1:
+        raise ValueError("has BYSETPOS with several times a day, which is not supported")
+    return RecurringTimes(_completed(rule, start.date()), start.replace(microsecond=0), times)
+
+
+def _of_clock(parts: Mapping[str, str], name: str, most: int) -> set[int]:
+    texts = _listed(parts, name)
+    for text in texts:
+        if not re.fullmatch(r"\d{1,2}", text, re.ASCII) or int(text) > most:
+            raise ValueError(f"has {name} with {text[:20]!r}; it goes from 0 to {most}")
+    return {int(text) for text in texts}
