@@ -153,7 +153,7 @@ def test_an_item_that_is_repeated_counts_once() -> None:
 # -- at times of days ------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)  # dateutil takes 100 ms for each.
+@settings(max_examples=15)  # dateutil takes 100 ms for each.
 @given(
     frequency=st.sampled_from(["DAILY", "WEEKLY", "MONTHLY", "YEARLY"]),
     interval=st.integers(1, 5),
