@@ -101,9 +101,28 @@ def _run(call: AnyCall, value_of: ValueOf, names: Names) -> tuple[bool, Json]:
         return _run_rounds(call, value_of, names)
     if step.items is None:
         return _run_one(step, value_of)
-    items = valued(step.items, value_of)
-    ran = [_run_one(step, _with_item(item, value_of)) for item in items]
-    return any(is_done for is_done, _ in ran), [result for _, result in ran]
+    return _run_items(step, value_of)
+
+
+def _run_items(step: Step, value_of: ValueOf) -> tuple[bool, Json]:
+    """Run a call for each item; the result of one that failed, or was skipped, is None.
+
+    More failures than are tolerated end it, as on a node, with the first exception.
+    """
+    done, results, failures = False, list[Json](), list[Exception]()
+    for item in valued(step.items, value_of):
+        try:
+            is_done, result = _run_one(step, _with_item(item, value_of))
+        except InvalidFlow:
+            raise
+        except Exception as error:
+            failures.append(error)
+            is_done, result = False, None
+        done |= is_done
+        results.append(result)
+        if len(failures) > (step.placement.tolerated_failures or 0):
+            raise failures[0]
+    return done or bool(failures), results
 
 
 def _with_item(item: Json, value_of: ValueOf) -> ValueOf:

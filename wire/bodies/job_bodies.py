@@ -120,7 +120,7 @@ def _parameters(body: JobBody, reader: Reader) -> Json:
         return body.parameters
     problems = problems_of_schema(schema, "/parametersSchema")
     reader.problems += problems
-    needs_none = body.schedule is None and not body.dependencies and not body.triggers
+    needs_none = body.schedule is None and not body.dependencies
     for each in body.schedules:
         needs_none &= isinstance(each, ScheduleBody) and each.parameters is not None
     if problems or (body.parameters is None and needs_none):

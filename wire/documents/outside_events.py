@@ -44,6 +44,7 @@ class ReceivedEventView(View, frozen=True):
         type: Its type.
         namespace: The namespace whose jobs it may start.
         jobs: The number of jobs with a trigger for its type.
+        repeated: Whether it was received before, so that nothing was changed.
     """
 
     id: str
@@ -51,3 +52,4 @@ class ReceivedEventView(View, frozen=True):
     type: str
     namespace: str
     jobs: int
+    repeated: bool = False

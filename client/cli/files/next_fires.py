@@ -139,6 +139,10 @@ def next_fires(
     --count fire times of each job.
     """
     limits = _Range(after, until, count or (COUNT if until is None else COUNT_MAX))
+    if until is not None and parse_instant(until) <= limits.start:
+        raise click.UsageError(
+            f"--until {until} is not after the begin; write 'in 2d' for a time ahead"
+        )
     _check_sources(job, is_all=is_all, schedules=schedules, files=files, timezone=timezone)
     if schedules:
         of = job if job and "/" in job else f"{namespace or DEFAULT_NAMESPACE}/{job or ''}"
@@ -152,6 +156,7 @@ def next_fires(
                 if is_all
                 else _of_job(client, job or "", namespace, limits)
             )
+    _say_if_cut(found, limits)
     found = [(name, limits.cut(fires)) for name, fires in found]
     if form == ICAL:
         named = job if len(schedules) == 1 else None
@@ -164,6 +169,16 @@ def next_fires(
     else:
         [(_, fires)] = found
         show_many(fires, NEXT_FIRE, form)
+
+
+def _say_if_cut(found: Sequence[Fires], limits: _Range) -> None:
+    """Print that fire times up to --until are left out, if that is so."""
+    if limits.until is None:
+        return
+    end = parse_instant(limits.until)
+    for name, fires in found:
+        if len(fires) >= limits.most and parse_instant(fires[-1].at) <= end:
+            say(f"{name}: only the first {len(fires):,} fire times; there are more until then")
 
 
 def _check_sources(

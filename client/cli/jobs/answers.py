@@ -137,9 +137,14 @@ def emit(
             namespace=namespace,
             dry_run=is_dry,
         )
+    if sent.repeated:
+        say(f"{sent.type} {sent.id} of {source} was received before; nothing was changed")
+        return
     jobs = f"{sent.jobs} job" if sent.jobs == 1 else f"{sent.jobs} jobs"
     word = "would have sent" if is_dry else "sent"
     say(f"{word} {sent.type} {sent.id} to {jobs} of {sent.namespace}")
+    if not sent.jobs:
+        say(f"warning: no job of {sent.namespace} has a trigger for {sent.type}")
 
 
 def _answer(

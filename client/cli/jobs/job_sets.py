@@ -54,6 +54,8 @@ def apply_all(
             except RequestFailed as error:
                 # A dry run creates none of the jobs and documents before this one.
                 if is_dry and awaits(error, definition, definitions[:number], written_before):
+                    what = "needs what would be created before it"
+                    say(f"job {definition.get('name')!r} is not checked: it {what}")
                     continue
                 if is_dry and isinstance(error, Invalid):
                     refusals.append((definition, error))

@@ -1,6 +1,6 @@
 """``rota jobs list`` and ``rota jobs show``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -231,8 +231,10 @@ def _own_fields(job: JobView) -> Iterator[str]:
 
 
 def _overlap_text(job: JobView) -> str:
-    most = (job.definition or {}).get("maxParallel", 1)
-    return f"{job.overlap}, {most} in parallel" if most > 1 else job.overlap
+    definition: Mapping[str, Any] = job.definition or {}  # Any: plain JSON.
+    most, key = definition.get("maxParallel", 1), definition.get("concurrencyKey")
+    parts = [job.overlap, f"{most} in parallel" * (most > 1), f"for each {key}" if key else ""]
+    return ", ".join(filter(None, parts))
 
 
 def _breaker_text(job: JobView) -> str:

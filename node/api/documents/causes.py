@@ -102,7 +102,9 @@ def _of_definition(known: Known) -> Iterator[CauseView]:
             code="no_schedule",
             cause="the job has no schedule"
             + (f"; events start it: {', '.join(job.events)}" if job.events else ""),
-            change=f"rota jobs set {known.name} 'schedule=0 3 * * *'",
+            change=f"rota emit {job.events[0]}"
+            if job.events
+            else f"rota jobs set {known.name} 'schedule=0 3 * * *'",
         )
 
 
@@ -278,6 +280,11 @@ def _of_entry(known: Known, entry: LedgerEntryView) -> CauseView:
         code, change = "quota", f"rota namespace quota {job.namespace}"
     elif reason.startswith("disk_full"):
         code, change = "disk_full", "free space on the disk of the node"
+    elif "the overlap policy is" in reason and f"policy is {job.overlap}" not in reason:
+        change = (
+            f"change the overlap of schedule {entry.schedule}: rota jobs show {name} -o yaml, then "
+            "rota apply"
+        )
     elif "waits for the jobs that it depends on" in reason:
         code, change = "dependencies", f"run the jobs that {name} depends on"
     elif entry.broken:

@@ -64,6 +64,7 @@ async def answer_task(request: RequestContext) -> web.Response:
         task.answered_by is not None
         and task.answered_by.principal == author.principal
         and (task.status is TaskStatus.SUCCESS) == body.approve
+        and task.result == (b"" if body.form is None else msgspec.json.encode(body.form))
     )
     if execution.finished_at and not is_repetition:
         raise not_waiting(task)
@@ -125,7 +126,8 @@ def _checked_form(
         raise invalid("invalid_answer", detail)
     wait = _approval_of(request, execution, task)
     if wait is not None and wait.form and body.approve:
-        problems = problems_of_value(msgspec.json.decode(wait.form), body.form, "/form")
+        filled = {} if body.form is None else body.form
+        problems = problems_of_value(msgspec.json.decode(wait.form), filled, "/form")
         if problems:
             raise invalid_fields("invalid_answer", problems)
     return form

@@ -20,6 +20,7 @@ from rota.core.timing.instants import parse_instant
 from rota.core.vocabulary.commands import Idempotency, ReceiveEvent
 from rota.core.vocabulary.decision import Received
 from rota.node.access.verbs import Verb
+from rota.node.api.handlers.idempotency import earlier_reply
 from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.error_codes import DECIDING
 from rota.node.api.requests.operations import Body, Operations, Success
@@ -37,8 +38,6 @@ operations = Operations("Events")
 NAMESPACE = text(
     "namespace", "The namespace of the jobs that the event may start; `default` if omitted."
 )
-VERSION_HEADER = "ce-specversion"
-"""The header with which the other attributes are headers, too, and the body is the data."""
 TEXT_MAX = {"id": 255, "source": 2_000}
 ATTRIBUTE_MAX = 2_000
 """The most characters of any other attribute."""
@@ -76,7 +75,7 @@ async def send_event(request: RequestContext) -> web.Response:
     """Send an event from outside to the jobs of a namespace that have a trigger for its type.
 
     The body is a CloudEvent in JSON, as `application/cloudevents+json` or `application/json`; or,
-    with the header `ce-specversion`, its data as JSON, with the other attributes in headers `ce-…`.
+    with headers `ce-…` for the attributes, its data as JSON.
     An event with the source and the id of one that was received within a day changes nothing.
     """
     namespace = _namespace_of(request)
@@ -94,6 +93,7 @@ async def send_event(request: RequestContext) -> web.Response:
         idempotency=_identity(channel, event),
         author=author_of(request),
     )
+    is_repeated = earlier_reply(request, command.idempotency) is not None
     reply, _ = await write(request, request.shard, command)
     assert isinstance(reply, Received), reply
     view = ReceivedEventView(
@@ -102,6 +102,7 @@ async def send_event(request: RequestContext) -> web.Response:
         type=event["type"],
         namespace=namespace,
         jobs=reply.jobs,
+        repeated=is_repeated,
     )
     return document(view, status=202)
 
@@ -125,7 +126,7 @@ async def _given(request: RequestContext) -> Event:
     Raises:
         Refused: The body cannot be received, or is no JSON of the required form.
     """
-    if VERSION_HEADER not in request.http.headers:
+    if not any(name.lower().startswith("ce-") for name in request.http.headers):
         return await read_object(request)
     attributes = _attributes_in(request.http.headers)
     content = await read_content(request)
@@ -166,6 +167,9 @@ def _problems_of(event: Event) -> list[Problem]:
     missing = [name for name in REQUIRED if event.get(name) is None]
     if missing:
         return [Problem(f"/{name}", "the attribute is missing; add it") for name in missing]
+    if event["specversion"] != "1.0":
+        version = in_quotes(str(event["specversion"]))
+        return [Problem("/specversion", f"{version} is not supported; send an event of 1.0")]
     try:
         found = msgspec.convert(event, CloudEventBody)
     except msgspec.ValidationError as error:

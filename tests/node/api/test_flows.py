@@ -39,7 +39,8 @@ def test_a_loop_runs_its_task_for_each_item_of_a_result(node: Rotad) -> None:
 
 
 def test_an_approval_waits_without_a_slot_until_a_person_answers(node: Rotad) -> None:
-    schema = {"type": "object", "properties": {"rate": {"type": "number"}}, "required": ["rate"]}
+    # Without "type", which would refuse an answer without a form, too.
+    schema = {"properties": {"rate": {"type": "number"}}, "required": ["rate"]}
     node.create(
         name="release",
         tasks=[
@@ -52,13 +53,17 @@ def test_an_approval_waits_without_a_slot_until_a_person_answers(node: Rotad) ->
     node.wait_until(lambda: _is_waiting(node, started, "check"))
     reason = node.call("GET", path)["tasks"]["check"]["reason"]
 
-    with pytest.raises(Refusal) as refused:
-        node.call("POST", f"{path}/tasks/check/answer", {"approve": True, "form": {}})
+    for form in ({"form": {}}, {}):
+        with pytest.raises(Refusal) as refused:
+            node.call("POST", f"{path}/tasks/check/answer", {"approve": True, **form})
     answer = {"approve": True, "form": {"rate": 0.5}}
     for _ in range(2):  # A repetition changes nothing.
         node.call("POST", f"{path}/tasks/check/answer", answer)
+    with pytest.raises(Refusal) as other:
+        node.call("POST", f"{path}/tasks/check/answer", {**answer, "form": {"rate": 9}})
     execution = node.ended(started)
 
+    assert other.value.problem["code"] == "not_waiting"
     assert reason == "waits for approval: ship 1.4?"
     assert refused.value.problem["code"] == "invalid_answer"
     assert execution["status"] == "success"

@@ -50,7 +50,7 @@ def test_an_event_starts_a_job_once_with_its_data(node: Rotad) -> None:
     answers = [post(node, {**EVENT, "region": "eu"}, namespace="ev-once") for _ in range(2)]
 
     view = {"id": "1", "source": "/shop", "type": "paid", "namespace": "ev-once", "jobs": 1}
-    assert answers == [view] * 2
+    assert answers == [{**view, "repeated": False}, {**view, "repeated": True}]
     [execution] = executions_of(node, "ev-once")
     assert execution["trigger"] == "event"
     event = execution["parameters"]["event"]
@@ -66,6 +66,21 @@ def test_attributes_may_be_headers(node: Rotad) -> None:
     assert (view["id"], view["jobs"]) == ("a b", 1)
     [execution] = executions_of(node, "ev-binary")
     assert execution["parameters"]["event"]["data"] == [1, 2]
+
+
+def test_a_job_that_events_start_needs_no_parameters_before(node: Rotad) -> None:
+    schema = {"type": "object", "required": ["event"]}
+    triggers = [{"event": "paid"}]
+
+    saved = node.create(
+        name="needy",
+        namespace="ev-schema",
+        command="true",
+        parametersSchema=schema,
+        triggers=triggers,
+    )
+
+    assert saved["events"] == ["paid"]
 
 
 def test_an_event_that_no_job_is_for_is_received(node: Rotad) -> None:
@@ -141,6 +156,7 @@ def test_a_deep_result_is_not_kept(node: Rotad) -> None:
         ({"ce-data": "x"}, "/data"),
         ({"ce-type": "a/b"}, "/type"),
         ({"ce-source": ""}, "/source"),
+        ({"ce-specversion": "0.3"}, "/specversion"),
     ],
 )
 def test_bad_attributes_in_headers_are_refused(

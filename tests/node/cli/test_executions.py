@@ -650,6 +650,33 @@ def test_output_of_a_task_that_runs_another_job_names_its_execution(
     assert (whole.out, command[-1] in whole.err) == ("own\n", True)
 
 
+def test_an_event_is_sent_once_and_one_for_no_job_is_warned_of(rota: Rota, node: Rotad) -> None:
+    file_of = {"name": "on-sold", "command": "true", "triggers": [{"event": "cli.sold"}]}
+    node.create(**file_of)
+
+    node.wait_until(lambda: "to 1 job" in rota("emit", "cli.sold", "--dry-run").err)
+    sent = [rota("emit", "cli.sold", "--source", "s", "--id", "7").err for _ in range(2)]
+    lost = rota("emit", "cli.slod").err
+
+    assert sent == [
+        "sent cli.sold 7 to 1 job of default\n",
+        "cli.sold 7 of s was received before; nothing was changed\n",
+    ]
+    assert "warning: no job of default has a trigger for cli.slod" in lost
+
+
+def test_next_says_that_fire_times_are_left_out_and_refuses_an_end_before_the_begin(
+    rota: Rota,
+) -> None:
+    second = ("next", "--schedule", "* * * * * *", "-o", "name")
+
+    cut = rota(*second, "--until", "in 1h")
+    past = rota(*second, "--until", "2d")
+
+    assert "only the first 1,000 fire times; there are more until then" in cut.err
+    assert (past.status, "is not after the begin" in past.err) == (2, True)
+
+
 def test_next_ends_at_a_given_time(rota: Rota) -> None:
     given = ("next", "--schedule", "0 0 * * *", "--from", "2027-01-01T12:00:00Z")
 

@@ -37,7 +37,7 @@ COMMANDS = [
     ("jobs create x --schedule '@at tomorrow' -- true", 9,
      "write a time as 2027-01-01T09:00:00Z, with an offset"),
     ("jobs create x --schedule '@at 2020-01-01T00:00:00Z' -- true", 9,
-     "hint: `--misfire latest` runs it at once, `--misfire skip` records it as missed"),
+     "hint: for an @at, `--misfire latest` runs it at once, `--misfire skip` records it as missed"),
     ("jobs create x --timezone Europe/Berln --schedule @daily -- true", 9,
      '"Europe/Berln" is not a time zone; did you mean Europe/Berlin'),
     ("jobs create x --retries -1 -- true", 9,

@@ -720,3 +720,15 @@ if TYPE_CHECKING:  # Cases for mypy and pyright; each error that is ignored has 
     assert_type(typed.local()[counted], int)
     assert_type(typed.local({"check": 1}, b=1), Results)
     assert_type(add.partial(a=1).delay(2).result(), int)
+
+
+def test_a_run_here_tolerates_failures_of_items_as_nodes_do() -> None:
+    with flow() as made:
+        halved = halve.options(tolerated_failures=1).map([2, 1, 6])
+        made.add(pass_on, halved)
+    with flow() as strict:
+        strict.map(halve, [2, 1])
+
+    assert made.local()["pass_on"] == [1, None, 3]
+    with pytest.raises(ValueError, match="1 is odd"):
+        strict.local()

@@ -55,6 +55,7 @@ def failed(text: str) -> Any:
 
 
 UNTIL_15 = format_instant(at("15:00"))
+OWN_OVERLAP = "x had not finished; the overlap policy is queue_one"
 WINDOW = "noticed 90 s late; the misfire window is 1m"
 PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pause_reason="move")
 
@@ -103,6 +104,11 @@ PAUSED = replace(JOB, paused_at=format_instant(at("13:00")), paused_by="ada", pa
             ),
             ["overlap", "other_execution"],
             "rota jobs set shop/report overlap=queue_all",
+        ),
+        (
+            known("12:00", entries=[entry("12:00", outcome="skipped", reason=OWN_OVERLAP)]),
+            ["overlap"],
+            "change the overlap of schedule 0",
         ),
         (
             known("12:00", entries=[entry("12:00", outcome="skipped", reason="quota_exceeded: 5")]),
