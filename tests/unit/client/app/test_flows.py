@@ -729,6 +729,6 @@ def test_a_run_here_tolerates_failures_of_items_as_nodes_do() -> None:
     with flow() as strict:
         strict.map(halve, [2, 1])
 
-    assert made.local()["pass_on"] == [1, None, 3]
+    assert made.local()["pass_on"] == [[1, None, 3]]
     with pytest.raises(ValueError, match="1 is odd"):
         strict.local()
