@@ -199,6 +199,9 @@ class Flow:
             InvalidArgument: An argument has another type.
             InvalidFlow: The name is invalid or taken, or a text names no earlier call.
         """
+        _check(_is_mapping(form), "form", form, "a JSON Schema, as a dict")
+        _check(not isinstance(by, str), "by", by, "a list of subjects")
+        _check(on_reject in ("fail", "skip"), "on_reject", on_reject, '"fail" or "skip"')
         body = ApprovalBody(
             message=message,
             form=None if form is None else dict(form),
@@ -269,6 +272,7 @@ class Flow:
         Raises:
             InvalidArgument, InvalidFlow: As of `approval`.
         """
+        _check(_is_mapping(parameters), "parameters", parameters, "a dict")
         placement = Placement(name=name, **conditions)
         return self._graph.add(waits.run_of(job, parameters, placement))
 
@@ -424,6 +428,20 @@ class Flow:
             if name in tasks and tasks[name].status == "success":
                 results[name] = call.step.result(_result_in(tasks, call))
         return Results(results)
+
+
+def _is_mapping(value: object) -> bool:
+    return value is None or isinstance(value, Mapping)
+
+
+def _check(is_valid: bool, name: str, value: object, needed: str) -> None:
+    """Check the value of an argument, whose type no checker may have seen.
+
+    Raises:
+        InvalidArgument: It is not valid.
+    """
+    if not is_valid:
+        raise InvalidArgument(f"the argument {name!r} is {value!r}; give {needed}")
 
 
 def _result_in(tasks: Mapping[str, TaskView], call: AnyCall) -> Json:

@@ -20,6 +20,10 @@ T_co = TypeVar("T_co", covariant=True)
 Body = dict[str, Json]
 
 
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
 class Conditions(TypedDict, total=False):
     """When a task of a flow starts, and what its failure does, as in `Placement`."""
 
@@ -56,6 +60,8 @@ class Placement:
     def __post_init__(self) -> None:
         if self.name is not None and not is_name(self.name):
             raise InvalidFlow(f"the name {self.name!r} of a task is invalid; use {NAME_RULE}")
+        if not _is_text(self.when):
+            raise InvalidFlow(f"when is {self.when!r}; write an expression as text")
         rules = [each.value for each in TriggerRule]
         if self.trigger_rule is not None and self.trigger_rule not in rules:
             hint = did_you_mean(self.trigger_rule, rules) or f"the rules are {', '.join(rules)}"

@@ -393,7 +393,11 @@ class Task(Generic[P, R_co, T_co]):
         if isinstance(items, Placeholder):
             encoded: Tree = items
         else:
-            given = list(items)
+            try:
+                given = list(items)
+            except TypeError as error:
+                detail = f"{self.name}.map takes a list of items, and not {items!r}"
+                raise InvalidFlow(detail) from error
             held = [isinstance(each, Placeholder) for each in given]
             if any(True for _ in placeholders_in(given)) and not all(held):
                 raise InvalidFlow(

@@ -4,6 +4,7 @@
 # The operator >> orders calls.
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable
 from datetime import date
@@ -439,7 +440,7 @@ WRONG_ARGUMENTS: list[tuple[Define, str]] = [
     (lambda made, other: UNTYPED.add("1"), "the argument 'a' .* Expected `int`, got `str`"),
     (lambda made, other: UNTYPED.halve.map(["1"]), "the argument 'number' .* Expected `int`"),
     (lambda made, other: UNTYPED.clean.map([1]), "too many positional arguments"),
-    (lambda made, other: made.approval("a", on_reject=TEXT), "the argument 'approval'"),
+    (lambda made, other: made.approval("a", on_reject=TEXT), 'give "fail" or "skip"'),
     (lambda made, other: made.wait_for_event("a", on_timeout=TEXT), "Invalid enum value 'x'"),
     (lambda made, other: add.repeat(until="last", limit=TEXT), "Expected `int`, got `str`"),
     (lambda made, other: made.run_job("a", parameters={"b": object()}), "the argument 'parameter"),
@@ -732,3 +733,24 @@ def test_a_run_here_tolerates_failures_of_items_as_nodes_do() -> None:
     assert made.local()["pass_on"] == [[1, None, 3]]
     with pytest.raises(ValueError, match="1 is odd"):
         strict.local()
+
+
+MISTYPED: list[tuple[Callable[[Any], object], str]] = [
+    (lambda _: halve.options(when=UNTYPED), "when is <module"),
+    (lambda _: halve.map(UNTYPED), "takes a list of items"),
+    (lambda made: made.approval("a", form="x"), "give a JSON Schema, as a dict"),
+    (lambda made: made.approval("a", by="ann"), "give a list of subjects"),
+    (lambda made: made.approval("a", on_reject="skp"), 'give "fail" or "skip"'),
+    (lambda made: made.run_job("a", parameters=[1]), "'parameters' is [1]; give a dict"),
+]
+
+
+@pytest.mark.parametrize(("define", "reason"), MISTYPED)
+def test_an_argument_of_another_type_is_refused_where_it_is_given(
+    define: Callable[[Any], object], reason: str
+) -> None:
+    with (
+        pytest.raises((InvalidArgument, InvalidFlow), match=re.escape(reason)),
+        flow() as made,
+    ):
+        define(made)
