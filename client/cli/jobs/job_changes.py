@@ -90,6 +90,10 @@ def patch_of(fields: tuple[str, ...]) -> dict[str, Any]:  # Any: JSON, which the
             )
         is_text = path.partition(".")[0] in OF_TEXTS and bool(parents)
         target[name] = (value or None) if is_text else _value(text, value)
+    for given, other in (("schedule", "schedules"), ("schedules", "schedule")):
+        # One is a shorthand of the other: what the job had before does not fire beside it.
+        if given in patch:
+            patch.setdefault(other, None)
     return patch
 
 

@@ -58,6 +58,18 @@ def test_fields_of_a_job_have_the_names_and_forms_of_its_definition(
     assert job["tasks"][0]["timeout"] == job["definition"]["tasks"][0]["timeout"] == "2h"
 
 
+def test_schedules_that_are_set_replace_the_schedule(rota: Rota) -> None:
+    rota("jobs", "create", "retimed", "--schedule", "@daily", "--", "true")
+
+    rota("jobs", "set", "retimed", "schedules=['@hourly', '@weekly']")
+    several = rota("jobs", "show", "retimed", "-o", "json").json["schedules"]
+    rota("jobs", "set", "retimed", "schedule=@yearly")
+    one = rota("jobs", "show", "retimed", "-o", "json").json["schedules"]
+
+    assert [each["schedule"] for each in several] == ["@hourly", "@weekly"]
+    assert [each["schedule"] for each in one] == ["@yearly"]
+
+
 def test_a_shown_job_has_its_events_and_the_fields_of_its_schedules(
     rota: Rota, tmp_path: Path
 ) -> None:
