@@ -19,11 +19,10 @@ from types import MappingProxyType
 
 import msgspec
 
+from rota.core.timing.clock_changes import first_instant, instants_at
 from rota.core.timing.instants import DAY, MICROSECOND, Instant, to_datetime
 from rota.core.timing.schedule import (
     Schedule,
-    first_instant,
-    instants_at,
     latest_fire,
     load_zone,
     next_fire,

@@ -8,9 +8,8 @@ The clock of a zone may be put forward or back. A cron expression that names hou
 each local time that it names: at the first instant after the gap if the clock skips that time, at
 its first occurrence if the clock repeats it, unless its fields `gap` and `fold` say otherwise. An
 expression whose hour field is ``*`` or ``*/n`` follows elapsed time instead: it fires whenever the
-local time matches, so its fires neither pause nor double when the clock changes. Both kinds depend
-on `_change_at`, which relies on PEP 495: the two folds of a local time have different offsets
-exactly if the clock skips or repeats it.
+local time matches, so its fires neither pause nor double when the clock changes
+(`rota.core.timing.clock_changes`).
 """
 
 import difflib
@@ -18,10 +17,10 @@ import heapq
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from enum import Enum
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Literal, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -30,6 +29,16 @@ from msgspec.structs import replace
 
 from rota.core.errors import Problem, Refused, invalid
 from rota.core.quoting import QUOTED_MAX, quoted, shortened
+from rota.core.timing.clock_changes import (
+    TICK,
+    change_at,
+    changes_after,
+    first_instant,
+    forward_between,
+    instant_of,
+    offsets_at,
+    wall_of,
+)
 from rota.core.timing.cron import Cron, has_hash, parse_cron
 from rota.core.timing.instants import (
     DAY,
@@ -413,7 +422,7 @@ def clock_notes(schedule: Schedule, after: Instant) -> list[str]:
     if not isinstance(form, _CronRule) or form.cron.has_all_hours:
         return []
     notes: list[str] = []
-    for change in _changes(zone, after):
+    for change in changes_after(zone, after):
         if not change.skips_local_times:
             continue
         begin = Instant(change.at - _HOURS_BEFORE)
@@ -424,17 +433,6 @@ def clock_notes(schedule: Schedule, after: Instant) -> list[str]:
                 notes.append(f"{fire.note} ({fire.local})")
                 break
     return notes
-
-
-def _changes(zone: tzinfo, after: Instant) -> Iterator["_Change"]:
-    """Yield the changes of the clock of *zone* within a year, as far as days show them."""
-    moments = [later(after, Duration(days * DAY)) for days in range(367)]
-    offsets = [to_datetime(each).astimezone(zone).utcoffset() for each in moments]
-    for number, (before, new) in enumerate(pairwise(offsets)):
-        assert before is not None
-        assert new is not None
-        if before != new:
-            yield _between(zone, moments[number], moments[number + 1], before, new)
 
 
 def _note(form: "_Form", wall: datetime) -> str:
@@ -452,11 +450,11 @@ def _note_of_gap(form: "_Form", before: Instant, fire_at: Instant) -> str:
     """
     if not isinstance(form, _CronRule) or form.cron.has_all_hours:
         return ""
-    change = _forward_between(form.zone, before, fire_at)
+    change = forward_between(form.zone, before, fire_at)
     if change is None:
         return ""
-    begin, end = _wall(change.at, change.before), _wall(change.at, change.after)
-    found = list(islice(_matches(form.cron, begin - _TICK, end), _SKIPPED_MAX + 1))
+    begin, end = wall_of(change.at, change.before), wall_of(change.at, change.after)
+    found = list(islice(_matches(form.cron, begin - TICK, end), _SKIPPED_MAX + 1))
     if not found:
         return ""
     shown = " and ".join(f"{each:%H:%M}" for each in found[:_SKIPPED_MAX])
@@ -475,27 +473,6 @@ def _matches(
     while wall is not None and wall < until:
         yield wall
         wall = cron.next_after(wall)
-
-
-def _forward_between(zone: tzinfo, low: Instant, high: Instant) -> "_Change | None":
-    """Return the change that put the clock forward between two instants; None for none."""
-    before, after = (to_datetime(at).astimezone(zone).utcoffset() for at in (low, high))
-    assert before is not None
-    assert after is not None
-    return _between(zone, low, high, before, after) if after > before else None
-
-
-def _between(
-    zone: tzinfo, low: Instant, high: Instant, before: timedelta, after: timedelta
-) -> "_Change":
-    """Return the change of the clock between two instants, to the microsecond."""
-    while high - low > 1:
-        middle = Instant((low + high) // 2)
-        if to_datetime(middle).astimezone(zone).utcoffset() == before:
-            low = middle
-        else:
-            high = middle
-    return _Change(high, before, after)
 
 
 def _is_shifted(form: "_Form", shown: datetime) -> bool:
@@ -728,7 +705,7 @@ def _at_of(text: str, zone: tzinfo) -> _At:
         if not 1969 <= wall.year < 9999:
             # A zone has no offsets for the first and the last years.
             raise ValueError(f"out of range; {_FIRE_RANGE}")
-        change = _change_at(zone, wall)
+        change = change_at(zone, wall)
         is_shifted = change is not None and change.skips_local_times
         found = _At(first_instant(zone, wall), is_shifted=is_shifted)
     if not 0 <= found.at <= LATEST_FIRE:
@@ -803,81 +780,7 @@ def _did_you_mean(word: str, known: tuple[str, ...]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else "."
 
 
-# --- clock changes -----------------------------------------------------------------------------
-
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - of the clock on the wall
-_TICK = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A clock change: the clock of a zone is put forward or back.
-
-    Attributes:
-        at: The first instant with the new offset.
-        before: The offset until then.
-        after: The offset from then on.
-    """
-
-    at: Instant
-    before: timedelta
-    after: timedelta
-
-    @property
-    def skips_local_times(self) -> bool:
-        return self.after > self.before
-
-
-def _change_at(zone: tzinfo, wall: datetime) -> _Change | None:
-    """Return the clock change that skips or repeats the naive local time *wall*, or None."""
-    before, after = _offsets(zone, wall)
-    if before == after:
-        return None
-    # The change is between the two instants that the offsets give.
-    low, high = sorted((_instant(wall, before), _instant(wall, after)))
-    return _between(zone, low, high, before, after)
-
-
-def _offsets(zone: tzinfo, wall: datetime) -> tuple[timedelta, timedelta]:
-    """Return the offsets of both folds of *wall*: before and after a change if they differ."""
-    first = zone.utcoffset(wall)
-    second = zone.utcoffset(wall.replace(fold=1))
-    assert first is not None
-    assert second is not None  # zones from the tz database always know their offset
-    return first, second
-
-
-def _instant(wall: datetime, offset: timedelta) -> Instant:
-    return Instant((wall - offset - _EPOCH) // _TICK)
-
-
-def _wall(instant: Instant, offset: timedelta) -> datetime:
-    return _EPOCH + timedelta(microseconds=instant) + offset
-
-
-def first_instant(zone: tzinfo, wall: datetime) -> Instant:
-    """Return the first instant at which the clock shows *wall* or later.
-
-    A later local time has a later instant or the same one, so fires stay in order whatever the
-    changes of a zone.
-    """
-    change = _change_at(zone, wall)
-    if change is None:
-        return _instant(wall, _offsets(zone, wall)[0])
-    if change.skips_local_times:
-        return change.at
-    return _instant(wall, change.before)
-
-
-def instants_at(zone: tzinfo, wall: datetime) -> tuple[Instant, ...]:
-    """Return the instants around which the clock begins to show *wall* or later times.
-
-    There are several if the clock shows *wall* twice or never: the change of the clock is one.
-    """
-    change = _change_at(zone, wall)
-    if change is None:
-        return (_instant(wall, _offsets(zone, wall)[0]),)
-    return (_instant(wall, change.before), _instant(wall, change.after), change.at)
+# --- searches for local times -----------------------------------------------------------------
 
 
 def _next_named_time(rule: _CronRule, after: Instant) -> Instant | None:
@@ -889,24 +792,24 @@ def _next_named_time(rule: _CronRule, after: Instant) -> Instant | None:
     wall = to_datetime(after).astimezone(zone)
     reached = wall.replace(tzinfo=None, fold=0)
     is_last = rule.fold == "last"
-    if is_last and not wall.fold and (change := _change_at(zone, reached)) is not None:
+    if is_last and not wall.fold and (change := change_at(zone, reached)) is not None:
         # In the first pass, no local time of the second pass has fired yet.
-        reached = _wall(change.at, change.after) - _TICK
+        reached = wall_of(change.at, change.after) - TICK
     if wall.fold and not is_last:
         # In the second pass, all local times up to the end of the first pass have fired already.
-        change = _change_at(zone, reached)
+        change = change_at(zone, reached)
         assert change is not None
-        reached = _wall(change.at, change.before) - _TICK
+        reached = wall_of(change.at, change.before) - TICK
     named = cron.next_after(reached)
     if not is_last and not rule.skips_gaps:
         return None if named is None else first_instant(zone, named)
     while named is not None:
-        change = _change_at(zone, named)
+        change = change_at(zone, named)
         if change is None or not change.skips_local_times:
-            return _instant(named, _offsets(zone, named)[is_last])
+            return instant_of(named, offsets_at(zone, named)[is_last])
         if not rule.skips_gaps:
             return change.at
-        named = cron.next_after(_wall(change.at, change.after) - _TICK)
+        named = cron.next_after(wall_of(change.at, change.after) - TICK)
     return None
 
 
@@ -917,18 +820,18 @@ def _next_matching_instant(
     wall = to_datetime(after).astimezone(zone)
     shown = wall.replace(tzinfo=None, fold=0)
     match = cron.next_after(shown)
-    change = _change_at(zone, shown)
+    change = change_at(zone, shown)
     if change is not None and not wall.fold:
         # In the first pass, the rest of this pass comes first, then all of the second pass.
-        if match is not None and _instant(match, change.before) < change.at:
-            return _instant(match, change.before)
-        match = cron.next_after(_wall(change.at, change.after) - _TICK)
+        if match is not None and instant_of(match, change.before) < change.at:
+            return instant_of(match, change.before)
+        match = cron.next_after(wall_of(change.at, change.after) - TICK)
     while match is not None:
-        change = _change_at(zone, match)
+        change = change_at(zone, match)
         if change is None:
-            return _instant(match, _offsets(zone, match)[0])
+            return instant_of(match, offsets_at(zone, match)[0])
         if not change.skips_local_times:
-            first = _instant(match, change.before)
-            return first if first > after else _instant(match, change.after)
-        match = cron.next_after(_wall(change.at, change.after) - _TICK)
+            first = instant_of(match, change.before)
+            return first if first > after else instant_of(match, change.after)
+        match = cron.next_after(wall_of(change.at, change.after) - TICK)
     return None
