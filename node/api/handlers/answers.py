@@ -24,7 +24,7 @@ from rota.node.api.requests.targets import execution_id_of, shard_of_execution
 from rota.node.api.requests.writes import write
 from rota.wire import operations as api
 from rota.wire.bodies.parameter_schema import problems_of_value
-from rota.wire.documents import AnswerBody, PostEventBody
+from rota.wire.documents import AnswerBody, Json, PostEventBody
 
 operations = Operations("Executions")
 
@@ -126,7 +126,7 @@ def _checked_form(
         raise invalid("invalid_answer", detail)
     wait = _approval_of(request, execution, task)
     if wait is not None and wait.form and body.approve:
-        filled = {} if body.form is None else body.form
+        filled: Json = {} if body.form is None else body.form
         problems = problems_of_value(msgspec.json.decode(wait.form), filled, "/form")
         if problems:
             raise invalid_fields("invalid_answer", problems)
