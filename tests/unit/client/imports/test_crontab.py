@@ -287,6 +287,6 @@ def test_a_user_before_the_command_is_noted(text: str) -> None:
     assert given.report == []
 
 
-@pytest.mark.parametrize("command", ["root -l -q fit.C", "git pull", "/root/run x", "rooted x"])
+@pytest.mark.parametrize("command", ["root -l -q fit.C", "git pull", "root/run x", "rooted x"])
 def test_a_command_that_is_no_user_is_not_noted(command: str) -> None:
     assert import_text("crontab", f"{HEAD}0 1 * * * {command}\n").report == []
