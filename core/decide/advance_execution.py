@@ -4,7 +4,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.decide.outbox import has_room, send_message
-from rota.core.decide.overlap import concurrency_key, is_busy, next_waiting
+from rota.core.decide.overlap import Admission, concurrency_key, is_busy, next_waiting
 from rota.core.decide.run_hooks import late_at_of, late_timer, note_end
 from rota.core.decide.steps import calls, loops
 from rota.core.decide.steps.flow_values import names_of
@@ -37,7 +37,7 @@ from rota.core.model.execution import (
     task_key,
 )
 from rota.core.model.expressions import ExpressionError, evaluate
-from rota.core.model.ids import ExecutionId, instant_of, task_of_step
+from rota.core.model.ids import ExecutionId, instant_of, task_of_step, trigger_execution_id
 from rota.core.model.job import Job, JobSpec, TaskSpec
 from rota.core.model.trigger_rules import (
     TriggerRule,
@@ -70,6 +70,20 @@ class Birth(msgspec.Struct, frozen=True):
     displaces: tuple[ExecutionId, ...] = ()
     interval_start: Instant = Instant(0)
     deferred_by: Duration = Duration(0)
+
+
+def birth_now(
+    draft: Draft, job: Job, origin: Origin, admission: Admission, parameters: str = ""
+) -> Birth:
+    """Return what an execution begins with that is due now, as it is admitted."""
+    return Birth(
+        id=trigger_execution_id(job.id, draft.now, draft.situation.entropy),
+        origin=origin,
+        fire_at=draft.now,
+        hold=admission.hold,
+        displaces=admission.displaces,
+        parameters=parameters,
+    )
 
 
 def begin_link(draft: Draft, job: Job, birth: Birth) -> None:

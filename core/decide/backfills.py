@@ -172,7 +172,7 @@ def _advance(draft: Draft, job: Job, backfill: Backfill) -> None:
     """Begin executions until a limit is reached; end the backfill if none is left."""
     if backfill.status is not BackfillStatus.RUNNING:
         return
-    times, most = draft.backfill_times(backfill), _slice_of(backfill)
+    times, most = draft.backfill_times(backfill), _slice_of(job, backfill)
     while _has_turn(backfill) and draft.backfill_count < most:
         fire_at = times[backfill.begun]
         parameters = backfill.parameters or parameters_at(job.spec, fire_at)
@@ -200,9 +200,12 @@ def _advance(draft: Draft, job: Job, backfill: Backfill) -> None:
         draft.add(_timer(job.id, later(draft.now, AGAIN)))
 
 
-def _slice_of(backfill: Backfill) -> int:
+def _slice_of(job: Job, backfill: Backfill) -> int:
     """Return the most executions that one decision begins."""
-    size = max(1, len(backfill.parameters.encode()))
+    spec = job.spec
+    own = [spec.parameters_of(number) for number in range(len(spec.schedules))]
+    texts = [backfill.parameters] if backfill.parameters else [spec.parameters, *own]
+    size = max(1, *(len(each.encode()) for each in texts))
     return max(1, min(SLICE, SLICE_BYTES // size))
 
 

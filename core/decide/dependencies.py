@@ -13,14 +13,14 @@ be in different shards. It ends after `LINKS_MAX` executions, with one that fail
 
 from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import Birth, begin_link, release_execution
+from rota.core.decide.advance_execution import begin_link, birth_now, release_execution
 from rota.core.decide.outside_events import start_by_event
 from rota.core.decide.overlap import admit, must_queue
 from rota.core.decide.quotas import full_quota
 from rota.core.decide.steps.calls import note_answer
 from rota.core.decide.trigger_job import recall, trigger_by_hook, trigger_by_task
 from rota.core.model.execution import Execution, Hold, Origin
-from rota.core.model.ids import Index, trigger_execution_id
+from rota.core.model.ids import Index
 from rota.core.model.job import Job, JobPlan, Upstream
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import dependent_key, received_key
@@ -161,14 +161,7 @@ def _run_or_release(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
     admission = admit(draft, job, "")
     if admission.blocked_by is not None:
         return unmet(plan)
-    execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
-    birth = Birth(
-        id=execution_id,
-        origin=Origin.DEPENDENCIES,
-        fire_at=draft.now,
-        hold=admission.hold,
-        displaces=admission.displaces,
-        links=max(each.links for each in plan.upstreams),
-    )
-    begin_link(draft, job, birth)
+    birth = birth_now(draft, job, Origin.DEPENDENCIES, admission)
+    links = max(each.links for each in plan.upstreams)
+    begin_link(draft, job, replace(birth, links=links))
     return unmet(plan)

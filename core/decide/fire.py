@@ -212,7 +212,7 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
         times.pop()
     pause = draft.pause_of(job)
     # Fire times after the end of a pause are decided without it, also before it is noticed.
-    paused = [at for at in times if pause and not 0 < pause.until <= at]
+    paused = [at for at in times if not 0 < pause.until <= at] if pause else []
     if pause is not None and paused:
         _record_paused(draft, _Due(job, number, paused), pause)
         _advance(draft, job, number, paused[-1])

@@ -9,15 +9,15 @@ Repetitions of an event have its idempotency key.
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import Birth, begin_link
+from rota.core.decide.advance_execution import begin_link, birth_now
 from rota.core.decide.outbox import send_message
 from rota.core.decide.trigger_job import obstacle_of
 from rota.core.errors import Kind, Refused
 from rota.core.model.event_trigger import LISTENERS_MAX, why_not
 from rota.core.model.execution import Origin
-from rota.core.model.ids import trigger_execution_id
-from rota.core.model.job import PARAMETERS_MAX, Job
+from rota.core.model.job import PARAMETERS_MAX
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.changes import Occurred
 from rota.core.vocabulary.commands import ReceiveEvent
@@ -62,38 +62,23 @@ def start_by_event(draft: Draft, message: Occurred) -> None:
     if job is None:
         return
     event: dict[str, Any] = msgspec.json.decode(message.event)  # Any: JSON.
-    parameters, reason = _parameters_with(job, event)
-    reason = reason or why_not(job.spec.triggers, event, _parameters_of(job))
-    admission = None
+    params: Any = msgspec.json.decode(job.spec.parameters) if job.spec.parameters else {}
+    members = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
+    parameters = msgspec.json.encode({**members, "event": event}).decode()
+    reason, admission = _size_problem(parameters) or why_not(job.spec.triggers, event, params), None
     if not reason:
         reason, admission = obstacle_of(draft, job, message.dependent, parameters)
     label = f"{event['id']} of {event['source']}"
     if reason or admission is None:
         draft.publish_job(job, JobEvent.EVENT_IGNORED, f"{label}: {reason}")
         return
-    birth = Birth(
-        id=trigger_execution_id(job.id, draft.now, draft.situation.entropy),
-        origin=Origin.EVENT,
-        fire_at=draft.now,
-        hold=admission.hold,
-        displaces=admission.displaces,
-        parameters=parameters,
-        triggered_by=message.author,
-    )
-    begin_link(draft, job, birth)
+    birth = birth_now(draft, job, Origin.EVENT, admission, parameters)
+    begin_link(draft, job, replace(birth, triggered_by=message.author))
     draft.publish_job(job, JobEvent.EVENT_STARTED, f"{label}: started {birth.id}")
 
 
-def _parameters_of(job: Job) -> Any:  # JSON
-    return msgspec.json.decode(job.spec.parameters) if job.spec.parameters else {}
-
-
-def _parameters_with(job: Job, event: dict[str, Any]) -> tuple[str, str]:
-    """Return the parameters of *job* with the member ``event``, and why they are too long."""
-    params = _parameters_of(job)
-    members = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-    text = msgspec.json.encode({**members, "event": event}).decode()
-    size = len(text.encode())
-    if size > PARAMETERS_MAX:
-        return "", f"with the event, the parameters have {size:,} bytes; at most {PARAMETERS_MAX:,}"
-    return text, ""
+def _size_problem(parameters: str) -> str:
+    size = len(parameters.encode())
+    if size <= PARAMETERS_MAX:
+        return ""
+    return f"with the event, the parameters have {size:,} bytes; at most {PARAMETERS_MAX:,}"

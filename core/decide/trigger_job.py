@@ -1,6 +1,8 @@
 """Executions by manual trigger, and by hooks and steps of other jobs."""
 
-from rota.core.decide.advance_execution import Birth, begin_execution, begin_link
+from msgspec.structs import replace
+
+from rota.core.decide.advance_execution import begin_execution, begin_link, birth_now
 from rota.core.decide.overlap import Admission, admit, problem_of_key
 from rota.core.decide.quotas import full_quota, refuse_execution_over_quota
 from rota.core.decide.steps.calls import refuse_call, report_call
@@ -8,7 +10,6 @@ from rota.core.decide.stop_execution import cancel
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.execution import Caller, Origin
 from rota.core.model.hook import HookOutcome
-from rota.core.model.ids import trigger_execution_id
 from rota.core.model.job import Job
 from rota.core.state.draft import Draft
 from rota.core.timing.instants import to_datetime
@@ -36,20 +37,15 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
     if not parameters and command.fire_at:
         parameters = parameters_at(job.spec, command.fire_at)
     admission = admitted(draft, job, parameters)
-    execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
-    birth = Birth(
-        id=execution_id,
-        origin=Origin.MANUAL,
+    birth = replace(
+        birth_now(draft, job, Origin.MANUAL, admission, parameters),
         fire_at=command.fire_at or draft.now,
-        hold=admission.hold,
-        displaces=admission.displaces,
-        parameters=parameters,
         traceparent=command.traceparent,
         triggered_by=command.author,
         interval_start=draft.situation.facts.interval_start_of(job.spec, command.fire_at),
     )
     begin_execution(draft, job, birth)
-    return Triggered(execution_id)
+    return Triggered(birth.id)
 
 
 def trigger_by_hook(draft: Draft, message: Hooked) -> None:
@@ -58,17 +54,8 @@ def trigger_by_hook(draft: Draft, message: Hooked) -> None:
     job = draft.job(job_id) if job_id else None
     obstacle, admission = obstacle_of(draft, job, message.dependent, message.parameters)
     if job is not None and not obstacle:
-        execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
-        birth = Birth(
-            id=execution_id,
-            origin=Origin.HOOK,
-            fire_at=draft.now,
-            hold=admission.hold,
-            displaces=admission.displaces,
-            parameters=message.parameters,
-            links=message.links,
-        )
-        begin_link(draft, job, birth)
+        birth = birth_now(draft, job, Origin.HOOK, admission, message.parameters)
+        begin_link(draft, job, replace(birth, links=message.links))
     outcome = HookOutcome.DROPPED if obstacle else HookOutcome.DELIVERED
     draft.publish_hook(message, outcome, message.dependent, obstacle)
 
@@ -81,17 +68,9 @@ def trigger_by_task(draft: Draft, message: Called) -> None:
     if job is None or obstacle:
         refuse_call(draft, message, obstacle)
         return
-    birth = Birth(
-        id=trigger_execution_id(job.id, draft.now, draft.situation.entropy),
-        origin=Origin.TASK,
-        fire_at=draft.now,
-        hold=admission.hold,
-        displaces=admission.displaces,
-        parameters=message.parameters,
-        links=message.links,
-        caller=Caller(message.upstream, message.execution_id, message.task),
-    )
-    begin_link(draft, job, birth)
+    birth = birth_now(draft, job, Origin.TASK, admission, message.parameters)
+    caller = Caller(message.upstream, message.execution_id, message.task)
+    begin_link(draft, job, replace(birth, links=message.links, caller=caller))
     execution = draft.execution(birth.id)
     assert execution is not None, birth.id
     report_call(draft, execution)

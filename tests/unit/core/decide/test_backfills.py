@@ -445,6 +445,14 @@ def test_one_decision_begins_few_executions_with_large_parameters() -> None:
     assert (first, len(filled.live())) == (3, 6)
 
 
+def test_large_parameters_of_the_job_count_too() -> None:
+    filled = Filled(0, parameters=f'"{"x" * (SLICE_BYTES // 4)}"')
+
+    filled.start(10, 10, "b2")
+
+    assert len(filled.live()) == 3
+
+
 def test_one_execution_begins_with_parameters_of_any_size() -> None:
     filled = Filled(0)
 

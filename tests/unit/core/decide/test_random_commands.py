@@ -75,6 +75,7 @@ from rota.core.vocabulary.commands import (
     DeleteJob,
     DeleteState,
     EndNotification,
+    EndPause,
     Expire,
     FinishAttempt,
     Fire,
@@ -193,7 +194,8 @@ class WatchedShard(Shard):
         rows = len(self.change_rows())
         replies = super(WatchedShard, self).do_together(*commands)
         resumed = {each.job_id for each in commands if isinstance(each, ResumeJob)}
-        expected = _job_changes(jobs, self._jobs(), resumed)
+        ended = {each.job_id for each in commands if isinstance(each, EndPause)}
+        expected = _job_changes(jobs, self._jobs(), resumed, ended)
         for command, reply in zip(commands, replies, strict=True):
             match command, reply:
                 case Cancel(execution_id=each, is_forced=is_forced), Done() if not executions[
@@ -240,11 +242,15 @@ class WatchedShard(Shard):
 
 
 def _job_changes(
-    before: dict[JobId, Job], after: dict[JobId, Job], resumed: set[JobId]
+    before: dict[JobId, Job],
+    after: dict[JobId, Job],
+    resumed: set[JobId],
+    ended: set[JobId],
 ) -> list[tuple[JobId, Action]]:
     """Return the changes of users between the jobs *before* and *after*.
 
-    The pauses of circuit breakers are none, but a user may have *resumed* such a job.
+    The pauses of circuit breakers are none, nor are those that *ended* by themselves; but a user
+    may have *resumed* such a job.
     """
     changes = [(each, Action.JOB_CREATED) for each in after.keys() - before.keys()]
     changes += [(each, Action.JOB_DELETED) for each in before.keys() - after.keys()]
@@ -254,7 +260,8 @@ def _job_changes(
             changes.append((job_id, Action.JOB_REPLACED))
         if other.pause and other.pause != one.pause and not other.pause.is_automatic:
             changes.append((job_id, Action.JOB_PAUSED))
-        if one.pause and not other.pause and (job_id in resumed or not one.pause.is_automatic):
+        is_by_itself = job_id in ended or (one.pause is not None and one.pause.is_automatic)
+        if one.pause and not other.pause and (job_id in resumed or not is_by_itself):
             changes.append((job_id, Action.JOB_RESUMED))
     return changes
 
@@ -384,10 +391,15 @@ class _ShardUnderFire(RuleBasedStateMachine):
         self.attempt(SaveJob(spec=spec, author=AUTHOR))
 
     @precondition(lambda self: self.shard.state.jobs)
-    @rule(data=st.data(), kind=st.sampled_from((PauseJob, ResumeJob)))
-    def pause_or_resume(self, data: st.DataObject, kind: type[PauseJob | ResumeJob]) -> None:
+    @rule(data=st.data(), lasts=st.sampled_from((None, 0, 25)))
+    def pause_or_resume(self, data: st.DataObject, lasts: int | None) -> None:
+        """Resume a job, or pause it, for some seconds or without an end."""
         job_id = data.draw(st.sampled_from(sorted(self.shard.state.jobs)))
-        self.attempt(kind(job_id=job_id, author=AUTHOR))
+        if lasts is None:
+            self.attempt(ResumeJob(job_id=job_id, author=AUTHOR))
+            return
+        until = Instant(self.shard.clock + lasts * SECOND) if lasts else Instant(0)
+        self.attempt(PauseJob(job_id=job_id, until=until, author=AUTHOR))
 
     @precondition(lambda self: self.shard.state.jobs)
     @rule(data=st.data())
