@@ -548,7 +548,7 @@ def _filter_of(request: RequestContext) -> Callable[[Listed], bool]:
             return status is None and not within and since <= instant_of(execution.id) < until
         return (
             (status is None or execution.status.value == status)
-            and since <= execution.due_at < until
+            and since <= instant_of(execution.id) < until
             and execution.job_name.startswith(within)
         )
 

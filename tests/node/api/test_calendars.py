@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from rota.core.timing.instants import SECOND, Duration, format_instant, later, to_datetime
+from rota.core.timing.instants import (
+    MICROSECOND,
+    SECOND,
+    Duration,
+    format_instant,
+    later,
+    to_datetime,
+)
 from rota.node.system.clock import SystemClock
 from rota.storage.memory import MemoryStore
 from support.in_process import Client, running_works, serving
@@ -230,6 +237,21 @@ def test_a_held_fire_is_shown_and_starts_when_the_calendar_is_changed(node: Rota
     start = f"{today + timedelta(days=2)}T00:00:00.000000Z"
     assert [each["startsAt"] for each in shown["items"]] == [start]
     assert view["nextFireAt"] == start
+
+
+def test_executions_are_listed_by_their_fire_times_also_if_they_started_later(node: Rotad) -> None:
+    at = later(SystemClock().now(), Duration(SECOND // 2))
+    schedule = {"schedule": f"@at {format_instant(at)}", "jitter": "900ms"}
+    node.create(name="drawn-late", command="true", schedules=[schedule])
+    listed = "/api/v1/executions?jobId=drawn-late"
+    node.wait_until(lambda: bool(node.call("GET", listed)["items"]))
+
+    [execution] = node.call("GET", listed)["items"]
+    after = format_instant(later(at, MICROSECOND))
+    from_then, before = (node.call("GET", f"{listed}&{name}={after}") for name in ("from", "to"))
+
+    assert execution["deferredTo"] > execution["fireTime"] == format_instant(at)
+    assert (from_then["items"], len(before["items"])) == ([], 1)
 
 
 async def first_entry(client: Client, outcome: str = "") -> Any:
