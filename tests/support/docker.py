@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from support.stopping import stop
+
 PROGRAMS = ("dockerd", "docker", "busybox", "ip", "nsenter", "iptables")
 MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
 RECIPE = (
@@ -83,7 +85,7 @@ class Dockerd:
     def pause(self) -> None:
         """Stop the engine's process, with all its connections open."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
+        stop(self.process.pid)
 
     def wake(self) -> None:
         """Let the engine's process continue."""

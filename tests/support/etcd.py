@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from rota.client.dev.ports import BEYOND, LOWEST, kept
+from support.stopping import stop
 
 BINARY = shutil.which("etcd")
 needs_etcd = pytest.mark.skipif(
@@ -97,7 +98,7 @@ class Etcd:
     def paused(self) -> Generator[None]:
         """Stop the process during the block, with all its connections open."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
+        stop(self.process.pid)
         try:
             yield
         finally:

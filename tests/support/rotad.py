@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from support.stopping import stop
+
 # What takes longer hangs: a node starts in 2 s, and a machine with other work may pause for 20 s.
 DEADLINE_S = 60.0
 
@@ -95,7 +97,7 @@ class Rotad:
 
     def vanish(self) -> None:
         """Kill all as the loss of a machine would: the warden sends no proof of death."""
-        os.kill(warden_of(self.data_dir), signal.SIGSTOP)
+        stop(warden_of(self.data_dir))
         self.kill_all()
 
     def stop(self, timeout_s: float = DEADLINE_S) -> int:

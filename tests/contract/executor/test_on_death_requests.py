@@ -38,6 +38,7 @@ from rota.executor.warden.messages import (
 from rota.executor.warden.on_death_requests import post_all
 from rota.executor.warden.paths import LOG, SOCKET, short_path
 from support.rotad import end_warden, warden_of
+from support.stopping import stop
 from support.strange_servers import Strange, dead, refusing, serving
 
 SPEAKER = """
@@ -260,7 +261,7 @@ async def test_a_closed_connection_leads_to_no_request_before_another_process_en
 async def test_a_stopped_process_does_not_count_as_ended(directory: Path, mailbox: Mailbox) -> None:
     await begun(directory)
     with speaking(directory, OnDeath((mailbox.request("/dead"),))) as speaker:
-        speaker.process.send_signal(signal.SIGSTOP)
+        stop(speaker.process.pid)
         await begun(directory)  # The warden answers another connection.
 
         assert mailbox.came == []
@@ -285,7 +286,7 @@ async def test_a_process_that_greets_at_once_does_not_undo_the_requests_of_its_p
         warden = warden_of(directory)
         with speaking(directory, OnDeath((mailbox.request("/dead"),))) as speaker:
             # The warden reads the next greeting in the same turn as this end, and before it.
-            os.kill(warden, signal.SIGSTOP)
+            stop(warden)
             next_one.sendall(b"".join(frames([Hello(VERSION)])))
             speaker.kill()
             os.kill(warden, signal.SIGCONT)
@@ -311,7 +312,7 @@ async def test_a_launch_sent_right_before_the_end_is_listed_as_held(
     said: list[ToWarden] = [requests, Launch("group", launched)]
 
     with Speaker(directory, b"".join(frames(said)).hex(), LAST_WORDS) as speaker:
-        os.kill(warden, signal.SIGSTOP)
+        stop(warden)
         speaker.hang_up()
         speaker.kill()
         os.kill(warden, signal.SIGCONT)

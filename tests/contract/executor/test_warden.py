@@ -51,6 +51,7 @@ from rota.executor.warden.messages import (
 )
 from rota.executor.warden.paths import JOURNAL, LOCK, SOCKET, short_path
 from support.rotad import end_warden, warden_of
+from support.stopping import stop
 
 LEASE = Duration(4 * SECOND)
 KEY = AttemptKey(EXECUTION_ID, "task", 1)
@@ -338,7 +339,7 @@ async def test_what_succeeds_after_its_time_has_not(directory: Path) -> None:
         life.allow(Duration(SECOND))
         key = life.host.launch(Work(shell="echo up; sleep 600"))
         await life.host.output(key, containing=b"up")
-        os.kill(warden_of(directory), signal.SIGSTOP)
+        stop(warden_of(directory))
         await wait_until(lambda: elapsed() > life.executor.until)
         os.kill(warden_of(directory), signal.SIGCONT)
         late = life.host.launch(Work(shell="echo never"))
@@ -420,7 +421,7 @@ async def test_what_an_older_connection_sent_is_not_done_once_a_newer_one_was_an
         pass
     warden, older = warden_of(directory), Talker(directory)
     older.greet()
-    os.kill(warden, signal.SIGSTOP)
+    stop(warden)
 
     newer = Talker(directory)
     newer.say(Hello(VERSION))

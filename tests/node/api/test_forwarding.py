@@ -39,6 +39,7 @@ from support.in_process import HeldStore, running_works, spec_of, until
 from support.raw_http import bare_request, exchange, status_of
 from support.request_contexts import request_to
 from support.rotad import Refusal, Rotad
+from support.stopping import stop
 from support.strange_servers import accept_forwards
 
 pytestmark = needs_etcd
@@ -594,7 +595,7 @@ def test_a_node_that_stands_still_is_waited_for_and_then_done_without(own_cluste
     execution = other.trigger("stuck")
     assert owner.process is not None
 
-    owner.process.send_signal(signal.SIGSTOP)
+    stop(owner.process.pid)
     try:
         jobs = answer(other, "GET", "/api/v1/jobs")["items"]
         shown = answer(other, "GET", f"/api/v1/executions/{execution}/wait?timeout=0.1s")
@@ -613,7 +614,7 @@ def test_what_may_have_been_done_by_a_node_that_was_lost_is_not_done_again(
     other.create(name="perhaps", command="true")
     assert owner.process is not None
 
-    owner.process.send_signal(signal.SIGSTOP)
+    stop(owner.process.pid)
     try:
         with pytest.raises(Refusal) as refused:
             other.call("POST", "/api/v1/jobs/perhaps/trigger", {})

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.rotad import Json, Rotad, processes_of, warden_of
+from support.stopping import stop
 
 LEASE_S = 4.0
 """Lease of nodes whose tasks end with it, or whose warden hangs."""
@@ -240,7 +241,7 @@ def test_tasks_of_a_node_that_stands_still_end_in_time_and_run_again(
     brief_node.wait_until(said.exists)
     assert brief_node.process is not None
 
-    brief_node.process.send_signal(signal.SIGSTOP)
+    stop(brief_node.process.pid)
     try:
         brief_node.wait_for(lambda: processes_of(brief_node.data_dir) == [], ENDED_BY_S)
     finally:
@@ -328,7 +329,7 @@ def test_a_hanging_warden_is_replaced_and_the_node_reports_it_meanwhile(
     long_task(brief_node, said)
     before, warden = set(processes_of(brief_node.data_dir)), warden_of(brief_node.data_dir)
 
-    os.kill(warden, signal.SIGSTOP)
+    stop(warden)
     brief_node.wait_until(lambda: not brief_node.is_ready())
     brief_node.wait_until(lambda: said.read_text() == "1\n2\n")
 

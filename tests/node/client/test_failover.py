@@ -11,6 +11,7 @@ from rota.client import AsyncClient, Client
 from rota.client.errors import Conflict, TooBusy, Unreachable
 from rota.wire.documents import TriggerItem
 from support.rotad import Rotad
+from support.stopping import stop
 from support.strange_servers import (
     Strange,
     bring,
@@ -72,7 +73,7 @@ def test_a_frozen_node_is_left_for_another_and_not_asked_again(
     own_node.start()
     assert own_node.process is not None
     with Client([own_node.url, node.url]) as client:
-        own_node.process.send_signal(signal.SIGSTOP)
+        stop(own_node.process.pid)
         try:
             client.version()
             left_for = client.url

@@ -12,6 +12,7 @@ import pytest
 from support.cluster import Cluster, answer
 from support.etcd import EtcdCluster, needs_etcd
 from support.rotad import Rotad
+from support.stopping import stop
 
 pytestmark = needs_etcd
 
@@ -88,7 +89,7 @@ def test_a_remaining_node_fires_available_jobs_and_reports_them_after_the_return
 def paused(node: Rotad) -> Generator[None]:
     """Pause a node's process."""
     assert node.process is not None
-    os.kill(node.process.pid, signal.SIGSTOP)
+    stop(node.process.pid)
     try:
         yield
     finally:

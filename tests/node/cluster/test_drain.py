@@ -14,6 +14,7 @@ from support.cluster import Cluster
 from support.etcd import EtcdCluster, needs_etcd
 from support.in_process import save
 from support.rotad import Refusal, Rotad
+from support.stopping import stop
 from support.virtual_nodes import TIMING, A, B, C, Node, Nodes, run, until
 
 FIRST = ShardId(0)
@@ -165,7 +166,8 @@ def test_a_stopping_node_is_unready_at_once_and_continues_to_answer(steady: Clus
     first, *others = steady
     # The handover takes some time: it needs answers of the paused nodes.
     for other in others:
-        send(other, signal.SIGSTOP)
+        assert other.process is not None
+        stop(other.process.pid)
     steady.wait_until(lambda: counts_one_less(steady), "the paused nodes are not removed")
 
     send(first, signal.SIGTERM)

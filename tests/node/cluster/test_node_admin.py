@@ -21,6 +21,7 @@ from rota.node.system.entropy import SystemEntropy
 from support.cluster import SHARDS, Cluster
 from support.etcd import EtcdCluster, needs_etcd
 from support.rotad import Refusal, Rotad
+from support.stopping import stop
 from support.virtual_nodes import A, Nodes, run, until
 
 Json = Any  # Any: answers of nodes, examined by each test.
@@ -105,7 +106,7 @@ def test_values_of_a_node_without_an_answer_are_unknown(own_cluster: Cluster) ->
     first, _, third = own_cluster
     assert third.process is not None
 
-    third.process.send_signal(signal.SIGSTOP)
+    stop(third.process.pid)
     try:
         view = shown(first)
     finally:

@@ -23,6 +23,7 @@ from sim.cluster.chance import BEGINNING, SkewedClock
 from support.cluster import Cluster
 from support.etcd import needs_etcd
 from support.in_process import save
+from support.stopping import stop
 from support.virtual_nodes import A, B, C, Node, Nodes, run, until
 
 WELL_AFTER_S = WELL_AFTER / SECOND
@@ -529,7 +530,7 @@ def test_a_real_node_that_was_stopped_for_a_second_hands_over_for_a_while(
     process = node.process
     assert process is not None
 
-    process.send_signal(signal.SIGSTOP)
+    stop(process.pid)
     time.sleep(0.9)  # Less than the session TTL.
     process.send_signal(signal.SIGCONT)
     own_cluster.wait_until(lambda: "n1" not in primaries(own_cluster), "n1 keeps shards")

@@ -9,6 +9,8 @@ import pytest
 from bench.skeleton import RECORD_BYTES, Skeleton
 from bench.smoke import BOUNDS, Bound, Pair, ratio, regressed
 
+from support.stopping import stop
+
 STARTED_S = 60
 
 
@@ -46,7 +48,7 @@ async def test_what_is_committed_is_in_all_journals(tmp_path: Path) -> None:
 async def test_nothing_is_committed_while_a_copy_is_stopped(tmp_path: Path) -> None:
     with Skeleton(tmp_path / "skeleton") as skeleton:
         client = await skeleton.client()
-        os.kill(skeleton.pids[0], signal.SIGSTOP)
+        stop(skeleton.pids[0])
 
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(client.commit(1))
