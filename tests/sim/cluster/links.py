@@ -139,6 +139,13 @@ class Links:
         """Return True if a machine is isolated from all others."""
         return self._loop.now < self.alone_until.get(node_id, 0)
 
+    def are_linked(self, one: NodeId, other: NodeId) -> bool:
+        """Return True if messages of two machines arrive, in both directions; also of one."""
+        if one == other:
+            return True
+        is_cut = (one, other) in self.cuts or (other, one) in self.cuts
+        return not (is_cut or self.is_alone(one) or self.is_alone(other))
+
     def _copies(self) -> int:
         is_doubled = self._plan.loss_percent and self._chance.random() < 0.03
         return 2 if is_doubled and not self.are_perfect else 1

@@ -45,6 +45,12 @@ def restore_coordinator(world: World, machine: Machine) -> bool:
     world.is_lost = True
     is_emptied = world.chance.random() < 0.2
     backup = CoordinationState() if is_emptied else world.chance.choice(list(world.backups))
+    kept = backup.view().configurations
+    world.lost_epochs = {
+        number: each.epoch
+        for number, each in world.configurations.items()
+        if number not in kept or kept[number].epoch < each.epoch
+    }
     # Sessions that began since then are over before their time.
     world.excused_until = world.now() + world.plan.timing.session
     world.server.restore(backup)

@@ -7,9 +7,9 @@ from hashlib import blake2b
 from random import Random
 from typing import TypeVar
 
-from rota.core.model.ids import NodeId, ShardId
+from rota.core.model.ids import Epoch, NodeId, ShardId
 from rota.core.timing.instants import SECOND, Duration
-from rota.core.vocabulary.shard_configuration import Configuration
+from rota.core.vocabulary.shard_configuration import Configuration, generation_of
 from rota.node.cluster.known_members import Placement
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Member, View
@@ -52,6 +52,10 @@ class World:
         is_lost: The coordinator lost state, and no recovery followed.
         witnesses: Nodes that saw a higher revision before the coordinator was set back, each with
             its life and that revision.
+        lost_epochs: The epochs of the shards whose configurations the coordinator lost.
+        is_forked: A node that has not seen such a configuration continued from an older one while
+            no node that has seen it reached it: such a loss cannot be detected
+            (PROTOCOL, When etcd loses its state), and the others end with `Diverged`.
         backups: Of the coordinator's state, the oldest first.
         excused_until: End of the time in which two nodes may assume authority (PROTOCOL I2),
             because sessions ended early.
@@ -71,6 +75,8 @@ class World:
         self.is_rolling = False
         self.is_lost = False
         self.witnesses: Mapping[NodeId, tuple[object, int]] = {}
+        self.lost_epochs: Mapping[ShardId, Epoch] = {}
+        self.is_forked = False
         self.backups: deque[CoordinationState] = deque(maxlen=BACKUPS)
         self.excused_until = 0
         self.links = Links(loop, chance, plan)
@@ -117,11 +123,36 @@ class World:
     def _saw_change(self, before: View, after: View) -> None:
         for number, configuration in after.configurations.items():
             earlier = before.configurations.get(number)
+            if earlier is not None and earlier.epoch < configuration.epoch:
+                self._saw_swap(number, configuration)
             if earlier is None or earlier.primary == configuration.primary:
                 continue
             life = before.lives.get(earlier.primary)
             was_alive = life is not None and life.session == earlier.primary_session
             self.counts["handovers" if was_alive else "takeovers"] += 1
+
+    def _saw_swap(self, number: ShardId, configuration: Configuration) -> None:
+        lost = self.lost_epochs.get(number)
+        if (
+            self.is_lost
+            and lost is not None
+            and generation_of(configuration.epoch) == generation_of(lost)
+        ):
+            self.is_forked |= not self._reaches_witness(configuration.primary, number, lost)
+
+    def _reaches_witness(self, node_id: NodeId, number: ShardId, epoch: Epoch) -> bool:
+        """Return True if a node that has seen a shard's *epoch* runs and reaches *node_id*."""
+        for machine in self.machines.values():
+            if machine.wiring is None or machine.is_paused:
+                continue
+            seen = machine.wiring.context.shards[number].replica.seen
+            if (
+                seen is not None
+                and seen.epoch >= epoch
+                and self.links.are_linked(machine.id, node_id)
+            ):
+                return True
+        return False
 
     # -- state ----------------------------------------------------------------------------------
 
