@@ -16,7 +16,7 @@ from typing import Self
 from rota.client.client import Client
 from rota.client.dev.bound_process import bound
 from rota.client.dev.ports import free_port, is_free
-from rota.client.dev.token_files import OfferedToken, kept_token
+from rota.client.dev.token_files import OfferedToken, kept_token, make_key_ring
 from rota.client.errors import NotAuthenticated, TooBusy, Unreachable
 from rota.core.errors import RotaError
 from rota.wire.tokens import Token
@@ -93,7 +93,8 @@ class LocalNode:
     """A node that runs from `start` to `stop`; also a context manager.
 
     The node requires a token. Clients of the same user on this machine that have no other token
-    find it while the node runs.
+    find it while the node runs. It has a key ring beside the token unless `ROTA_KEYRING` names one,
+    so it can have secrets.
 
     Args:
         data_dir: The data directory; it is created if it is missing, and not deleted.
@@ -138,6 +139,8 @@ class LocalNode:
         self.process: subprocess.Popen[bytes] | None = None
         self.token: Token | None = None
         self.token_file = token_file or data_dir.with_name(f"{data_dir.name}.token")
+        own_ring = self.token_file.with_name(self.token_file.name.replace("token", "keyring"))
+        self._key_ring = None if "ROTA_KEYRING" in os.environ else own_ring
         self._is_open = is_open
         self._is_bound = is_bound
         self._offered: OfferedToken | None = None
@@ -152,6 +155,7 @@ class LocalNode:
             *slot_flags,
             *("--auth", "open" if is_open else "keys"),
             *(() if is_open else ("--bootstrap-key-file", str(self.token_file))),
+            *(("--keyring", str(self._key_ring)) if self._key_ring else ()),
             *flags,
         )
 
@@ -224,6 +228,8 @@ class LocalNode:
             # Until this node ends, another program on the port would be mistaken for the node.
             raise NodeNotStarted(PORT_TAKEN)
         self.withdraw_token()
+        if self._key_ring is not None:
+            make_key_ring(self._key_ring)
         if not self._is_open:
             self.token = kept_token(self.token_file)
             self._offered = OfferedToken(self.port, self.token)

@@ -1,4 +1,7 @@
-"""Files with the token of a temporary node: beside its data, and for the clients of the user."""
+"""Files with the token and the key ring of a temporary node, beside its data.
+
+Its token is also in a file for the clients of the user.
+"""
 
 import fcntl
 import os
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from rota.client.transport.local_tokens import OTHERS, path_of
 from rota.core.errors import RotaError
+from rota.wire.key_rings import KEY_BYTES, KeyRing, content_of, id_of
 from rota.wire.tokens import ID_BYTES, SECRET_BYTES, TOKEN_LENGTH, Token, mint, parse
 
 
@@ -37,6 +41,27 @@ def kept_token(path: Path) -> Token:
     if mode & OTHERS:
         raise TokenNotStored(f"{path} is open to other users; run chmod 600 {path}")
     return token
+
+
+def make_key_ring(path: Path) -> None:
+    """Create a file with a new key ring if it is missing, so that the node can have secrets.
+
+    Raises:
+        TokenNotStored: The file cannot be written.
+    """
+    if path.exists():
+        return
+    key = os.urandom(KEY_BYTES)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.unlink(missing_ok=True)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content_of(KeyRing(id_of(key), {id_of(key): key})))
+        with suppress(FileExistsError):  # Another process was faster; its keys may be in use.
+            os.link(beside, path)
+        beside.unlink()
+    except OSError as error:
+        raise _not_stored(path, error) from error
 
 
 class OfferedToken:

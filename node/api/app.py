@@ -35,6 +35,7 @@ from rota.node.api.handlers import (
     reruns,
     secrets,
     shared_documents,
+    webhook_deliveries,
 )
 from rota.node.api.http.access_log import IS_LOGGED
 from rota.node.api.http.forwarded_requests import NotANode, identify_sender, is_from_peer_port
@@ -88,6 +89,7 @@ OPERATIONS = [
         access.operations,
         events.operations,
         outside_events.operations,
+        webhook_deliveries.operations,
         cluster.operations,
         recovery.operations,
         health.operations,

@@ -157,6 +157,7 @@ from rota.wire.documents.triggers import (
     TriggerItem,
     TriggerManyBody,
 )
+from rota.wire.documents.webhooks import WebhookBody, WebhookFormat, WebhookPayload
 
 __all__ = [
     "HOOK_FIELDS",
@@ -289,6 +290,9 @@ __all__ = [
     "VersionView",
     "WaitForEventBody",
     "WaitManyBody",
+    "WebhookBody",
+    "WebhookFormat",
+    "WebhookPayload",
     "WhoamiView",
     "WindowBody",
 ]

@@ -51,8 +51,8 @@ CHANGE: Look[DocumentChangeView] = Look(
 def get_documents(kind: Kind, *, name: str | None, has_changes: bool, form: str) -> None:
     """List the shared documents of a kind, or show one.
 
-    The kinds are: types (job types), calendars, keys, roles, bindings, issuers and namespaces. The
-    YAML form can be edited and passed to `rota apply -f`.
+    The kinds are: types (job types), calendars, webhooks, keys, roles, bindings, issuers and
+    namespaces. The YAML form can be edited and passed to `rota apply -f`.
     """
     if has_changes and name is None:
         raise click.UsageError("--changes needs the name of a document")

@@ -27,6 +27,7 @@ from rota.wire.documents import (
     KeyBody,
     NamespaceBody,
     RoleBody,
+    WebhookBody,
 )
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
@@ -106,6 +107,18 @@ KINDS = {
     for kind in (
         Kind("types", "type", JobTypeBody),
         Kind("calendars", "calendar", CalendarBody),
+        Kind(
+            "webhooks",
+            "webhook",
+            WebhookBody,
+            _look(
+                NAME,
+                _column("FORMAT", _field("format")),
+                _column("NAMESPACE", _field("namespace")),
+                _column("SECRET", _field("secret")),
+                *CHANGED,
+            ),
+        ),
         Kind(
             "keys",
             "key",

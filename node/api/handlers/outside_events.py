@@ -12,6 +12,7 @@ from aiohttp import web
 from msgspec.structs import fields
 
 from rota.core.errors import Problem, Refused, invalid_fields
+from rota.core.model.author import Author
 from rota.core.model.event_trigger import channel_of
 from rota.core.model.flow import EVENT_BYTES_MAX
 from rota.core.model.ids import NAME_RULE, is_name
@@ -43,6 +44,8 @@ ATTRIBUTE_MAX = 2_000
 """The most characters of any other attribute."""
 REQUIRED = ("specversion", "id", "source", "type")
 DATA = ("data", "data_base64")
+RECEIVING = ("invalid_event", "too_many_listeners", "outbox_full", *DECIDING)
+"""The codes of the refusals of an event."""
 _NAME = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
 _FIELDS = frozenset(each.name for each in fields(CloudEventBody))
 
@@ -69,7 +72,7 @@ async def shard_of_event(request: RequestContext) -> Shard | None:
     target=shard_of_event,
     query=(NAMESPACE, DRY_RUN),
     body=Body(CloudEventBody),
-    problems=("invalid_event", "too_many_listeners", "outbox_full", *DECIDING),
+    problems=RECEIVING,
 )
 async def send_event(request: RequestContext) -> web.Response:
     """Send an event from outside to the jobs of a namespace that have a trigger for its type.
@@ -83,7 +86,23 @@ async def send_event(request: RequestContext) -> web.Response:
     if not is_name(namespace):
         detail = f"{in_quotes(namespace)} is not a namespace: {NAME_RULE}"
         raise invalid_fields("invalid_event", [Problem("/namespace", detail)])
-    event = await _given(request)
+    return await receive(request, namespace, await _given(request), author_of(request))
+
+
+async def receive(
+    request: RequestContext, namespace: str, event: Event, author: Author
+) -> web.Response:
+    """Check an event, give it to the jobs of a namespace, and return the answer to its sender.
+
+    Args:
+        request: The request, of which this node has the shard of the channel.
+        namespace: The namespace, a name.
+        event: The event, unchecked.
+        author: Its sender.
+
+    Raises:
+        Refused: With one of the codes `RECEIVING`.
+    """
     if problems := _problems_of(event):
         raise invalid_fields("invalid_event", problems)
     channel = channel_of(namespace, event["type"])
@@ -91,7 +110,7 @@ async def send_event(request: RequestContext) -> web.Response:
         channel=channel,
         event=msgspec.json.encode(event).decode(),
         idempotency=_identity(channel, event),
-        author=author_of(request),
+        author=author,
     )
     is_repeated = earlier_reply(request, command.idempotency) is not None
     reply, _ = await write(request, request.shard, command)

@@ -18,6 +18,7 @@ from rota.node.api.kinds.job_types import JOB_TYPES
 from rota.node.api.kinds.keys import KEYS
 from rota.node.api.kinds.namespaces import NAMESPACES
 from rota.node.api.kinds.roles import ROLES
+from rota.node.api.kinds.webhooks import WEBHOOKS
 from rota.node.api.requests.authors import author_of
 from rota.node.api.requests.operations import (
     ETAG,
@@ -277,6 +278,7 @@ def _answer(kind: DocumentKind[B], found: SharedDocument, *, status: int = 200) 
 OF_ALL_KINDS = (
     operations_of(JOB_TYPES),
     operations_of(CALENDARS),
+    operations_of(WEBHOOKS),
     operations_of(KEYS),
     operations_of(ROLES),
     operations_of(ISSUERS),

@@ -25,6 +25,7 @@ CODES = {
     "not_a_node": Code(
         403, "the request has a header that only nodes send to the peer ports of each other"
     ),
+    "webhook_rejected": Code(403, "the delivery has no valid signature, or no id"),
     "cross_origin": Code(403, "a browser sent the request for a page of another origin"),
     "local_only": Code(
         403, "the operation is allowed only to the user of the node, on the node's unix socket"
@@ -36,6 +37,7 @@ CODES = {
     "version_not_found": Code(404, "the job has no such version, or it is no longer stored"),
     "type_not_found": Code(404, "the job type does not exist"),
     "calendar_not_found": Code(404, "the calendar does not exist"),
+    "webhook_not_found": Code(404, "the webhook does not exist"),
     "key_not_found": Code(404, "the key does not exist"),
     "role_not_found": Code(404, "the role does not exist"),
     "state_not_found": Code(404, "the state of the job has no such key"),
@@ -103,6 +105,7 @@ CODES = {
     "state_full": Code(422, "the state of the job has as much as is allowed"),
     "invalid_type": Code(422, "the definition of the job type is invalid"),
     "invalid_backfill": Code(422, "the backfill is invalid"),
+    "invalid_webhook": Code(422, "the definition of the webhook is invalid"),
     "invalid_calendar": Code(422, "the calendar is invalid"),
     "invalid_key": Code(422, "the definition of the key is invalid"),
     "invalid_secret": Code(422, "the name or the value of the secret is invalid"),
@@ -169,6 +172,7 @@ CODES = {
     ),
     "too_many_waiters": Code(503, "too many requests wait for executions"),
     "too_many_readers": Code(503, "1,000 requests already follow events, or 250 of the caller"),
+    "secret_unavailable": Code(503, "the node cannot read the secret of the webhook"),
     "disk_full": Code(503, "the disk of the node is nearly full"),
     "storage_unavailable": Code(
         503, "the node cannot write to its disk; whether the request took effect is unknown"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.client.dev.token_files import OfferedToken, TokenNotStored, kept_token
+from rota.client.dev.token_files import OfferedToken, TokenNotStored, kept_token, make_key_ring
 from rota.client.transport.local_tokens import local_token, path_of
+from rota.wire.key_rings import read_key_ring
 from rota.wire.tokens import ID_BYTES, SECRET_BYTES, mint
 
 URL = "http://127.0.0.1:7400"
@@ -104,3 +105,14 @@ def test_a_folder_that_cannot_be_written_is_reported(
 
     with pytest.raises(TokenNotStored, match="Not a directory; the token of the node cannot"):
         OfferedToken(7400, FIRST)
+
+
+def test_a_key_ring_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "keyring"
+
+    make_key_ring(path)
+    made = read_key_ring(path)  # It refuses a file that others can read.
+    make_key_ring(path)
+
+    assert read_key_ring(path) == made
+    assert [each.name for each in tmp_path.iterdir()] == ["keyring"]

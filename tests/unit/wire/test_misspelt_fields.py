@@ -9,13 +9,13 @@ from msgspec import inspect
 from rota.core.errors import Refused
 from rota.node.api.app import OPERATIONS
 from rota.wire.bodies.json_decoding import decode
-from rota.wire.documents import CloudEventBody, TaskBody
+from rota.wire.documents import CloudEventBody, TaskBody, WebhookPayload
 
 BODIES = sorted(
-    {each.body.kind for each in OPERATIONS if each.body} - {CloudEventBody},
+    {each.body.kind for each in OPERATIONS if each.body} - {CloudEventBody, WebhookPayload},
     key=lambda kind: kind.__name__,
 )
-"""The bodies, but for events, which may have any attributes."""
+"""The bodies, but for events and webhooks, which may have any members."""
 
 
 def parts_of(info: inspect.Type) -> Iterator[type[msgspec.Struct]]:

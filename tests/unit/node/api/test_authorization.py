@@ -70,10 +70,10 @@ def test_a_list_needs_no_authorization_as_a_whole_and_omits_what_the_caller_may_
     ]
 
 
-def test_only_monitoring_and_the_description_are_public() -> None:
+def test_only_monitoring_the_description_and_signed_webhooks_are_public() -> None:
     public = {each.path for each in OPERATIONS if each.permission.scope is Scope.PUBLIC}
 
-    assert public == {"/livez", "/readyz", "/openapi.json"}
+    assert public == {"/livez", "/readyz", "/openapi.json", "/api/v1/webhooks/{document}"}
 
 
 def test_only_the_first_key_is_created_without_a_credential() -> None:

@@ -1,0 +1,181 @@
+"""Webhooks of other services: the check of their signatures, and what identifies a delivery.
+
+The signatures are computed from the bytes of the body, before anything reads them. The formats are
+those of https://www.standardwebhooks.com, and of the documentation of GitHub ("Validating webhook
+deliveries") and Stripe ("Verify webhook signatures manually").
+"""
+
+import base64
+import binascii
+import hmac
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rota.node.webhooks.webhook_request import signature_of
+from rota.wire.documents import WebhookFormat
+
+TOLERANCE_S = 300
+"""The largest difference of a signed time from that of the node, in both directions."""
+KEYS_MAX = 4
+STANDARD_PREFIX = "whsec_"
+
+Headers = Mapping[str, str]
+"""The headers of a request; names are in any case."""
+
+
+class DeliveryRejected(ValueError):
+    """The delivery is not from a holder of the secret, or not from now; the text says why."""
+
+
+class Delivery(NamedTuple):
+    """What identifies a delivery.
+
+    Attributes:
+        id: Its id; repetitions of a delivery have the same one.
+        subject: The sender's name for what happened, such as ``push``; may be empty.
+    """
+
+    id: str
+    subject: str
+
+
+def keys_in(secret: bytes) -> list[bytes]:
+    """Return the signing keys in a secret: its lines, of which the first `KEYS_MAX` count."""
+    return secret.split()[:KEYS_MAX]
+
+
+def check_signature(
+    kind: WebhookFormat, headers: Headers, body: bytes, keys: Sequence[bytes], now_s: int
+) -> None:
+    """Check that a holder of one of the *keys* sent *body*, and not long before *now_s*.
+
+    GitHub signs no time, so *now_s* does not count there.
+
+    Raises:
+        DeliveryRejected: It did not.
+    """
+    FORMATS[kind].check(headers, body, keys, now_s)
+
+
+def delivery_of(kind: WebhookFormat, headers: Headers, data: Any) -> Delivery:
+    """Return what identifies a delivery; *data* is its JSON.
+
+    Raises:
+        DeliveryRejected: It has no id.
+    """
+    form = FORMATS[kind]
+    found = Delivery(form.id_of(headers, data), form.subject_of(headers, data))
+    if not found.id:
+        raise DeliveryRejected(f"it has no id: {form.id_in} is missing")
+    return found
+
+
+def _check_github(headers: Headers, body: bytes, keys: Sequence[bytes], now_s: int) -> None:
+    del now_s  # GitHub signs no time.
+    given = _header(headers, "X-Hub-Signature-256")
+    _check_any(given, ("sha256=" + _hex(key, body) for key in keys))
+
+
+def _check_stripe(headers: Headers, body: bytes, keys: Sequence[bytes], now_s: int) -> None:
+    header = _header(headers, "Stripe-Signature")
+    pairs = [part.strip().partition("=") for part in header.split(",")]
+    at = next((value for name, _, value in pairs if name == "t"), "")
+    _check_time(at, now_s)
+    given = [value for name, _, value in pairs if name == "v1"]
+    signed = at.encode() + b"." + body
+    _check_any(" ".join(given), (_hex(key, signed) for key in keys))
+
+
+def _check_standard(headers: Headers, body: bytes, keys: Sequence[bytes], now_s: int) -> None:
+    message_id, at = _header(headers, "webhook-id"), _header(headers, "webhook-timestamp")
+    given = _header(headers, "webhook-signature")
+    _check_time(at, now_s)
+    decoded = [_standard_key(key) for key in keys]
+    _check_any(given, (signature_of(key, message_id, int(at), body) for key in decoded))
+
+
+def _standard_key(line: bytes) -> bytes:
+    text = line.decode("utf-8", "replace").removeprefix(STANDARD_PREFIX)
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise DeliveryRejected(
+            f"the secret of the webhook is not {STANDARD_PREFIX} and base64, as the format "
+            "standard needs"
+        ) from None
+
+
+def _header(headers: Headers, name: str) -> str:
+    value = headers.get(name)
+    if not value:
+        raise DeliveryRejected(f"the header {name} is missing; is the format of the webhook right?")
+    return value
+
+
+def _check_time(text: str, now_s: int) -> None:
+    # Digits of other scripts would be signed as one text and read as another.
+    if not (text.isascii() and text.isdigit()) or len(text) > 12:
+        raise DeliveryRejected("its time is not a number of seconds since 1970")
+    if abs(int(text) - now_s) > TOLERANCE_S:
+        raise DeliveryRejected(
+            f"it was signed more than {TOLERANCE_S} s before or after now: it is a repetition, or "
+            "a clock is wrong"
+        )
+
+
+def _check_any(given: str, expected: Iterable[str]) -> None:
+    """Check that one of the signatures in *given*, separated by spaces, is an *expected* one."""
+    sent = [each.encode("utf-8", "replace") for each in given.split()]
+    # All are compared, and each in constant time, so that the duration reveals nothing.
+    matches = [hmac.compare_digest(own.encode(), each) for own in expected for each in sent]
+    if not any(matches):
+        raise DeliveryRejected("its signature was not made with the secret of the webhook")
+
+
+def _hex(key: bytes, message: bytes) -> str:
+    return hmac.new(key, message, "sha256").hexdigest()
+
+
+def _text(data: Any, name: str) -> str:
+    value = data.get(name) if isinstance(data, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A format of webhooks.
+
+    Attributes:
+        check: Checks a signature; see `check_signature`.
+        id_in: Where the id of a delivery is, for people.
+        id_of: Returns the id, from headers and data; empty if there is none.
+        subject_of: Returns the sender's name for what happened.
+    """
+
+    check: Callable[[Headers, bytes, Sequence[bytes], int], None]
+    id_in: str
+    id_of: Callable[[Headers, Any], str]
+    subject_of: Callable[[Headers, Any], str]
+
+
+FORMATS: Mapping[WebhookFormat, _Format] = {
+    "standard": _Format(
+        _check_standard,
+        "the header webhook-id",
+        lambda headers, _: headers.get("webhook-id", ""),
+        lambda _, data: _text(data, "type"),
+    ),
+    "github": _Format(
+        _check_github,
+        "the header X-GitHub-Delivery",
+        lambda headers, _: headers.get("X-GitHub-Delivery", ""),
+        lambda headers, _: headers.get("X-GitHub-Event", ""),
+    ),
+    "stripe": _Format(
+        _check_stripe,
+        "the member id of the body",
+        lambda _, data: _text(data, "id"),
+        lambda _, data: _text(data, "type"),
+    ),
+}
