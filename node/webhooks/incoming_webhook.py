@@ -10,7 +10,7 @@ import binascii
 import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from rota.node.webhooks.webhook_request import signature_of
 from rota.wire.documents import WebhookFormat
@@ -138,7 +138,7 @@ def _hex(key: bytes, message: bytes) -> str:
 
 
 def _text(data: Any, name: str) -> str:
-    value = data.get(name) if isinstance(data, dict) else None
+    value = cast("dict[str, Any]", data).get(name) if isinstance(data, dict) else None
     return value if isinstance(value, str) else ""
 
 
