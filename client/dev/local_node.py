@@ -139,7 +139,7 @@ class LocalNode:
         self.process: subprocess.Popen[bytes] | None = None
         self.token: Token | None = None
         self.token_file = token_file or data_dir.with_name(f"{data_dir.name}.token")
-        own_ring = self.token_file.with_name(self.token_file.name.replace("token", "keyring"))
+        own_ring = self.token_file.with_name(f"{self.token_file.name.removesuffix('token')}keyring")
         self._key_ring = None if "ROTA_KEYRING" in os.environ else own_ring
         self._is_open = is_open
         self._is_bound = is_bound

@@ -8,6 +8,7 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from rota.client.transport.local_tokens import OTHERS, path_of
 from rota.core.errors import RotaError
@@ -52,14 +53,12 @@ def make_key_ring(path: Path) -> None:
     if path.exists():
         return
     key = os.urandom(KEY_BYTES)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.unlink(missing_ok=True)
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:  # Mode 0600.
             file.write(content_of(KeyRing(id_of(key), {id_of(key): key})))
-        with suppress(FileExistsError):  # Another process was faster; its keys may be in use.
-            os.link(beside, path)
-        beside.unlink()
+            file.flush()
+            with suppress(FileExistsError):  # Another process was faster; its keys may be in use.
+                os.link(file.name, path)
     except OSError as error:
         raise _not_stored(path, error) from error
 

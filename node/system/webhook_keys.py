@@ -35,11 +35,25 @@ def read_webhook_keys(file: Path) -> tuple[bytes, ...]:
 
 
 def _key(line: str, file: Path, number: int) -> bytes:
-    form = f"key {number} of {file} is not {PREFIX} and {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes"
     try:
-        key = base64.b64decode(line.removeprefix(PREFIX), validate=True)
+        return read_key(line)
+    except ValueError as error:
+        raise ValueError(f"key {number} of {file} {error}") from error
+
+
+def read_key(text: str) -> bytes:
+    """Return the key that *text* stands for.
+
+    Raises:
+        ValueError: It has another form; the text is the end of a sentence about it.
+    """
+    try:
+        key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
     except binascii.Error:
         key = b""
-    if not line.startswith(PREFIX) or not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
-        raise ValueError(f"{form} in base64; one is made by: echo whsec_$(openssl rand -base64 32)")
+    if not text.startswith(PREFIX) or not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
+        raise ValueError(
+            f"is not {PREFIX} and {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes in base64; one is made "
+            "by: echo whsec_$(openssl rand -base64 32)"
+        )
     return key

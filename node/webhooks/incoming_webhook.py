@@ -5,20 +5,26 @@ those of https://www.standardwebhooks.com, and of the documentation of GitHub ("
 deliveries") and Stripe ("Verify webhook signatures manually").
 """
 
-import base64
-import binascii
 import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from rota.node.system.webhook_keys import read_key
 from rota.node.webhooks.webhook_request import signature_of
 from rota.wire.documents import WebhookFormat
 
 TOLERANCE_S = 300
 """The largest difference of a signed time from that of the node, in both directions."""
 KEYS_MAX = 4
-STANDARD_PREFIX = "whsec_"
+KEY_BYTES_MIN = 16
+"""The fewest bytes of a key of GitHub or Stripe; those of Standard Webhooks have at least 24."""
+KEY_RULES: Mapping[WebhookFormat, str] = {
+    "standard": "whsec_ and 24 to 64 bytes in base64",
+    "github": f"at least {KEY_BYTES_MIN} bytes",
+    "stripe": f"at least {KEY_BYTES_MIN} bytes",
+}
+"""The form of a key, for people."""
 
 Headers = Mapping[str, str]
 """The headers of a request; names are in any case."""
@@ -40,9 +46,16 @@ class Delivery(NamedTuple):
     subject: str
 
 
-def keys_in(secret: bytes) -> list[bytes]:
-    """Return the signing keys in a secret: its lines, of which the first `KEYS_MAX` count."""
-    return secret.split()[:KEYS_MAX]
+def keys_in(kind: WebhookFormat, secret: bytes) -> list[bytes]:
+    """Return the usable keys in a secret: its lines, of which the first `KEYS_MAX` count.
+
+    A line that is too short to be guarded by its secrecy, or has another form, is left out.
+    """
+    lines = [line.removesuffix(b"\r") for line in secret.split(b"\n")]
+    given = [line for line in lines if line.strip()][:KEYS_MAX]
+    if kind == "standard":
+        return [key for line in given if (key := _standard_key(line)) is not None]
+    return [line for line in given if len(line) >= KEY_BYTES_MIN]
 
 
 def check_signature(
@@ -62,7 +75,7 @@ def delivery_of(kind: WebhookFormat, headers: Headers, data: Any) -> Delivery:
     """Return what identifies a delivery; *data* is its JSON.
 
     Raises:
-        DeliveryRejected: It has no id.
+        DeliveryRejected: It has no id, or a header of it is missing or not ASCII.
     """
     form = FORMATS[kind]
     found = Delivery(form.id_of(headers, data), form.subject_of(headers, data))
@@ -91,31 +104,28 @@ def _check_standard(headers: Headers, body: bytes, keys: Sequence[bytes], now_s:
     message_id, at = _header(headers, "webhook-id"), _header(headers, "webhook-timestamp")
     given = _header(headers, "webhook-signature")
     _check_time(at, now_s)
-    decoded = [_standard_key(key) for key in keys]
-    _check_any(given, (signature_of(key, message_id, int(at), body) for key in decoded))
+    _check_any(given, (signature_of(key, message_id, int(at), body) for key in keys))
 
 
-def _standard_key(line: bytes) -> bytes:
-    text = line.decode("utf-8", "replace").removeprefix(STANDARD_PREFIX)
+def _standard_key(line: bytes) -> bytes | None:
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise DeliveryRejected(
-            f"the secret of the webhook is not {STANDARD_PREFIX} and base64, as the format "
-            "standard needs"
-        ) from None
+        return read_key(line.decode("ascii").strip())
+    except (UnicodeDecodeError, ValueError):
+        return None
 
 
 def _header(headers: Headers, name: str) -> str:
     value = headers.get(name)
     if not value:
         raise DeliveryRejected(f"the header {name} is missing; is the format of the webhook right?")
+    if not value.isascii():
+        # Other bytes arrive as lone surrogates, which neither a signature nor a record can have.
+        raise DeliveryRejected(f"the header {name} is not ASCII")
     return value
 
 
 def _check_time(text: str, now_s: int) -> None:
-    # Digits of other scripts would be signed as one text and read as another.
-    if not (text.isascii() and text.isdigit()) or len(text) > 12:
+    if not text.isdigit() or len(text) > 12:
         raise DeliveryRejected("its time is not a number of seconds since 1970")
     if abs(int(text) - now_s) > TOLERANCE_S:
         raise DeliveryRejected(
@@ -163,14 +173,14 @@ FORMATS: Mapping[WebhookFormat, _Format] = {
     "standard": _Format(
         _check_standard,
         "the header webhook-id",
-        lambda headers, _: headers.get("webhook-id", ""),
+        lambda headers, _: _header(headers, "webhook-id"),
         lambda _, data: _text(data, "type"),
     ),
     "github": _Format(
         _check_github,
         "the header X-GitHub-Delivery",
-        lambda headers, _: headers.get("X-GitHub-Delivery", ""),
-        lambda headers, _: headers.get("X-GitHub-Event", ""),
+        lambda headers, _: _header(headers, "X-GitHub-Delivery"),
+        lambda headers, _: _header(headers, "X-GitHub-Event"),
     ),
     "stripe": _Format(
         _check_stripe,

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -179,12 +179,12 @@ def planned_changes(client: "Client", given: GivenFiles) -> Iterator[PlannedView
     for document in given.documents:
         yield _planned_document(client, document, missing)
     documents = {(each.kind, each.name) for each in given.documents}
-    new: list[Fields] = []
+    new: dict[str, Fields] = {}
     new_calendars = calendars.keys() - {each.name for each in present}
     for job in given.jobs:
         planned = _planned_job(client, job, _New(new, documents, new_calendars, calendars))
         if planned.change == "create":
-            new.append(job)
+            new[planned.name] = job
         yield planned
 
 
@@ -207,13 +207,13 @@ class _New(NamedTuple):
     """What the node would have when a job is written.
 
     Attributes:
-        jobs: The new jobs that are written before it.
+        jobs: The new jobs that are written before it, by full name.
         documents: Kind and name of the documents that are written before it.
         new_calendars: The names of the calendars among these that the node does not have.
         calendars: All calendars, as they would be.
     """
 
-    jobs: Sequence[Fields]
+    jobs: Mapping[str, Fields]
     documents: set[tuple[str, str]]
     new_calendars: Set[str]
     calendars: Calendars
@@ -230,7 +230,7 @@ def _planned_job(client: "Client", definition: Fields, new: _New) -> PlannedView
         with naming_file(definition):
             after = _as_saved(client, definition, new)
     except RequestFailed as error:
-        if not awaits(error, definition, new.jobs, new.documents):
+        if not awaits(error, definition, new.jobs.values(), new.documents):
             raise
         return PlannedView(
             change="replace" if before else "create",
@@ -304,7 +304,7 @@ def _as_saved(client: "Client", definition: Fields, new: _New) -> JobView:
 def _without_new(definition: Fields, new: _New) -> tuple[Fields, Fields]:
     """Return the fields of a job that name what is new, and the same fields without these names."""
     whole: Fields = {}
-    jobs = {full_name_of(each, each["name"]) for each in new.jobs} & dependencies_of(definition)
+    jobs = new.jobs.keys() & dependencies_of(definition)
     if jobs:
         names = [full_name_of(definition, each) for each in elements_of(definition, "dependencies")]
         whole["dependencies"] = names

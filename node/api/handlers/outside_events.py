@@ -46,6 +46,8 @@ REQUIRED = ("specversion", "id", "source", "type")
 DATA = ("data", "data_base64")
 RECEIVING = ("invalid_event", "too_many_listeners", "outbox_full", *DECIDING)
 """The codes of the refusals of an event."""
+WEBHOOK_SOURCES = "/webhooks/"
+"""The sources of events of webhooks, whose ids no other sender can use up."""
 _NAME = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
 _FIELDS = frozenset(each.name for each in fields(CloudEventBody))
 
@@ -86,7 +88,11 @@ async def send_event(request: RequestContext) -> web.Response:
     if not is_name(namespace):
         detail = f"{in_quotes(namespace)} is not a namespace: {NAME_RULE}"
         raise invalid_fields("invalid_event", [Problem("/namespace", detail)])
-    return await receive(request, namespace, await _given(request), author_of(request))
+    event = await _given(request)
+    if str(event.get("source")).startswith(WEBHOOK_SOURCES):
+        detail = f"begins with {WEBHOOK_SOURCES}, as only the events of webhooks do"
+        raise invalid_fields("invalid_event", [Problem("/source", detail)])
+    return await receive(request, namespace, event, author_of(request))
 
 
 async def receive(

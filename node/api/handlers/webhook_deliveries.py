@@ -1,6 +1,5 @@
 """Deliveries of webhooks: signed requests of other services, which become events from outside."""
 
-import logging
 from typing import Any, cast
 
 import msgspec
@@ -9,9 +8,10 @@ from aiohttp import web
 from rota.core.errors import Kind, Refused
 from rota.core.model.author import Author
 from rota.core.model.event_trigger import channel_of
+from rota.core.model.flow import EVENT_BYTES_MAX
 from rota.core.timing.instants import SECOND
 from rota.executor.secret_values import SecretUnavailable
-from rota.node.api.handlers.outside_events import RECEIVING, Event, receive
+from rota.node.api.handlers.outside_events import RECEIVING, WEBHOOK_SOURCES, Event, receive
 from rota.node.api.kinds.webhooks import WEBHOOKS
 from rota.node.api.requests.authors import client_address
 from rota.node.api.requests.operations import Body, Operations, Success
@@ -21,6 +21,7 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import read_content
 from rota.node.shards.shard import Shard
 from rota.node.webhooks.incoming_webhook import (
+    KEY_RULES,
     DeliveryRejected,
     check_signature,
     delivery_of,
@@ -30,17 +31,21 @@ from rota.wire import operations as api
 from rota.wire.bodies.json_decoding import decode_distinct
 from rota.wire.documents import Json, WebhookBody, WebhookPayload
 
-log = logging.getLogger(__name__)
-
 operations = Operations(WEBHOOKS.title)
+BODY_MAX = 2 * EVENT_BYTES_MAX
+"""The most bytes of a body, some of which may be white space between the values of the event."""
 
 
 async def shard_of_webhook(request: RequestContext) -> Shard | None:
-    """Return the shard of a webhook's channel; None if there is no such webhook."""
-    name = request.http.match_info["document"]
-    webhook = _webhook(request, name)
-    if webhook is None:
+    """Return the shard of the channel of a valid delivery; None if its handler refuses it.
+
+    So a delivery that is not signed stays on the node that received it.
+    """
+    try:
+        webhook, _ = await _checked(request)
+    except Refused:
         return None
+    name = request.http.match_info["document"]
     namespace, _, channel = channel_of(webhook.namespace, name).partition("/")
     return request.node.shards.of_name(namespace, channel)
 
@@ -52,7 +57,7 @@ async def shard_of_webhook(request: RequestContext) -> Shard | None:
     target=shard_of_webhook,
     query=(DRY_RUN,),
     body=Body(WebhookPayload),
-    problems=("webhook_not_found", "webhook_rejected", "secret_unavailable", *RECEIVING),
+    problems=("webhook_not_found", "webhook_rejected", "webhook_unavailable", *RECEIVING),
 )
 async def deliver_webhook(request: RequestContext) -> web.Response:
     """Receive a delivery of a webhook, which needs no key of the API but a valid signature.
@@ -61,52 +66,68 @@ async def deliver_webhook(request: RequestContext) -> web.Response:
     sender's name for what happened, and whose `data` are the body. A delivery with the id of one
     that was received within a day changes nothing.
     """
+    webhook, event = await _checked(request)
     name = request.http.match_info["document"]
-    webhook = _webhook(request, name)
-    if webhook is None:
-        raise WEBHOOKS.missing(name)
-    content = await read_content(request)
-    headers = request.http.headers
-    keys = keys_in(_secret_of(request, name, webhook))
-    try:
-        check_signature(webhook.format, headers, content, keys, request.node.clock.now() // SECOND)
-        # Any: JSON of the service. It is read only after its signature was checked.
-        data = decode_distinct(content, cast("type[Json]", Any))
-        delivery = delivery_of(webhook.format, headers, data)
-    except DeliveryRejected as error:
-        raise _rejected(name, error) from error
-    event: Event = {
-        "specversion": "1.0",
-        "id": delivery.id,
-        "source": f"/webhooks/{name}",
-        "type": name,
-        "datacontenttype": "application/json",
-        "data": data,
-    }
-    if delivery.subject:
-        event["subject"] = delivery.subject
     author = Author(
         principal=f"webhook:{name}", request=request.id, address=client_address(request)
     )
     return await receive(request, webhook.namespace, event, author)
 
 
-def _webhook(request: RequestContext, name: str) -> WebhookBody | None:
+async def _checked(request: RequestContext) -> tuple[WebhookBody, Event]:
+    """Return the webhook of a delivery and its event, after the check of its signature.
+
+    Raises:
+        Refused: There is no such webhook, it cannot be used, or the delivery is not valid.
+    """
+    name, headers = request.http.match_info["document"], request.http.headers
+    # Its keys are looked up after the body arrived: the webhook may be deleted meanwhile.
+    _webhook(request, name)
+    content = await read_content(request, most=BODY_MAX)
+    webhook = _webhook(request, name)
+    keys, now_s = _keys_of(request, webhook), request.node.clock.now() // SECOND
+    try:
+        check_signature(webhook.format, headers, content, keys, now_s)
+        # Any: JSON of the service. It is read only after its signature was checked.
+        data = decode_distinct(content, cast("type[Json]", Any))
+        delivery = delivery_of(webhook.format, headers, data)
+    except DeliveryRejected as error:
+        detail = f"the delivery to the webhook {name} is rejected: {error}"
+        raise Refused(Kind.FORBIDDEN, "webhook_rejected", detail) from error
+    event: Event = {
+        "specversion": "1.0",
+        "id": delivery.id,
+        "source": f"{WEBHOOK_SOURCES}{name}",
+        "type": name,
+        "datacontenttype": "application/json",
+        "data": data,
+    }
+    if delivery.subject:
+        event["subject"] = delivery.subject
+    return webhook, event
+
+
+def _webhook(request: RequestContext, name: str) -> WebhookBody:
     found = request.node.documents.get(WEBHOOKS.key(name))
     if found is None:
-        return None
-    return msgspec.convert(found.definition, WebhookBody)
-
-
-def _secret_of(request: RequestContext, name: str, webhook: WebhookBody) -> bytes:
+        raise WEBHOOKS.missing(name)
     try:
-        return request.node.secrets.value(webhook.namespace, webhook.secret)
-    except SecretUnavailable as error:
-        log.warning("delivery not checked", extra={"webhook": name, "reason": str(error)})
-        detail = "this node cannot read the secret of the webhook; its log has the reason"
-        raise Refused(Kind.UNAVAILABLE, "secret_unavailable", detail, retry_after_s=60) from error
+        return msgspec.convert(found.definition, WebhookBody)
+    except msgspec.ValidationError as error:
+        raise _unavailable(f"a later version of rota wrote it: {error}") from error
 
 
-def _rejected(name: str, error: DeliveryRejected) -> Refused:
-    detail = f"the delivery to the webhook {name} is rejected: {error}"
-    return Refused(Kind.FORBIDDEN, "webhook_rejected", detail)
+def _keys_of(request: RequestContext, webhook: WebhookBody) -> list[bytes]:
+    try:
+        secret = request.node.secrets.value(webhook.namespace, webhook.secret)
+    except SecretUnavailable as error:  # Its text has the name of the secret.
+        raise _unavailable("this node cannot read its secret, or there is none") from error
+    keys = keys_in(webhook.format, secret)
+    if not keys:
+        raise _unavailable(f"its secret has no line with {KEY_RULES[webhook.format]}")
+    return keys
+
+
+def _unavailable(reason: str) -> Refused:
+    detail = f"the webhook cannot be used now: {reason}"
+    return Refused(Kind.UNAVAILABLE, "webhook_unavailable", detail, retry_after_s=60)

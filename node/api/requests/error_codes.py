@@ -172,7 +172,7 @@ CODES = {
     ),
     "too_many_waiters": Code(503, "too many requests wait for executions"),
     "too_many_readers": Code(503, "1,000 requests already follow events, or 250 of the caller"),
-    "secret_unavailable": Code(503, "the node cannot read the secret of the webhook"),
+    "webhook_unavailable": Code(503, "the node cannot check deliveries of the webhook"),
     "disk_full": Code(503, "the disk of the node is nearly full"),
     "storage_unavailable": Code(
         503, "the node cannot write to its disk; whether the request took effect is unknown"

@@ -71,12 +71,15 @@ async def read_object(request: RequestContext) -> dict[str, Json]:
     return await paced(decoded_object(await read_content(request)))
 
 
-async def read_content(request: RequestContext, *, has_share: bool = True) -> bytes:
+async def read_content(
+    request: RequestContext, *, has_share: bool = True, most: int | None = None
+) -> bytes:
     """Return the bytes of the request's body; later calls return the same bytes.
 
     Args:
         request: The request.
         has_share: Whether the caller's share of the memory limits the body.
+        most: The most bytes, if that is less than the node accepts of others.
 
     Raises:
         Refused: The body is too long, arrives too slowly, or is incomplete; or too little memory is
@@ -93,7 +96,7 @@ async def read_content(request: RequestContext, *, has_share: bool = True) -> by
     reserved = http.app[BODY_MEMORY].reservation(http.remote or "", caller)
     request.reserved_body = reserved
     try:
-        request.content = await _complete(request, reserved)
+        request.content = await _complete(request, reserved, most)
     except TimeoutError as error:
         raise BodyTooSlow from error
     except web.RequestPayloadError as error:
@@ -102,21 +105,25 @@ async def read_content(request: RequestContext, *, has_share: bool = True) -> by
     return request.content
 
 
-async def _complete(request: RequestContext, reserved: Reserved) -> bytes:
+async def _complete(request: RequestContext, reserved: Reserved, most: int | None) -> bytes:
     if request.http.content.is_eof():
-        return await _arrived(request, reserved)  # Most bodies arrive with the head.
+        return await _arrived(request, reserved, most)  # Most bodies arrive with the head.
     async with asyncio.timeout(BODY_TIMEOUT_S):
-        return await _arrived(request, reserved)
+        return await _arrived(request, reserved, most)
 
 
-async def _arrived(request: RequestContext, reserved: Reserved) -> bytes:
+async def _arrived(request: RequestContext, reserved: Reserved, most: int | None) -> bytes:
     """Return the whole body, whose memory is reserved as it arrives."""
     body = bytearray()
+    if most is not None and (request.http.content_length or 0) > most:
+        raise BodyOverLimit(most)
     while part := await request.http.content.readany():
         reserved.grow(len(part))
         body += part
         if len(body) > request.http.client_max_size:
             raise BodyTooLarge(request.node.config.body_max_mb)
+        if most is not None and len(body) > most:
+            raise BodyOverLimit(most)
     return bytes(body)
 
 
@@ -124,6 +131,18 @@ def release_body(request: RequestContext) -> None:
     """Free the memory that is reserved for the request's body."""
     if request.reserved_body is not None:
         request.reserved_body.free()
+
+
+class BodyOverLimit(Refused):
+    """The body is longer than the operation accepts.
+
+    Args:
+        most: The most bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        detail = f"the request body has more than {most:,} bytes"
+        super().__init__(Kind.INVALID, "body_too_large", detail)
 
 
 class BodyTooLarge(Refused):

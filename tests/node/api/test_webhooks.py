@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from rota.core.model.shared_document import DocumentKey
 from support.access_client import API, Access, access_to
 from support.key_rings import key_ring_file
 
 Json = Any  # Any: an answer of a node, examined by each test.
 
-KEY = "correct-horse"
+KEY = "correct horse battery staple"
 BODY = {"ref": "refs/heads/main"}
 
 
@@ -105,10 +106,44 @@ async def test_a_webhook_needs_a_secret_that_exists(access: Access) -> None:
     assert "hub-key" in error["detail"]
 
 
+async def test_a_secret_without_a_key_of_the_format_is_refused(access: Access) -> None:
+    body = {"format": "standard", "namespace": "team-a", "secret": "hub-key"}
+    _, problem = await access.call(access.admin, "PUT", f"{API}/webhooks/pay", body)
+
+    assert [each["pointer"] for each in problem["errors"]] == ["/secret"]
+    assert "whsec_" in problem["errors"][0]["detail"]
+
+
+async def test_a_long_body_is_refused_before_it_is_read(access: Access) -> None:
+    url = f"{access.client.url}{API}/webhooks/hub"
+    headers = {"Content-Type": "application/json"}
+    async with access.client.session.post(url, data=b" " * 140_000, headers=headers) as answer:
+        assert (answer.status, (await answer.json())["code"]) == (413, "body_too_large")
+
+
+async def test_no_other_sender_uses_up_the_id_of_a_delivery(access: Access) -> None:
+    event = {"specversion": "1.0", "id": "1", "source": "/webhooks/hub", "type": "hub"}
+    path = f"{API}/events?namespace=team-a"
+
+    status, problem = await access.call(access.admin, "POST", path, event)
+
+    assert (status, problem["errors"][0]["pointer"]) == (422, "/source")
+
+
+async def test_a_webhook_of_a_later_version_is_refused_for_now(access: Access) -> None:
+    definition = {"format": "gitlab", "namespace": "team-a", "secret": "hub-key"}
+    key = DocumentKey("webhooks", "later")
+    await access.wiring.context.documents.change(key, definition, by="test")
+
+    status, problem = await deliver(access, name="later")
+
+    assert (status, problem["code"]) == (503, "webhook_unavailable")
+
+
 async def test_a_delivery_whose_secret_was_deleted_is_refused_for_now(access: Access) -> None:
     await access.call(access.admin, "DELETE", f"{API}/secrets/team-a/hub-key")
 
     status, problem = await deliver(access)
 
-    assert (status, problem["code"]) == (503, "secret_unavailable")
+    assert (status, problem["code"]) == (503, "webhook_unavailable")
     assert "hub-key" not in problem["detail"]

@@ -1,9 +1,12 @@
 """Files of job definitions: YAML, JSON, and errors with the line."""
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from rota.client import definitions
 from rota.client.definitions import (
     FILE_BYTES_MAX,
     Definition,
@@ -181,3 +184,19 @@ def test_a_missing_file_exits_with_9(rota: Rota) -> None:
     ran = rota("jobs", "create", "-f", "/nowhere/job.yaml")
 
     assert (ran.status, ran.err) == (9, "error: /nowhere/job.yaml: No such file or directory\n")
+
+
+def test_both_parsers_of_yaml_read_the_files_of_the_documentation_alike() -> None:
+    fast = definitions._fast_loader()
+    if fast is None:
+        pytest.skip("PyYAML has no libyaml here: install a wheel of PyYAML")
+    texts = [
+        text
+        for page in Path("docs").rglob("*.md")
+        for text in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    ]
+
+    assert len(texts) > 20
+    for text in texts:
+        slow = list(yaml.load_all(text, Loader=definitions._Loader))
+        assert list(yaml.load_all(text, Loader=fast)) == slow, text
