@@ -454,7 +454,7 @@ def _fast_loader() -> type[_Loader] | None:
         """A `_Loader` of the events of the parser in C."""
 
         # The stubs of both parsers have other types.
-        check_event: Any = CParser.check_event  # pyright: ignore[reportUnknownMemberType]
+        check_event: Any = CParser.check_event  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         peek_event: Any = CParser.peek_event
         get_event: Any = CParser.get_event
         dispose: Any = CParser.dispose
