@@ -54,6 +54,7 @@ def make_key_ring(path: Path) -> None:
         return
     key = os.urandom(KEY_BYTES)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:  # Mode 0600.
             file.write(content_of(KeyRing(id_of(key), {id_of(key): key})))
             file.flush()

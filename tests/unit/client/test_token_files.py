@@ -108,11 +108,11 @@ def test_a_folder_that_cannot_be_written_is_reported(
 
 
 def test_a_key_ring_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
-    path = tmp_path / "keyring"
+    path = tmp_path / "state" / "keyring"
 
     make_key_ring(path)
     made = read_key_ring(path)  # It refuses a file that others can read.
     make_key_ring(path)
 
     assert read_key_ring(path) == made
-    assert [each.name for each in tmp_path.iterdir()] == ["keyring"]
+    assert [each.name for each in path.parent.iterdir()] == ["keyring"]
