@@ -60,6 +60,11 @@ def id_of(key: bytes) -> str:
     return "k" + sha256(b"rota key ring\0" + key).hexdigest()[:_ID_DIGITS]
 
 
+def ring_of(key: bytes) -> KeyRing:
+    """Return the key ring of one key, which is in use."""
+    return KeyRing(id_of(key), {id_of(key): key})
+
+
 def read_key_ring(file: Path) -> KeyRing:
     """Return the key ring in *file*.
 

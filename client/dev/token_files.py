@@ -12,7 +12,7 @@ from tempfile import NamedTemporaryFile
 
 from rota.client.transport.local_tokens import OTHERS, path_of
 from rota.core.errors import RotaError
-from rota.wire.key_rings import KEY_BYTES, KeyRing, content_of, id_of
+from rota.wire.key_rings import KEY_BYTES, content_of, ring_of
 from rota.wire.tokens import ID_BYTES, SECRET_BYTES, TOKEN_LENGTH, Token, mint, parse
 
 
@@ -52,11 +52,10 @@ def make_key_ring(path: Path) -> None:
     """
     if path.exists():
         return
-    key = os.urandom(KEY_BYTES)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:  # Mode 0600.
-            file.write(content_of(KeyRing(id_of(key), {id_of(key): key})))
+            file.write(content_of(ring_of(os.urandom(KEY_BYTES))))
             file.flush()
             with suppress(FileExistsError):  # Another process was faster; its keys may be in use.
                 os.link(file.name, path)

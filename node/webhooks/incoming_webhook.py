@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from rota.node.system.webhook_keys import read_key
+from rota.node.system.webhook_keys import KEY_BYTES_MAX as STANDARD_MAX
+from rota.node.system.webhook_keys import KEY_BYTES_MIN as STANDARD_MIN
+from rota.node.system.webhook_keys import PREFIX, read_key
 from rota.node.webhooks.webhook_request import signature_of
 from rota.wire.documents import WebhookFormat
 
@@ -19,13 +21,6 @@ TOLERANCE_S = 300
 KEYS_MAX = 4
 KEY_BYTES_MIN = 16
 """The fewest bytes of a key of GitHub or Stripe; those of Standard Webhooks have at least 24."""
-KEY_RULES: Mapping[WebhookFormat, str] = {
-    "standard": "whsec_ and 24 to 64 bytes in base64",
-    "github": f"at least {KEY_BYTES_MIN} bytes",
-    "stripe": f"at least {KEY_BYTES_MIN} bytes",
-}
-"""The form of a key, for people."""
-
 Headers = Mapping[str, str]
 """The headers of a request; names are in any case."""
 
@@ -53,9 +48,12 @@ def keys_in(kind: WebhookFormat, secret: bytes) -> list[bytes]:
     """
     lines = [line.removesuffix(b"\r") for line in secret.split(b"\n")]
     given = [line for line in lines if line.strip()][:KEYS_MAX]
-    if kind == "standard":
-        return [key for line in given if (key := _standard_key(line)) is not None]
-    return [line for line in given if len(line) >= KEY_BYTES_MIN]
+    return [key for line in given if (key := FORMATS[kind].key_of(line)) is not None]
+
+
+def key_rule(kind: WebhookFormat) -> str:
+    """Return the form of a key, for people."""
+    return FORMATS[kind].key_rule
 
 
 def check_signature(
@@ -105,6 +103,10 @@ def _check_standard(headers: Headers, body: bytes, keys: Sequence[bytes], now_s:
     given = _header(headers, "webhook-signature")
     _check_time(at, now_s)
     _check_any(given, (signature_of(key, message_id, int(at), body) for key in keys))
+
+
+def _long_key(line: bytes) -> bytes | None:
+    return line if len(line) >= KEY_BYTES_MIN else None
 
 
 def _standard_key(line: bytes) -> bytes | None:
@@ -158,32 +160,43 @@ class _Format:
 
     Attributes:
         check: Checks a signature; see `check_signature`.
+        key_of: Returns the key that a line of a secret stands for; None if it is not usable.
+        key_rule: The form of such a line, for people.
         id_in: Where the id of a delivery is, for people.
         id_of: Returns the id, from headers and data; empty if there is none.
         subject_of: Returns the sender's name for what happened.
     """
 
     check: Callable[[Headers, bytes, Sequence[bytes], int], None]
+    key_of: Callable[[bytes], bytes | None]
+    key_rule: str
     id_in: str
     id_of: Callable[[Headers, Any], str]
     subject_of: Callable[[Headers, Any], str]
 
 
+_LONG = f"at least {KEY_BYTES_MIN} bytes"
 FORMATS: Mapping[WebhookFormat, _Format] = {
     "standard": _Format(
         _check_standard,
+        _standard_key,
+        f"{PREFIX} and {STANDARD_MIN} to {STANDARD_MAX} bytes in base64",
         "the header webhook-id",
         lambda headers, _: _header(headers, "webhook-id"),
         lambda _, data: _text(data, "type"),
     ),
     "github": _Format(
         _check_github,
+        _long_key,
+        _LONG,
         "the header X-GitHub-Delivery",
         lambda headers, _: _header(headers, "X-GitHub-Delivery"),
         lambda headers, _: _header(headers, "X-GitHub-Event"),
     ),
     "stripe": _Format(
         _check_stripe,
+        _long_key,
+        _LONG,
         "the member id of the body",
         lambda _, data: _text(data, "id"),
         lambda _, data: _text(data, "type"),

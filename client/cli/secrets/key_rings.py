@@ -17,6 +17,7 @@ from rota.wire.key_rings import (
     content_of,
     id_of,
     read_key_ring,
+    ring_of,
 )
 
 file_argument = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -62,7 +63,7 @@ def init(file: Path) -> None:
     if file.exists():
         raise KeyRingRefused(f"{file} exists; choose another name, or `rota keyring add {file}`")
     key = os.urandom(KEY_BYTES)
-    _write(file, KeyRing(id_of(key), {id_of(key): key}))
+    _write(file, ring_of(key))
     say(f"made {file} with the key {id_of(key)}: copy it to all nodes, and set keyring to its path")
 
 

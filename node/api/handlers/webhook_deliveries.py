@@ -21,10 +21,10 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import read_content
 from rota.node.shards.shard import Shard
 from rota.node.webhooks.incoming_webhook import (
-    KEY_RULES,
     DeliveryRejected,
     check_signature,
     delivery_of,
+    key_rule,
     keys_in,
 )
 from rota.wire import operations as api
@@ -124,7 +124,7 @@ def _keys_of(request: RequestContext, webhook: WebhookBody) -> list[bytes]:
         raise _unavailable("this node cannot read its secret, or there is none") from error
     keys = keys_in(webhook.format, secret)
     if not keys:
-        raise _unavailable(f"its secret has no line with {KEY_RULES[webhook.format]}")
+        raise _unavailable(f"its secret has no line with {key_rule(webhook.format)}")
     return keys
 
 

@@ -12,7 +12,7 @@ from rota.node.access.verbs import Verb
 from rota.node.api.kinds.document_kind import DocumentKind
 from rota.node.api.requests.permissions import in_cluster
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.webhooks.incoming_webhook import KEY_RULES, keys_in
+from rota.node.webhooks.incoming_webhook import key_rule, keys_in
 from rota.wire.documents import WebhookBody
 
 
@@ -49,7 +49,7 @@ def _problems_of_keys(request: RequestContext, body: WebhookBody) -> Sequence[Pr
         return []  # Another node may have the key of the key ring.
     if keys_in(body.format, secret):
         return []
-    return [Problem("/secret", f"has no line with {KEY_RULES[body.format]}")]
+    return [Problem("/secret", f"has no line with {key_rule(body.format)}")]
 
 
 WEBHOOKS = DocumentKind(

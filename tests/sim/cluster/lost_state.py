@@ -182,6 +182,7 @@ def _recovered(world: World, present: list[Machine]) -> bool:
         if not swapped.is_done:
             return False
     world.counts["recoveries"] += 1
+    world.is_forked = False
     if fresh:
         _found(world, present, fresh)
     return _settle(world, gone)
@@ -240,5 +241,6 @@ def _settle(world: World, gone: Iterable[NodeId]) -> bool:
     for node_id in gone:
         world.server.change(partial(CoordinationState.forget, node_id=node_id))
     world.is_lost = False
+    world.lost_epochs = {}
     world.witnesses = {}
     return True

@@ -54,8 +54,8 @@ class World:
             its life and that revision.
         lost_epochs: The epochs of the shards whose configurations the coordinator lost.
         is_forked: A node that has not seen such a configuration continued from an older one while
-            no node that has seen it reached it: such a loss cannot be detected
-            (PROTOCOL, When etcd loses its state), and the others end with `Diverged`.
+            no node that has seen it reached it, and no recovery followed. Such a loss cannot be
+            detected (PROTOCOL, When etcd loses its state), and the others end with `Diverged`.
         backups: Of the coordinator's state, the oldest first.
         excused_until: End of the time in which two nodes may assume authority (PROTOCOL I2),
             because sessions ended early.
