@@ -36,15 +36,15 @@ BODY_MAX = 2 * EVENT_BYTES_MAX
 """The most bytes of a body, some of which may be white space between the values of the event."""
 
 
-async def shard_of_webhook(request: RequestContext) -> Shard | None:
-    """Return the shard of the channel of a valid delivery; None if its handler refuses it.
+async def shard_of_webhook(request: RequestContext) -> Shard:
+    """Return the shard of the channel of a delivery.
 
-    So a delivery that is not signed stays on the node that received it.
+    A delivery that is not valid is refused here, so it stays on the node that received it.
+
+    Raises:
+        Refused: As for the operation.
     """
-    try:
-        webhook, _ = await _checked(request)
-    except Refused:
-        return None
+    webhook, _ = await _checked(request)
     name = request.http.match_info["document"]
     namespace, _, channel = channel_of(webhook.namespace, name).partition("/")
     return request.node.shards.of_name(namespace, channel)

@@ -114,10 +114,16 @@ async def test_a_secret_without_a_key_of_the_format_is_refused(access: Access) -
     assert "whsec_" in problem["errors"][0]["detail"]
 
 
-async def test_a_long_body_is_refused_before_it_is_read(access: Access) -> None:
+@pytest.mark.parametrize("has_length", [True, False])
+async def test_a_long_body_is_refused_before_its_end(access: Access, has_length: bool) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(14):
+            yield b" " * 10_000
+
     url = f"{access.client.url}{API}/webhooks/hub"
     headers = {"Content-Type": "application/json"}
-    async with access.client.session.post(url, data=b" " * 140_000, headers=headers) as answer:
+    data = b" " * 140_000 if has_length else parts()
+    async with access.client.session.post(url, data=data, headers=headers) as answer:
         assert (answer.status, (await answer.json())["code"]) == (413, "body_too_large")
 
 
