@@ -79,8 +79,10 @@ class Dockerd:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
-        # Its containerd is gone too, but the pid in this file may belong to another live process.
-        (self.folder / "exec" / "containerd" / "containerd.pid").unlink()
+        # Its containerd is gone too. The pids in these files may belong to other live processes by
+        # the next start, which would then be refused.
+        for file in ("pid", "exec/containerd/containerd.pid"):
+            (self.folder / file).unlink()
 
     def pause(self) -> None:
         """Stop the engine's process, with all its connections open."""
