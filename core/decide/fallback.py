@@ -14,10 +14,12 @@ times, and `ReconcileExecution` has one execution that ended on the stand-in.
 The next fire is the first fire time without an outcome, so reconciliation never reads the history.
 """
 
+from itertools import zip_longest
+
 from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import notify_dependents
-from rota.core.decide.fire import SLICE, set_fire_timer
+from rota.core.decide.fire import SLICE, advance, count_begun, set_fire_timer
 from rota.core.decide.run_hooks import note_end, note_missed
 from rota.core.decide.save_job import keep_version
 from rota.core.model.execution import Execution, ExecutionStatus, task_key
@@ -46,9 +48,12 @@ def follow_job(draft: Draft, command: FollowJob) -> None:
     existing, own = draft.job(job.id), draft.plan(job.id)
     if existing is not None and existing.version != job.version:
         keep_version(draft, existing)
-    plan = JobPlan(next_fires=command.plan.next_fires)
+    plan = replace(command.plan, starts=())
     if own is not None:
         plan = replace(plan, next_fires=_next_undecided(job, plan, own))
+    if existing is not None and own is not None and existing.version == job.version:
+        begun = tuple(map(max, zip_longest(plan.begun, own.begun, fillvalue=0)))
+        plan = replace(plan, begun=begun)
     draft.put(Table.JOB, job.id, job)
     draft.put(Table.NAME, job.spec.full_name, Name(job.id))
     draft.put(Table.PLAN, job.id, plan)
@@ -81,19 +86,22 @@ def reconcile_fires(draft: Draft, command: ReconcileFires) -> None:
     job, plan = draft.job(command.job_id), draft.plan(command.job_id)
     if job is None or plan is None or job.version != command.version:
         return
-    next_fires = list(plan.next_fires)
-    for number, schedule in enumerate(job.spec.schedules):
-        entries = [entry for entry in command.entries if entry.schedule == number]
-        for entry in entries:
-            due = next_fires[number]
-            undecided = None if due is None else _from(entry, due, schedule)
-            if undecided is not None and undecided.until <= draft.wall:
-                _record_fires(draft, job, undecided, command.node_id)
-                next_fires[number] = next_fire(schedule, undecided.until)
-    if tuple(next_fires) != plan.next_fires:
-        fresh = replace(plan, next_fires=tuple(next_fires))
-        draft.put(Table.PLAN, job.id, fresh)
-        set_fire_timer(draft, job.id, fresh)
+    for entry in command.entries:
+        _reconcile_entry(draft, job, entry, command.node_id)
+    reconciled = draft.plan(job.id)
+    if reconciled is not None and reconciled != plan:
+        set_fire_timer(draft, job.id, reconciled)
+
+
+def _reconcile_entry(draft: Draft, job: Job, entry: LedgerEntry, node_id: NodeId) -> None:
+    plan, number = draft.plan(job.id), entry.schedule
+    due = plan.next_fires[number] if plan is not None and number < len(plan.next_fires) else None
+    undecided = None if due is None else _from(entry, due, job.spec.schedules[number])
+    if undecided is not None and undecided.until <= draft.wall:
+        _record_fires(draft, job, undecided, node_id)
+        if undecided.outcome is FireOutcome.FIRED:
+            count_begun(draft, job, number)
+        advance(draft, job, number, undecided.until)
 
 
 def _from(entry: LedgerEntry, due: Instant, schedule: Schedule) -> LedgerEntry | None:

@@ -104,7 +104,7 @@ def fire(draft: Draft, command: Fire, undeferred: frozenset[int] = frozenset()) 
             room -= _fire_schedule(draft, job, number, due, room) if room > 0 else 0
         elif _could_start(draft, job, number) and not _excluded(draft, job, number, (due,)):
             _fire_one(draft, job, number, due)
-            _advance(draft, job, number, due)
+            advance(draft, job, number, due)
     plan = _with_starts(draft, job.id, starts)
     again_at = later(draft.wall, UNREADABLE_PAUSE)
     next_fires = [again_at if n in postponed else at for n, at in enumerate(plan.next_fires)]
@@ -215,11 +215,11 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
     paused = [at for at in times if not 0 < pause.until <= at] if pause else []
     if pause is not None and paused:
         _record_paused(draft, _Due(job, number, paused), pause)
-        _advance(draft, job, number, paused[-1])
+        advance(draft, job, number, paused[-1])
         return len(paused)
     if _has_no_space(draft):
         _record_disk_full(draft, _Due(job, number, times))
-        _advance(draft, job, number, times[-1])
+        advance(draft, job, number, times[-1])
         return len(times)
     excluded = _excluded(draft, job, number, times)
     permitted = [at for at in times if at not in excluded] if excluded else times
@@ -230,7 +230,7 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
     last = times[-1] if len(decided) == len(permitted) else max(decided, default=None)
     if last is not None:
         _record_excluded(draft, job, number, [at for at in times if at <= last], excluded)
-        _advance(draft, job, number, last)
+        advance(draft, job, number, last)
     return len(times)
 
 
@@ -378,7 +378,8 @@ def _has_begun_all(draft: Draft, job: Job, number: int) -> bool:
     return bool(most and plan is not None and plan.begun and plan.begun[number] >= most)
 
 
-def _count_begun(draft: Draft, job: Job, number: int) -> None:
+def count_begun(draft: Draft, job: Job, number: int) -> None:
+    """Count an execution that a schedule with a limit has begun."""
     if job.spec.policy_of(number).max_executions:
         plan = draft.plan(job.id)
         assert plan is not None, job.id
@@ -412,7 +413,7 @@ def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
             deferred_by=Duration(facts.start_of(job.spec, number, at) - at),
         ),
     )
-    _count_begun(draft, job, number)
+    count_begun(draft, job, number)
     _record(draft, _Due(job, number, [at]), FireOutcome.FIRED, execution_id, "")
 
 
@@ -437,7 +438,8 @@ def _admit(draft: Draft, job: Job, number: int) -> Admission:
     return admission
 
 
-def _advance(draft: Draft, job: Job, number: int, decided: Instant) -> None:
+def advance(draft: Draft, job: Job, number: int, decided: Instant) -> None:
+    """Move the next fire of a schedule past *decided*; a schedule that has begun its most ends."""
     plan = draft.plan(job.id)
     assert plan is not None, job.id
     next_fires = list(plan.next_fires)

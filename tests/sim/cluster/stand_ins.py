@@ -6,8 +6,8 @@ from rota.core.decide.fire import first_fire
 from rota.core.model.fallback_ids import shard_of_fallback
 from rota.core.model.ids import ExecutionId, NodeId, ShardId, instant_of, job_of
 from rota.core.model.job import Job, JobPlan
-from rota.core.model.ledger import FireOutcome
-from rota.core.timing.instants import SECOND
+from rota.core.model.ledger import FireOutcome, LedgerEntry
+from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.changes import StandInExecution, Table
 from rota.core.vocabulary.codec import decode_record
 from rota.node.shards.shard import Shard
@@ -158,8 +158,27 @@ def _see_sighting(
     job, at = records.jobs.get(job_of(execution_id)), instant_of(execution_id)
     if job is None or job.version != execution.job_version:
         return  # The shard fired another version, at the fire times of that one.
-    if not any(entry.fire_at <= at <= entry.until for entry in records.ledger[job.id]):
-        raise Violation(f"stand-in: {sighting} ran, and its fire time has no outcome")
+    ledger = records.ledger[job.id]
+    if any(entry.fire_at <= at <= entry.until for entry in ledger) or _has_ended(job, ledger, at):
+        return
+    raise Violation(f"stand-in: {sighting} ran, and its fire time has no outcome")
+
+
+def _has_ended(job: Job, ledger: list[LedgerEntry], at: Instant) -> bool:
+    """Return True if a schedule had begun its most executions before *at*.
+
+    A stand-in counts from its copy, so it may begin more while the other side ends the schedule.
+    """
+    for number in range(len(job.spec.schedules)):
+        fired = [
+            entry.fire_at
+            for entry in ledger
+            if entry.schedule == number and entry.outcome is FireOutcome.FIRED
+        ]
+        most = job.spec.policy_of(number).max_executions
+        if most and len(fired) >= most and fired[-1] < at:
+            return True
+    return False
 
 
 def _see_tokens(sighting: Sighting, records: Records) -> None:

@@ -8,7 +8,7 @@ from rota.core.model.attempt import Outcome
 from rota.core.model.execution import ExecutionStatus
 from rota.core.model.hook import Hook, HookEvent
 from rota.core.model.ids import AllocationId, ExecutionId, JobId, NodeId
-from rota.core.model.job import Consistency, Misfire, Overlap, problems_of
+from rota.core.model.job import Consistency, Misfire, Overlap, SchedulePolicy, problems_of
 from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND, Duration
 from rota.core.vocabulary.changes import StandInExecution, Table
@@ -19,6 +19,7 @@ from rota.core.vocabulary.commands import (
     NoteLate,
     ReconcileExecution,
     ReconcileFires,
+    ResumeJob,
     SaveJob,
 )
 from rota.core.vocabulary.effects import JobEvent, PublishFires, PublishJob
@@ -234,6 +235,47 @@ def test_a_fallback_shard_continues_after_the_last_fire_of_the_shard() -> None:
     assert fallback.state.plans[job_id].next_fires == (at("12:00:30"),)
 
 
+def test_a_fallback_shard_continues_the_count_of_a_schedule_that_ends() -> None:
+    home, fallback, job_id = home_and_fallback(most=3)
+    fire_twice(home)
+
+    follow(home, fallback, job_id)
+    fire_twice(fallback)
+    follow(home, fallback, job_id)
+    fire_twice(fallback)
+
+    assert fallback.outcomes() == [("12:00:30", 1, "fired")]
+
+
+def test_the_fires_that_a_stand_in_claims_count_towards_the_end_of_a_schedule() -> None:
+    home, fallback, job_id = home_and_fallback(most=3)
+    fire_once(home)
+    follow(home, fallback, job_id)
+    fire_twice(fallback)
+
+    claim(home, fallback, job_id)
+    fire_twice(home)
+
+    fired = [("12:00:10", 1, "fired"), ("12:00:20", 1, "fired"), ("12:00:30", 1, "fired")]
+    assert home.outcomes() == fired
+    assert home.state.plans[job_id].next_fires == (None,)
+
+
+def test_a_fallback_shard_gives_the_ids_of_the_shard_after_the_clock_was_set_back_too() -> None:
+    home, fallback, job_id = home_and_fallback()
+    fire_twice(home)
+    home.clock = at("12:00:05")
+    home.do(ResumeJob(job_id=job_id))
+    assert home.state.plans[job_id].round == 1
+    fallback.clock = home.clock
+
+    follow(home, fallback, job_id)
+    fallback.pass_time(Duration(5 * SECOND))
+    home.pass_time(Duration(5 * SECOND))
+
+    assert [each.id for each in fallback.executions()] == [home.executions()[-1].id]
+
+
 def test_an_execution_of_a_fallback_shard_keeps_its_version_when_the_job_changes() -> None:
     home, fallback, job_id = home_and_fallback()
     [execution_id] = fire_once(fallback)
@@ -297,6 +339,7 @@ def home_and_fallback(
     misfire: Misfire = Misfire.ALL,
     overlap: Overlap = Overlap.ALLOW,
     hooks: tuple[Hook, ...] = (),
+    most: int = 0,
 ) -> tuple[Shard, Shard, JobId]:
     """Return a shard with a job that is due every 10 s, and a fallback shard that follows it."""
     home, fallback = Shard(), Shard(node_id=N3)
@@ -306,6 +349,7 @@ def home_and_fallback(
         overlap=overlap,
         consistency=AVAILABLE,
         hooks=hooks,
+        policies=(SchedulePolicy(max_executions=most),),
         late_after=SECOND if hooks else Duration(0),
     )
     follow(home, fallback, job_id)
