@@ -237,6 +237,24 @@ class Client:
             created += (self._ask(part)).items
         return created
 
+    def put_many(
+        self, jobs: Iterable[JobBody | Body], *, views: bool = False, dry_run: bool = False
+    ) -> list[CreatedItem]:
+        """Create or replace each of *jobs*, and return the result of each, in their order.
+
+        Each job succeeds or fails independently, as in `create_many`; `change` says what was done.
+        A job that is the same stays as it is, so the call may be repeated.
+
+        Args:
+            jobs: The jobs; those that they depend on must exist before the call.
+            views: Whether results have the jobs as saved, with warnings and next fire times.
+            dry_run: Whether nothing is changed.
+        """
+        saved: list[CreatedItem] = []
+        for part in requests.put_many(jobs, views=views, dry_run=dry_run):
+            saved += (self._ask(part)).items
+        return saved
+
     def put_job(
         self,
         job: JobBody | Body,

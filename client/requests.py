@@ -124,6 +124,20 @@ def create_many(
         start += len(part)
 
 
+def put_many(
+    jobs: Iterable[JobBody | Body], *, views: bool, dry_run: bool
+) -> Iterator[Call[CreatedManyView]]:
+    """Yield the calls that create or replace *jobs*, with as many in each as its limits allow.
+
+    Raises:
+        Invalid: A job contains something that JSON cannot express.
+    """
+    query: Query = {"views": "true"} if views else {}
+    for part in _batches([as_json(job) for job in jobs]):
+        items = {"items": [msgspec.Raw(each) for each in part]}
+        yield call(operations.PUT_JOBS, body=items, query=query, dry_run=dry_run)
+
+
 def put_job(
     job: JobBody | Body, *, if_version: int | None, key: str | None, dry_run: bool
 ) -> Call[JobView]:

@@ -98,6 +98,7 @@ _KEYED, _HARMLESS, _UNSAFE = Repetition.KEYED, Repetition.HARMLESS, Repetition.U
 
 CREATE_JOB = Operation("POST", _JOBS, JobView, _KEYED)
 CREATE_JOBS = Operation("POST", f"{_JOBS}:batch", CreatedManyView, _KEYED)
+PUT_JOBS = Operation("PUT", f"{_JOBS}:batch", CreatedManyView, _HARMLESS)
 PUT_JOB = Operation("PUT", _JOB, JobView, _KEYED)
 PATCH_JOB = Operation("PATCH", _JOB, JobView, _KEYED)
 DELETE_JOB = Operation("DELETE", _JOB, _NOTHING, _KEYED)

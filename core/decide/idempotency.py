@@ -70,7 +70,11 @@ def _recorded(idempotency: Idempotency, reply: Reply, *, expires_at: Instant) ->
     match reply:
         case JobSaved():
             return replace(
-                empty, result_id=reply.job_id, version=reply.version, is_new=reply.is_new
+                empty,
+                result_id=reply.job_id,
+                version=reply.version,
+                is_new=reply.is_new,
+                replaced=reply.replaced,
             )
         case Triggered():
             return replace(empty, result_id=reply.execution_id)
@@ -89,4 +93,9 @@ def _reply(recorded: RecordedReply) -> Reply:
         return Received(recorded.version)
     if is_execution_id(recorded.result_id):
         return Triggered(ExecutionId(recorded.result_id))
-    return JobSaved(JobId(recorded.result_id), version=recorded.version, is_new=recorded.is_new)
+    return JobSaved(
+        JobId(recorded.result_id),
+        version=recorded.version,
+        is_new=recorded.is_new,
+        replaced=recorded.replaced,
+    )

@@ -71,7 +71,9 @@ def save_job(draft: Draft, command: SaveJob) -> Reply:
             f"there is already a job {existing.spec.full_name!r} ({existing.id}) with another "
             "definition; replace it with PUT, or choose another name",
         )
-    return JobSaved(job.id, version=job.version, is_new=existing is None)
+    before = existing.version if existing is not None else 0
+    replaced = before if before != job.version else 0
+    return JobSaved(job.id, version=job.version, is_new=existing is None, replaced=replaced)
 
 
 def delete_job(draft: Draft, command: DeleteJob) -> Reply:

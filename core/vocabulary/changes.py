@@ -199,6 +199,7 @@ class RecordedReply(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         result_id: The id of the execution or of the job; empty if the job was deleted.
         version: The job's version after the request; 0 if unknown, as in records of early versions.
         is_new: Whether the request created the job.
+        replaced: The version of the job that the request replaced; 0 for none.
     """
 
     digest: str
@@ -206,6 +207,7 @@ class RecordedReply(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     expires_at: Instant
     version: int = 0
     is_new: bool = False
+    replaced: int = 0
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):

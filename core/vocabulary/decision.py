@@ -96,11 +96,13 @@ class JobSaved(msgspec.Struct, frozen=True):
         version: The version after the command; 0 for a repeated request whose recorded reply does
             not have it.
         is_new: Whether the command created the job.
+        replaced: The version that it replaced; 0 for none.
     """
 
     job_id: JobId
     version: int
     is_new: bool
+    replaced: int = 0
 
 
 class Triggered(msgspec.Struct, frozen=True):

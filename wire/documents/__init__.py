@@ -49,7 +49,13 @@ from rota.wire.documents.cluster import (
     ShardView,
     VersionView,
 )
-from rota.wire.documents.document import ITEMS_MAX, Json, Profile, Timespan
+from rota.wire.documents.document import (
+    BATCH_SCHEDULES_MAX,
+    ITEMS_MAX,
+    Json,
+    Profile,
+    Timespan,
+)
 from rota.wire.documents.events import EventView
 from rota.wire.documents.executions import (
     AnswerBody,
@@ -160,6 +166,7 @@ from rota.wire.documents.triggers import (
 from rota.wire.documents.webhooks import WebhookBody, WebhookFormat, WebhookPayload
 
 __all__ = [
+    "BATCH_SCHEDULES_MAX",
     "HOOK_FIELDS",
     "ITEMS_MAX",
     "SECRET_BYTES_MAX",

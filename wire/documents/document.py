@@ -6,6 +6,9 @@ import msgspec
 
 ITEMS_MAX = 1_000
 """The highest number of items in one request."""
+BATCH_SCHEDULES_MAX = 2_000
+"""The most schedules of all jobs of a batch. Their first fire times are computed in one turn, which
+takes 50 us for each."""
 
 Json = Any
 """Any JSON value. The type is Any because the value is passed on unread."""

@@ -516,19 +516,23 @@ class CreatedItem(View, frozen=True):
     """The result of one item of `CreateManyBody`: a job or an error.
 
     Attributes:
-        status: The status of a request for this item alone: 201, 200 if the job existed with the
-            same definition, or the status of the error.
+        status: The status of a request for this item alone: 201 if the job is new, 200 if it
+            existed, or the status of the error.
         job_id: The id of the job; null after an error.
         job: The ``namespace/name`` of the job; null after an error.
         version: The version of its definition; null after an error.
+        change: ``created``, ``replaced`` or ``unchanged``; null after an error.
         error: The error; null on success.
+        view: The job as saved, with ``?views=true``; null after an error.
     """
 
     status: int
     job_id: str | None = None
     job: str | None = None
     version: int | None = None
+    change: str | None = None
     error: ProblemView | None = None
+    view: JobView | None = None
 
 
 class CreatedManyView(View, frozen=True):

@@ -82,6 +82,7 @@ def apply_files(
             }
             say_effects(client, given.documents, changed)
         else:
+            jobs.clear()  # The views of many jobs take much memory.
             documents, jobs = apply_given(client, given, is_dry=False)
             for job in surplus:
                 client.delete_job(job.job_id)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from rota.client.cli.display.printing import Piece, Styled, out, say
 from rota.client.cli.display.show import Column, Look, as_yaml, is_coloured, show_many
@@ -37,6 +38,7 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.client.cli.jobs.job_batches import put_in_parts
 from rota.client.cli.jobs.job_files import (
     dependencies_of,
     elements_of,
@@ -48,7 +50,7 @@ from rota.client.cli.jobs.job_files import (
 from rota.client.cli.jobs.job_flags import Fields
 from rota.client.cli.jobs.job_sets import awaits
 from rota.core.timing.calendars import Calendars
-from rota.wire.documents import JobBody, JobView
+from rota.wire.documents import CreatedItem, JobBody, JobView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
@@ -57,6 +59,10 @@ EX_DIFFERENT = 8
 COLOURS = {"create": "green", "replace": "yellow", "delete": "red"}
 DONE = {"created": "create", "replaced": "replace", "unchanged": "unchanged"}
 """What is done with a document, by the word for it when it is done."""
+DETAILS_MAX = 1_000
+"""The most new and changed jobs of a plan with their difference and their next fire times. Each
+takes two more requests; the others are checked in batches, as unchanged ones are."""
+NO_DETAILS = f"no details: the plan shows those of {DETAILS_MAX:,} changes"
 WAITS = "checked only after the documents before it are written"
 
 
@@ -164,6 +170,9 @@ def diff_files(files: tuple[str, ...], namespace: str | None) -> int:
         for each in planned_changes(client, given):
             _print_diff(each)
             found.append(each)
+    omitted = sum(each.note == NO_DETAILS for each in found)
+    if omitted:
+        say(f"{omitted:,} more jobs differ; the differences of {DETAILS_MAX:,} are shown")
     return _status(found)
 
 
@@ -181,11 +190,26 @@ def planned_changes(client: "Client", given: GivenFiles) -> Iterator[PlannedView
     documents = {(each.kind, each.name) for each in given.documents}
     new: dict[str, Fields] = {}
     new_calendars = calendars.keys() - {each.name for each in present}
-    for job in given.jobs:
-        planned = _planned_job(client, job, _New(new, documents, new_calendars, calendars))
-        if planned.change == "create":
-            new[planned.name] = job
-        yield planned
+    details = count()
+    for part in put_in_parts(client, given.jobs, is_dry=True, views=False):
+        for job, item in part:
+            if item.change == "unchanged":
+                planned = _brief(job, item)
+            elif item.error is None and next(details) >= DETAILS_MAX:
+                planned = replace(_brief(job, item), note=NO_DETAILS)
+            else:
+                planned = _planned_job(client, job, _New(new, documents, new_calendars, calendars))
+            if planned.change == "create":
+                new[planned.name] = job
+            yield planned
+
+
+def _brief(job: Fields, item: CreatedItem) -> PlannedView:
+    """Return what would be done with a job that a node has checked in a batch."""
+    change, version = DONE[item.change or ""], item.version or 0
+    before = {"create": 0, "replace": version - 1}.get(change, version)
+    name = full_name_of(job, job["name"])
+    return PlannedView(change=change, kind="job", name=name, file=file_of(job), version=before)
 
 
 def _planned_document(client: "Client", given: Given, missing: set[tuple[str, str]]) -> PlannedView:
@@ -230,7 +254,7 @@ def _planned_job(client: "Client", definition: Fields, new: _New) -> PlannedView
         with naming_file(definition):
             after = _as_saved(client, definition, new)
     except RequestFailed as error:
-        if not awaits(error, definition, new.jobs.values(), new.documents):
+        if not awaits(error, definition, new.jobs, new.documents):
             raise
         return PlannedView(
             change="replace" if before else "create",
@@ -298,7 +322,7 @@ def _as_saved(client: "Client", definition: Fields, new: _New) -> JobView:
     fields = {**(saved.definition or {}), **left_out}
     order = [each.encode_name for each in msgspec.structs.fields(JobBody)]
     ordered = {name: fields[name] for name in order if name in fields}
-    return msgspec.structs.replace(saved, definition=ordered)
+    return replace(saved, definition=ordered)
 
 
 def _without_new(definition: Fields, new: _New) -> tuple[Fields, Fields]:

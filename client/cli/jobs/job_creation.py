@@ -1,12 +1,10 @@
 """``rota jobs create``: jobs from flags or from files."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Counter, show_many
@@ -20,22 +18,19 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.client.cli.inputs.program_words import ProgramCommand
+from rota.client.cli.jobs.job_batches import failure_of_item, parts_of
 from rota.client.cli.jobs.job_files import (
     definitions_in,
-    dependencies_of,
-    file_of,
-    full_name_of,
     in_namespace,
     name_in,
     naming_file,
 )
 from rota.client.cli.jobs.job_flags import Fields, fields_of, schedule_options, work_options
 from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
-from rota.wire.documents import ITEMS_MAX, CreatedItem, ProblemView
+from rota.wire.documents import CreatedItem
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
-    from rota.client.errors import RequestFailed
 
 REFUSALS_MAX = 20
 """The most refused jobs that are printed; further ones are only counted."""
@@ -128,27 +123,10 @@ def _create_many(
 ) -> list[CreatedItem]:
     created: list[CreatedItem] = []
     with Counter("created", len(definitions)) as counter:
-        for part in _parts(definitions):
+        for part in parts_of(definitions, is_dry=is_dry):
             created += client.create_many(part, dry_run=is_dry)
             counter.add(len(part))
     return created
-
-
-def _parts(definitions: Sequence[Fields]) -> Iterator[list[Fields]]:
-    """Yield definitions in the parts that are sent together.
-
-    A node checks the dependencies of all jobs of a request before it creates any of them: a job
-    that depends on an earlier one goes into the next part.
-    """
-    part: list[Fields] = []
-    names: set[str] = set()
-    for definition in definitions:
-        if len(part) == ITEMS_MAX or names & dependencies_of(definition):
-            yield part
-            part, names = [], set()
-        part.append(definition)
-        names.add(full_name_of(definition, definition.get("name", "")))
-    yield part
 
 
 def _tell_refused(definitions: Sequence[Fields], items: Sequence[CreatedItem]) -> int:
@@ -163,21 +141,7 @@ def _tell_refused(definitions: Sequence[Fields], items: Sequence[CreatedItem]) -
     statuses: list[int] = []
     for definition, problem in refused[:REFUSALS_MAX]:
         say(f"job {definition.get('name')!r} is refused:")
-        failure = _failure(problem)
-        failure.file = file_of(definition)
-        statuses.append(report(failure))
+        statuses.append(report(failure_of_item(problem, definition)))
     if len(refused) > REFUSALS_MAX:
         say(f"and {len(refused) - REFUSALS_MAX} more are refused")
     return statuses[0] if statuses else 0
-
-
-def _failure(problem: ProblemView) -> "RequestFailed":
-    """Return the error of one job of a batch as if it were sent alone."""
-    from rota.client.transport.call import Response, failure_of
-
-    errors = [
-        msgspec.structs.replace(each, pointer=re.sub(r"^/items/\d+", "", each.pointer))
-        for each in problem.errors
-    ]
-    alone = msgspec.structs.replace(problem, errors=errors)
-    return failure_of(Response(problem.status, msgspec.json.encode(alone)))

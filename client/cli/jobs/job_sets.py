@@ -8,15 +8,10 @@ import msgspec
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Counter
 from rota.client.cli.display.table_columns import AppliedView
-from rota.client.cli.jobs.job_files import (
-    elements_of,
-    full_name_of,
-    job_before,
-    naming_file,
-    types_in,
-)
+from rota.client.cli.jobs.job_batches import failure_of_item, put_in_parts
+from rota.client.cli.jobs.job_files import elements_of, full_name_of, types_in
 from rota.client.cli.jobs.job_flags import Fields
-from rota.wire.documents import JobView
+from rota.wire.documents import CreatedItem, JobView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
@@ -40,31 +35,32 @@ def apply_all(
             lacks only one of these, or a job before it, cannot be checked yet.
 
     Raises:
-        RequestFailed: A job is refused; those before it are saved unless *is_dry*. The errors of
-            all but the last invalid job are printed.
+        RequestFailed: A job is refused; unless *is_dry*, those before it are saved, and others of
+            its batch. The errors of all but the last invalid job are printed.
     """
-    from rota.client.errors import Invalid, RequestFailed
+    from rota.client.errors import Invalid
 
     applied: list[AppliedView] = []
     refusals: list[tuple[Fields, Invalid]] = []
+    names: set[str] = set()
     with Counter("checked" if is_dry else "applied", len(definitions)) as counter:
-        for number, definition in enumerate(definitions):
-            try:
-                applied.append(_apply(client, definition, is_dry=is_dry))
-            except RequestFailed as error:
+        for part in put_in_parts(client, definitions, is_dry=is_dry, views=True):
+            applied += [_applied(item) for _, item in part if item.error is None]
+            for definition, item in part:
+                error = item.error and failure_of_item(item.error, definition)
                 # A dry run creates none of the jobs and documents before this one.
-                if is_dry and awaits(error, definition, definitions[:number], written_before):
+                if error and is_dry and awaits(error, definition, names, written_before):
                     what = "needs what would be created before it"
                     say(f"job {definition.get('name')!r} is not checked: it {what}")
-                    continue
-                if is_dry and isinstance(error, Invalid):
+                elif isinstance(error, Invalid) and is_dry:
                     refusals.append((definition, error))
-                    continue
-                if len(definitions) > 1:
-                    before = f"after {len(applied)} taken, " if applied and not is_dry else ""
-                    say(f"{before}job {definition.get('name')!r} is refused:")
-                raise
-            counter.add(1)
+                elif error:
+                    if len(definitions) > 1:
+                        before = f"after {len(applied)} taken, " if applied and not is_dry else ""
+                        say(f"{before}job {definition.get('name')!r} is refused:")
+                    raise error
+                names.add(full_name_of(definition, definition.get("name", "")))
+            counter.add(len(part))
     _raise(refusals, is_one=len(definitions) == 1)
     return applied
 
@@ -84,7 +80,7 @@ def _raise(refusals: Sequence[tuple[Fields, "Invalid"]], *, is_one: bool) -> Non
 def awaits(
     error: "RequestFailed",
     definition: Fields,
-    jobs: Iterable[Fields],
+    jobs: Collection[str],
     documents: Collection[tuple[str, str]],
 ) -> bool:
     """Return True if *definition* is refused only because *jobs* or *documents* do not exist yet.
@@ -92,7 +88,7 @@ def awaits(
     Args:
         error: The refusal.
         definition: The job.
-        jobs: The jobs that will be written before it.
+        jobs: The full names of the jobs that will be written before it.
         documents: Kind and name of the documents that will be written before it.
     """
     if error.code == "unknown_type":
@@ -103,7 +99,7 @@ def awaits(
         return all(("calendars", str(name)) in documents for name in missing)
     if error.code == "unknown_namespace":
         return ("namespaces", str(definition.get("namespace", "default"))) in documents
-    return _missing_jobs(definition, error) <= names_of(jobs)
+    return all(name in jobs for name in _missing_jobs(definition, error))
 
 
 def _missing_jobs(definition: Fields, error: "RequestFailed") -> set[str]:
@@ -144,12 +140,6 @@ def as_deleted(job: JobView) -> AppliedView:
     return AppliedView(change="deleted", **msgspec.structs.asdict(job))
 
 
-def _apply(client: "Client", definition: Fields, *, is_dry: bool) -> AppliedView:
-    before = job_before(client, definition)
-    with naming_file(definition):
-        after = client.put_job(definition, dry_run=is_dry)
-    if before is None:
-        change = "created"
-    else:
-        change = "unchanged" if after.version == before.version else "replaced"
-    return AppliedView(change=change, **msgspec.structs.asdict(after))
+def _applied(item: CreatedItem) -> AppliedView:
+    assert item.view is not None, item
+    return AppliedView(change=item.change or "", **msgspec.structs.asdict(item.view))

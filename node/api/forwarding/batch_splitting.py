@@ -156,7 +156,7 @@ def _parts_of(request: RequestContext, split: Split) -> dict[NodeId, PeerRequest
     """Return the request for each other node."""
     return {
         node_id: PeerRequest(
-            method="POST",
+            method=request.http.method,
             target=target_of(request.http),
             headers=forwarded_headers(
                 request, **{OF_ITEMS: ",".join(str(item.number) for item in items)}

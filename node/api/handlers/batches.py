@@ -8,17 +8,19 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from rota.core.errors import Problem, Refused, invalid, not_found, summary_of
+from rota.core.model.ids import JobId
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import JobSaved, Triggered
 from rota.node.access.verbs import Verb
 from rota.node.api.forwarding.batch_splitting import Item, read_split, results_of
-from rota.node.api.handlers.jobs import creation_of, trigger_of
+from rota.node.api.handlers.jobs import creation_of, saved_view, trigger_of
 from rota.node.api.requests.error_codes import DECIDING
 from rota.node.api.requests.job_decoding import decoded_job
 from rota.node.api.requests.operations import IDEMPOTENCY_KEY, Body, Operations, Success
-from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.parameters import DRY_RUN, flag
 from rota.node.api.requests.permissions import on_each
 from rota.node.api.requests.problems import problem_of
 from rota.node.api.requests.request_context import RequestContext
@@ -32,6 +34,7 @@ from rota.wire import operations as api
 from rota.wire.bodies.field_reader import Hints
 from rota.wire.bodies.json_decoding import decode
 from rota.wire.documents import (
+    BATCH_SCHEDULES_MAX,
     CreatedItem,
     CreatedManyView,
     CreateManyBody,
@@ -43,9 +46,7 @@ from rota.wire.documents import (
 )
 
 operations = Operations("Batches")
-SCHEDULES_MAX = 2_000
-"""The most schedules of all jobs of a batch. Their first fire times are computed in one turn, which
-takes 50 us for each."""
+VIEWS = flag("views", "Return each job as saved, too.")
 
 
 class _TriggerName(msgspec.Struct):
@@ -71,13 +72,37 @@ async def create_many(request: RequestContext) -> web.Response:
     `/items/3/schedule`. The jobs that an item depends on must exist before the request. With
     `Idempotency-Key: K`, item number *i*, counted from 0, has the key `K/i`.
     """
-    key = idempotency_key(request.http)
+    return await _save_many(request, may_replace=False, has_views=False)
+
+
+@operations.declare(
+    api.PUT_JOBS,
+    Success(200, "One result for each item, in the order of the items."),
+    permission=on_each(Verb.WRITE),
+    query=(DRY_RUN, VIEWS),
+    body=Body(CreateManyBody),
+    problems=("no_items", "too_many_items", *DECIDING),
+)
+async def put_many(request: RequestContext) -> web.Response:
+    """Create or replace up to 1,000 jobs; each item succeeds or fails independently of the others.
+
+    An item is what `PUT /api/v1/jobs/{job}` has as its body, with its name. `change` says what was
+    done with the job; a definition that is the same changes nothing, so a repetition is harmless.
+    The other rules are those of `POST /api/v1/jobs:batch`.
+    """
+    return await _save_many(request, may_replace=True, has_views=VIEWS.of(request))
+
+
+async def _save_many(
+    request: RequestContext, *, may_replace: bool, has_views: bool
+) -> web.Response:
+    key = "" if may_replace else idempotency_key(request.http)
 
     def shard_of(raw: msgspec.Raw) -> Shard:
         named = msgspec.json.decode(raw, type=JobName)
         return request.node.shards.of_name(named.namespace, named.name)
 
-    schedules_left = SCHEDULES_MAX
+    schedules_left = BATCH_SCHEDULES_MAX
     hints = Hints()
 
     async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
@@ -87,15 +112,18 @@ async def create_many(request: RequestContext) -> web.Response:
         schedules_left -= len(body.schedules) + (body.schedule is not None)
         if schedules_left < 0:
             detail = (
-                f"the batch has more than {SCHEDULES_MAX:,} schedules, the limit; send this job in "
-                "another batch"
+                f"the batch has more than {BATCH_SCHEDULES_MAX:,} schedules, the limit; send this "
+                "job in another batch"
             )
             raise invalid("invalid_job", detail, Problem("/schedules", detail))
-        return await creation_of(request, body, _key_of(key, number), hints)
+        shard, command = await creation_of(request, body, _key_of(key, number), hints)
+        return shard, replace(command, may_replace=may_replace)
 
     async def create(items: list[Item]) -> list[CreatedItem]:
         answers, written = await _write_each(request, items, command_of)
         created = [_created(request, written, answer) for answer in answers]
+        if has_views:
+            created = [await _with_view(request, written, each) for each in created]
         # A job's version, or the reason of a refusal, may be ahead of the commit.
         await request.wait_committed()
         return created
@@ -205,11 +233,25 @@ def _created(request: RequestContext, written: Written, answer: Answer) -> Creat
                 job_id=job.id,
                 job=job.spec.full_name,
                 version=answer.version or job.version,
+                change=_change_of(answer),
             )
         # The request repeats an earlier one, the job of which has been deleted since.
         answer = not_found("job", answer.job_id)
     assert isinstance(answer, Refused), answer
     return _not_created(request, answer)
+
+
+def _change_of(saved: JobSaved) -> str:
+    return "created" if saved.is_new else "replaced" if saved.replaced else "unchanged"
+
+
+async def _with_view(
+    request: RequestContext, written: Written, created: CreatedItem
+) -> CreatedItem:
+    if created.job_id is None or created.version is None:
+        return created
+    view = await saved_view(request, JobId(created.job_id), created.version, written)
+    return replace(created, view=view)
 
 
 def _not_created(request: RequestContext, refusal: Refused) -> CreatedItem:
@@ -225,4 +267,4 @@ def _triggered(request: RequestContext, answer: Answer) -> TriggeredItem:
 
 
 def _error_of(request: RequestContext, refusal: Refused) -> ProblemView:
-    return msgspec.structs.replace(problem_of(refusal), request_id=request.id)
+    return replace(problem_of(refusal), request_id=request.id)

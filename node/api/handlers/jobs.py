@@ -351,24 +351,39 @@ async def saved_document(request: RequestContext, saved: Reply, written: Written
             operation's verb in its namespace.
     """
     assert isinstance(saved, JobSaved), saved
-    state = written.state(request.node.shards.of_id(saved.job_id))
-    view = _job_view(request, saved.job_id, state)
+    view = await saved_view(request, saved.job_id, saved.version, written)
     request.authorize(view.namespace, missing=not_found("job", saved.job_id))
-    version = saved.version or view.version
-    headers = {"ETag": f'"{version}"'}
+    headers = {"ETag": f'"{view.version}"'}
     if saved.is_new:
         headers["Location"] = f"/api/v1/jobs/{saved.job_id}"
-    status = 201 if saved.is_new else 200
+    return document(view, status=201 if saved.is_new else 200, headers=headers)
+
+
+async def saved_view(
+    request: RequestContext, job_id: JobId, version: int, written: Written
+) -> JobView:
+    """Return a saved job, with warnings and the next fire times.
+
+    Args:
+        request: The request; a caller without the verb ``read`` gets no definition.
+        job_id: The job.
+        version: Its version in the response; 0 for the present one.
+        written: What the request wrote.
+
+    Raises:
+        Refused: The job does not exist.
+    """
+    state = written.state(request.node.shards.of_id(job_id))
+    view = _job_view(request, job_id, state)
+    view = replace(view, version=version or view.version)
     if not request.may(Verb.READ, view.namespace):
-        shown = replace(job_without_definition(view), version=version)
-        return document(shown, status=status, headers=headers)
-    job = state.jobs[saved.job_id]
+        return job_without_definition(view)
+    job = state.jobs[job_id]
     warnings = await warnings_of(job.spec, request.node)
     warnings += await hook_warnings(request, job.spec)
     now = request.node.clock.now()
     fires = await fires_after(request, job, state.plans[job.id], now, FIRES_SHOWN)
-    shown = replace(view, version=version, warnings=warnings, next_fires=fires)
-    return document(shown, status=status, headers=headers)
+    return replace(view, warnings=warnings, next_fires=fires)
 
 
 def _job_view(request: RequestContext, job_id: JobId, state: State) -> JobView:

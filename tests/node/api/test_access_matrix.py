@@ -126,6 +126,7 @@ class World:
             **BODIES,
             "create_job": job,
             "create_many": {"items": [job]},
+            "put_many": {"items": [job]},
             "create_key": {"name": name},
             "trigger_many": {"items": [{"job": f"{namespace}/job"}]},
             "wait_for_many": {"executionIds": [self.executions[namespace]]},

@@ -48,6 +48,32 @@ def test_each_item_has_the_answer_that_it_would_have_alone(node: Rotad) -> None:
     assert all(each["error"]["status"] == each["status"] for each in results[2:])
 
 
+def test_jobs_are_created_or_replaced_and_each_result_says_which(node: Rotad) -> None:
+    node.create(name="same-again", command="true")
+    node.create(name="changed", command="true")
+    items = [
+        {"name": "same-again", "command": "true"},
+        {"name": "changed", "command": "false", "schedule": "@hourly"},
+        {"name": "fresh", "command": "true"},
+        {"name": "bad", "command": "true", "schedule": "61 * * * *"},
+    ]
+
+    tried = node.call("PUT", f"{JOBS}?dryRun=true", {"items": items})["items"]
+    saved = node.call("PUT", f"{JOBS}?views=true", {"items": items})["items"]
+    again = node.call("PUT", JOBS, {"items": items[:3]})["items"]
+
+    changes = ["unchanged", "replaced", "created", None]
+    assert [each["change"] for each in tried] == [each["change"] for each in saved] == changes
+    assert [each["status"] for each in saved] == [200, 200, 201, 422]
+    assert [each["version"] for each in saved] == [1, 2, 1, None]
+    assert [each["change"] for each in again] == ["unchanged"] * 3
+    assert saved[3]["error"]["errors"][0]["pointer"] == "/items/3/schedule"
+    view = saved[1]["view"]
+    assert view["definition"]["command"] == "false"
+    assert len(view["nextFires"]) == 5
+    assert saved[3]["view"] is tried[1]["view"] is None
+
+
 def test_schedules_of_a_batch_are_counted_before_they_are_read(node: Rotad) -> None:
     items = [
         {"name": f"many-{number}", "command": "true", "schedules": ["61 * * * *"] * 64}

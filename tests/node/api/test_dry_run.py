@@ -49,6 +49,7 @@ WRITES: list[tuple[str, str, Any]] = [
     ("POST", "/jobs:batch", {"items": [{**TICK, "name": "x"}, {**TICK, "name": "x"}, TICK, 5]}),
     ("POST", "/jobs:batch", {"items": [TICK, {**TICK, "command": "x"}]}),
     ("POST", "/jobs:batch", {"items": []}),
+    ("PUT", "/jobs:batch", {"items": [{**TICK, "priority": 3}, {**TICK, "name": "x"}]}),
     ("POST", "/executions:batch", {"items": [{"job": "job"}, {"job": "absent"}]}),
     ("POST", "/executions/{busy}/cancel", None),
     ("POST", "/executions/{waiting}/cancel", None),

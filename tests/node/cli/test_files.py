@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
+from rota.client.cli.files import plan
+from rota.client.cli.files.given_files import given_in
+from rota.client.cli.inputs.files import Item
+from rota.client.client import Client
 from support.rota_program import Rota, on_terminal
+from support.rotad import Rotad
 
 TYPE = """
 kind: type
@@ -275,6 +280,26 @@ def test_a_calendar_that_names_a_new_one_is_planned_as_replaced(rota: Rota, tmp_
         "names": "replace",
         "named": "create",
     }
+
+
+def test_a_long_plan_names_all_changes_and_shows_the_details_of_the_first(
+    node: Rotad, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "DETAILS_MAX", 2)
+    node.create(name="long-0", command="true")
+    node.create(name="long-1", command="true")
+    items = [
+        Item({"name": f"long-{n}", "command": command}, "jobs.yaml", n, Path())
+        for n, command in enumerate(("true", "false", "true", "true"))
+    ]
+
+    with Client(node.url) as client:
+        planned = list(plan.planned_changes(client, given_in(items, None)))
+
+    assert [each.change for each in planned] == ["unchanged", "replace", "create", "create"]
+    assert [each.version for each in planned] == [1, 1, 0, 0]
+    assert [bool(each.diff) for each in planned] == [False, True, True, False]
+    assert [each.note for each in planned] == ["", "", "", plan.NO_DETAILS]
 
 
 def test_a_plan_with_prune_shows_the_jobs_that_apply_deletes(rota: Rota, tmp_path: Path) -> None:

@@ -155,6 +155,18 @@ def test_many_jobs_are_created_or_refused_alone(client: Client) -> None:
     assert client.job("bulk/free").job_id == created[3].job_id
 
 
+def test_many_jobs_are_created_or_replaced(client: Client) -> None:
+    client.create_job({"name": "old", "namespace": "put", "command": "false"})
+    bodies = [{"name": name, "namespace": "put", "command": "true"} for name in ("old", "new")]
+
+    tried = client.put_many(bodies, dry_run=True)
+    saved = client.put_many(bodies, views=True)
+
+    assert [item.change for item in tried] == [item.change for item in saved]
+    assert [item.change for item in saved] == ["replaced", "created"]
+    assert [item.view and item.view.version for item in saved] == [2, 1]
+
+
 def test_more_jobs_than_one_request_takes_are_divided(client: Client) -> None:
     bodies = [{"name": f"n{number}", "namespace": "divided"} for number in range(1_001)]
 

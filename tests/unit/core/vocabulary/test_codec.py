@@ -575,6 +575,10 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
             updated_at=NOON,
         ),
     ),
+    (
+        Table.REQUEST,
+        RecordedReply(digest="d3", result_id=JOB, expires_at=NOON, version=4, replaced=3),
+    ),
 )
 
 
