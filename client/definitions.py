@@ -377,6 +377,12 @@ class _Loader(yaml.SafeLoader):
             )
         return node
 
+    def compose_document(self) -> yaml.Node | None:
+        """Return the next document; its anchors, and the sizes of its nodes, are not kept."""
+        document: yaml.Node | None = super().compose_document()
+        self._sizes.clear()
+        return document
+
     def _size_of(self, node: yaml.Node) -> int:
         return self._sizes[node]
 

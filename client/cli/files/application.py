@@ -22,7 +22,7 @@ from rota.client.cli.inputs.options import (
     url_option,
 )
 from rota.client.cli.jobs.job_selection import confirm
-from rota.client.cli.jobs.job_sets import apply_all, as_deleted
+from rota.client.cli.jobs.job_sets import apply_all, as_deleted, check_all
 from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
@@ -68,7 +68,7 @@ def apply_files(
     given = read_files(files, namespace)
     pruning.check(given)
     with connect() as client:
-        documents, jobs = apply_given(client, given, is_dry=True)
+        documents, jobs = check_given(client, given, views=is_dry)
         surplus = [*pruning.surplus(client, given)]
         for job in surplus:
             client.delete_job(job.job_id, dry_run=True)
@@ -82,8 +82,7 @@ def apply_files(
             }
             say_effects(client, given.documents, changed)
         else:
-            jobs.clear()  # The views of many jobs take much memory.
-            documents, jobs = apply_given(client, given, is_dry=False)
+            documents, jobs = apply_given(client, given)
             for job in surplus:
                 client.delete_job(job.job_id)
     _show(documents, [*jobs, *map(as_deleted, surplus)], form)
@@ -91,13 +90,21 @@ def apply_files(
     say_if_dry(is_dry=is_dry)
 
 
-def apply_given(
-    client: "Client", given: GivenFiles, *, is_dry: bool
+def check_given(
+    client: "Client", given: GivenFiles, *, views: bool = False
 ) -> tuple[list[AppliedDocument], list[AppliedView]]:
-    """Create or replace documents and then jobs; with *is_dry* only check them."""
-    named = {(each.kind, each.name) for each in given.documents if is_dry}
-    documents = apply_documents(client, given.documents, is_dry=is_dry)
-    return documents, apply_all(client, given.jobs, is_dry=is_dry, written_before=named)
+    """Check documents and jobs; return the jobs as they would be saved if *views*, else none."""
+    named = {(each.kind, each.name) for each in given.documents}
+    documents = apply_documents(client, given.documents, is_dry=True)
+    return documents, check_all(client, given.jobs, written_before=named, views=views)
+
+
+def apply_given(
+    client: "Client", given: GivenFiles
+) -> tuple[list[AppliedDocument], list[AppliedView]]:
+    """Create or replace documents and then jobs."""
+    documents = apply_documents(client, given.documents, is_dry=False)
+    return documents, apply_all(client, given.jobs)
 
 
 def _show(documents: list[AppliedDocument], jobs: list[AppliedView], form: str) -> None:

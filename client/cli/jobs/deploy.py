@@ -25,7 +25,7 @@ from rota.client.cli.inputs.options import (
 )
 from rota.client.cli.jobs.job_files import at_place, in_namespace
 from rota.client.cli.jobs.job_flags import Fields
-from rota.client.cli.jobs.job_sets import apply_all, check_names
+from rota.client.cli.jobs.job_sets import apply_all, check_all, check_names
 from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
 from rota.core.errors import RotaError
 from rota.core.near_names import did_you_mean
@@ -65,10 +65,10 @@ def deploy(place: str, *, is_dry: bool, namespace: str | None, form: str) -> Non
         )
     check_names(definitions)
     with connect() as client:
-        applied = apply_all(client, definitions, is_dry=True)
+        applied = check_all(client, definitions, views=True)
         notes = list(_moves(client, definitions, applied))
         if not is_dry:
-            applied = apply_all(client, definitions, is_dry=False)
+            applied = apply_all(client, definitions)
     show_many(applied, APPLIED, form)
     say_warnings(applied)
     for note in notes:

@@ -1,6 +1,6 @@
 """Sets of jobs that are created or replaced as a whole, checked together."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -15,57 +15,73 @@ from rota.wire.documents import CreatedItem, JobView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
-    from rota.client.errors import Invalid, RequestFailed
+    from rota.client.errors import RequestFailed
 
 
-def apply_all(
+def check_all(
     client: "Client",
     definitions: Sequence[Fields],
     *,
-    is_dry: bool,
     written_before: Collection[tuple[str, str]] = (),
+    views: bool = False,
 ) -> list[AppliedView]:
-    """Create or replace the jobs *definitions*, and return them with their changes.
+    """Check the jobs *definitions*; return them as they would be saved if *views*, else nothing.
 
     Args:
         client: The client.
         definitions: The jobs.
-        is_dry: True if they are only checked.
         written_before: Kind and name of the documents that will be written before them. A job that
             lacks only one of these, or a job before it, cannot be checked yet.
+        views: Whether the jobs are returned, which takes the node three times as long.
 
     Raises:
-        RequestFailed: A job is refused; unless *is_dry*, those before it are saved, and others of
-            its batch. The errors of all but the last invalid job are printed.
+        RequestFailed: A job is refused. The errors of all but the last invalid job are printed.
     """
     from rota.client.errors import Invalid
 
-    applied: list[AppliedView] = []
+    checked: list[AppliedView] = []
     refusals: list[tuple[Fields, Invalid]] = []
     names: set[str] = set()
-    with Counter("checked" if is_dry else "applied", len(definitions)) as counter:
-        for part in put_in_parts(client, definitions, is_dry=is_dry, views=True):
-            applied += [_applied(item) for _, item in part if item.error is None]
+    with Counter("checked", len(definitions)) as counter:
+        for part in put_in_parts(client, definitions, is_dry=True, views=views):
+            checked += _applied(part)
             for definition, item in part:
                 error = item.error and failure_of_item(item.error, definition)
-                # A dry run creates none of the jobs and documents before this one.
-                if error and is_dry and awaits(error, definition, names, written_before):
+                # None of the jobs and documents before this one is created.
+                if error and awaits(error, definition, names, written_before):
                     what = "needs what would be created before it"
                     say(f"job {definition.get('name')!r} is not checked: it {what}")
-                elif isinstance(error, Invalid) and is_dry:
+                elif isinstance(error, Invalid):
                     refusals.append((definition, error))
                 elif error:
-                    if len(definitions) > 1:
-                        before = f"after {len(applied)} taken, " if applied and not is_dry else ""
-                        say(f"{before}job {definition.get('name')!r} is refused:")
-                    raise error
+                    _raise([(definition, error)], is_one=len(definitions) == 1)
                 names.add(full_name_of(definition, definition.get("name", "")))
             counter.add(len(part))
     _raise(refusals, is_one=len(definitions) == 1)
+    return checked
+
+
+def apply_all(client: "Client", definitions: Sequence[Fields]) -> list[AppliedView]:
+    """Create or replace the jobs *definitions*, and return them with their changes.
+
+    Raises:
+        RequestFailed: A job is refused; those before it are saved, and others of its batch.
+    """
+    applied: list[AppliedView] = []
+    with Counter("applied", len(definitions)) as counter:
+        for part in put_in_parts(client, definitions, is_dry=False, views=True):
+            applied += _applied(part)
+            for definition, item in part:
+                if item.error is not None:
+                    if applied:
+                        say(f"{len(applied)} jobs are applied, but:")
+                    error = failure_of_item(item.error, definition)
+                    _raise([(definition, error)], is_one=len(definitions) == 1)
+            counter.add(len(part))
     return applied
 
 
-def _raise(refusals: Sequence[tuple[Fields, "Invalid"]], *, is_one: bool) -> None:
+def _raise(refusals: Sequence[tuple[Fields, "RequestFailed"]], *, is_one: bool) -> None:
     """Raise the last of *refusals*, if there are any, and print the others."""
     from rota.client.cli.failures import report
 
@@ -140,6 +156,7 @@ def as_deleted(job: JobView) -> AppliedView:
     return AppliedView(change="deleted", **msgspec.structs.asdict(job))
 
 
-def _applied(item: CreatedItem) -> AppliedView:
-    assert item.view is not None, item
-    return AppliedView(change=item.change or "", **msgspec.structs.asdict(item.view))
+def _applied(part: Sequence[tuple[Fields, CreatedItem]]) -> Iterator[AppliedView]:
+    for _, item in part:
+        if item.view is not None:
+            yield AppliedView(change=item.change or "", **msgspec.structs.asdict(item.view))

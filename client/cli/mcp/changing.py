@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from rota.client.cli.files.application import apply_given
+from rota.client.cli.files.application import apply_given, check_given
 from rota.client.cli.files.plan import PlannedView, planned_changes
 from rota.client.cli.mcp.desk import (
     Content,
@@ -77,8 +77,8 @@ def apply(desk: Desk, given: Apply) -> Content:
     if given.plan_id and given.plan_id != plan_id:
         detail = "the plan is not that of the preview: definitions have changed; preview again"
         raise Refused(Kind.CONFLICT, "plan_changed", detail)
-    apply_given(desk.client, parts, is_dry=True)
-    documents, jobs = apply_given(desk.client, parts, is_dry=False)
+    check_given(desk.client, parts)
+    documents, jobs = apply_given(desk.client, parts)
     done = [
         *(
             {"change": each.change, "kind": each.kind, "name": each.name, "version": each.version}
