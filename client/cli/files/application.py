@@ -1,11 +1,12 @@
 """``rota apply``: the jobs and documents of files as a whole, checked together."""
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from rota.client.cli.display.printing import out
-from rota.client.cli.display.show import print_document, show_many
+from rota.client.cli.display.show import Rows, print_document, show_many
 from rota.client.cli.display.table_columns import APPLIED as APPLIED_JOB
 from rota.client.cli.display.table_columns import AppliedView
 from rota.client.cli.documents.given_documents import APPLIED, AppliedDocument, apply_documents
@@ -21,9 +22,11 @@ from rota.client.cli.inputs.options import (
     namespace_option,
     url_option,
 )
+from rota.client.cli.jobs.job_flags import Fields
 from rota.client.cli.jobs.job_selection import confirm
 from rota.client.cli.jobs.job_sets import apply_all, as_deleted, check_all
 from rota.client.cli.jobs.saved_jobs import say_if_dry, say_warnings
+from rota.wire.documents import ITEMS_MAX, JobView
 
 if TYPE_CHECKING:  # For speed, not to avoid a cycle: help texts load no HTTP library.
     from rota.client.client import Client
@@ -72,22 +75,53 @@ def apply_files(
         surplus = [*pruning.surplus(client, given)]
         for job in surplus:
             client.delete_job(job.job_id, dry_run=True)
-        if surplus and not (is_sure or is_dry):
-            confirm(f"delete {counted(len(surplus), 'job', 'jobs')} that no file has")
-        if is_dry:
-            changed = {
-                each.name
-                for each in documents
-                if each.kind == "calendars" and each.change != "unchanged"
-            }
-            say_effects(client, given.documents, changed)
-        else:
-            documents, jobs = apply_given(client, given)
-            for job in surplus:
-                client.delete_job(job.job_id)
+        if not is_dry:
+            if surplus and not is_sure:
+                confirm(f"delete {counted(len(surplus), 'job', 'jobs')} that no file has")
+            _apply(client, given, surplus, form)
+            return
+        changed = {
+            each.name
+            for each in documents
+            if each.kind == "calendars" and each.change != "unchanged"
+        }
+        say_effects(client, given.documents, changed)
     _show(documents, [*jobs, *map(as_deleted, surplus)], form)
     say_warnings(jobs)
     say_if_dry(is_dry=is_dry)
+
+
+def _apply(client: "Client", given: GivenFiles, surplus: Sequence[JobView], form: str) -> None:
+    """Apply files, delete the *surplus* jobs, and print what was done.
+
+    The jobs of one part are printed together. More are printed part by part, because those of large
+    files need much memory; only JSON and YAML are one document.
+    """
+    documents = apply_documents(client, given.documents, is_dry=False)
+    parts = _applied_parts(client, given.jobs, surplus)
+    if len(given.jobs) <= ITEMS_MAX or form in ("json", "yaml"):
+        jobs = [job for part in parts for job in part]
+        _show(documents, jobs, form)
+        say_warnings(jobs)
+        return
+    if documents:
+        show_many(documents, APPLIED, form)
+        if form in ("table", "wide"):
+            out("")
+    rows = Rows(APPLIED_JOB, form)
+    for part in parts:
+        rows.print(part)
+        say_warnings(part)
+
+
+def _applied_parts(
+    client: "Client", definitions: Sequence[Fields], surplus: Sequence[JobView]
+) -> Iterator[list[AppliedView]]:
+    yield from apply_all(client, definitions)
+    for job in surplus:
+        client.delete_job(job.job_id)
+    if surplus:
+        yield list(map(as_deleted, surplus))
 
 
 def check_given(
@@ -104,7 +138,7 @@ def apply_given(
 ) -> tuple[list[AppliedDocument], list[AppliedView]]:
     """Create or replace documents and then jobs."""
     documents = apply_documents(client, given.documents, is_dry=False)
-    return documents, apply_all(client, given.jobs)
+    return documents, [job for part in apply_all(client, given.jobs) for job in part]
 
 
 def _show(documents: list[AppliedDocument], jobs: list[AppliedView], form: str) -> None:

@@ -68,7 +68,7 @@ def deploy(place: str, *, is_dry: bool, namespace: str | None, form: str) -> Non
         applied = check_all(client, definitions, views=True)
         notes = list(_moves(client, definitions, applied))
         if not is_dry:
-            applied = apply_all(client, definitions)
+            applied = [job for part in apply_all(client, definitions) for job in part]
     show_many(applied, APPLIED, form)
     say_warnings(applied)
     for note in notes:

@@ -61,24 +61,25 @@ def check_all(
     return checked
 
 
-def apply_all(client: "Client", definitions: Sequence[Fields]) -> list[AppliedView]:
-    """Create or replace the jobs *definitions*, and return them with their changes.
+def apply_all(client: "Client", definitions: Sequence[Fields]) -> Iterator[list[AppliedView]]:
+    """Create or replace the jobs *definitions*, and yield them with their changes, in parts.
 
     Raises:
-        RequestFailed: A job is refused; those before it are saved, and others of its batch.
+        RequestFailed: A job is refused; those before it are saved, and others of its part.
     """
-    applied: list[AppliedView] = []
+    count = 0
     with Counter("applied", len(definitions)) as counter:
         for part in put_in_parts(client, definitions, is_dry=False, views=True):
-            applied += _applied(part)
+            applied = list(_applied(part))
+            count += len(applied)
+            yield applied
             for definition, item in part:
                 if item.error is not None:
-                    if applied:
-                        say(f"{len(applied)} jobs are applied, but:")
+                    if count:
+                        say(f"{count:,} jobs are applied, but:")
                     error = failure_of_item(item.error, definition)
                     _raise([(definition, error)], is_one=len(definitions) == 1)
             counter.add(len(part))
-    return applied
 
 
 def _raise(refusals: Sequence[tuple[Fields, "RequestFailed"]], *, is_one: bool) -> None:

@@ -109,7 +109,7 @@ def list_secrets(*, namespace: str | None, is_everywhere: bool, form: str) -> No
 def delete_secrets(names: tuple[str, ...], *, is_dry: bool, namespace: str | None) -> None:
     """Delete secrets.
 
-    Jobs that name them stay; `rota secret uses NAME` lists these jobs. Their attempts are lost
+    Jobs that name them stay; `rota secret uses NAME` lists them. Their attempts are lost
     until the secret is set again.
     """
     within = namespace or DEFAULT
@@ -121,7 +121,7 @@ def delete_secrets(names: tuple[str, ...], *, is_dry: bool, namespace: str | Non
 
 @secret.command(
     "uses",
-    short_help="List the jobs that name a secret.",
+    short_help="List the jobs and webhooks that name a secret.",
     epilog=examples("rota secret uses db", "rota secret uses db -n team-a -o name"),
 )
 @click.argument("name")
@@ -129,7 +129,10 @@ def delete_secrets(names: tuple[str, ...], *, is_dry: bool, namespace: str | Non
 @format_option
 @url_option
 def list_uses(name: str, *, namespace: str | None, form: str) -> None:
-    """List the tasks that name a secret, with the variables and files that have its value."""
+    """List the tasks that name a secret, with the variables and files that have its value.
+
+    Webhooks whose key it is are listed too, for callers who may read webhooks.
+    """
     within = namespace or DEFAULT
     with connect() as client:
         client.secret(name, namespace=within)  # A mistyped name is an error, not an empty list.
@@ -154,30 +157,50 @@ def _value() -> bytes:
 
 
 class Use(View, frozen=True):
-    """A variable or a file of a task that has the value of a secret."""
+    """A variable or a file of a task that has the value of a secret, or a webhook with its key.
 
-    job: str
-    task: str
-    variable: str
-    file: str
+    Attributes:
+        job: The job of the task; this and the next three are empty for a webhook.
+        task: The task.
+        variable: The variable; empty for a file.
+        file: The file; empty for a variable.
+        webhook: The webhook; empty for a task.
+    """
+
+    job: str = ""
+    task: str = ""
+    variable: str = ""
+    file: str = ""
+    webhook: str = ""
 
 
 def _uses(client: "Client", namespace: str, name: str) -> Iterator[Use]:
+    from rota.client.errors import NotAllowed
+
     for listed in client.jobs(namespace=namespace):
         yield from _uses_in(listed, name)
+    try:
+        webhooks = list(client.documents("webhooks"))
+    except NotAllowed:
+        say("webhooks are not listed: only administrators and auditors may read them")
+        return
+    for webhook in webhooks:
+        definition = webhook.definition
+        if (definition.get("namespace", DEFAULT), definition.get("secret")) == (namespace, name):
+            yield Use(webhook=webhook.name)
 
 
 def _uses_in(job: JobView, name: str) -> Sequence[Use]:
-    found: list[Use] = []
+    found, full = list[Use](), f"{job.namespace}/{job.name}"
     for task in job.tasks or ():
         if task.secrets is None:
             continue
         for variable, used in task.secrets.env.items():
             if used == name:
-                found.append(Use(f"{job.namespace}/{job.name}", task.name, variable, ""))
+                found.append(Use(job=full, task=task.name, variable=variable))
         for file, used in task.secrets.files.items():
             if used == name:
-                found.append(Use(f"{job.namespace}/{job.name}", task.name, "", file))
+                found.append(Use(job=full, task=task.name, file=file))
     return found
 
 
@@ -192,11 +215,12 @@ SECRET: Look[SecretView] = Look(
     ),
 )
 USE: Look[Use] = Look(
-    name=lambda found: found.job,
+    name=lambda found: found.job or f"webhook/{found.webhook}",
     columns=(
-        Column("JOB", lambda found, _: found.job),
-        Column("TASK", lambda found, _: found.task),
+        Column("JOB", lambda found, _: found.job or "-"),
+        Column("TASK", lambda found, _: found.task or "-"),
         Column("VARIABLE", lambda found, _: found.variable or "-"),
         Column("FILE", lambda found, _: found.file or "-"),
+        Column("WEBHOOK", lambda found, _: found.webhook, is_optional=True),
     ),
 )

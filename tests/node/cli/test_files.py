@@ -282,6 +282,23 @@ def test_a_calendar_that_names_a_new_one_is_planned_as_replaced(rota: Rota, tmp_
     }
 
 
+def test_the_jobs_of_large_files_are_printed_in_one_table(rota: Rota, tmp_path: Path) -> None:
+    job = "{{name: large-{}, namespace: large, command: x, labels: {{large: x}}}}\n"
+    rota("apply", "-f", written(tmp_path, job.format("old")))
+    file = written(tmp_path, *map(job.format, range(1_001)))
+
+    applied = rota("apply", "-f", file, "--prune", "-l", "large=x", "--yes")
+    again = rota("apply", "-f", file, "-o", "json")
+
+    title, *rows = applied.out.splitlines()
+    assert title.split() == ["JOB", "CHANGE", "VERSION", "SCHEDULE", "NEXT"]
+    assert [row.split()[:2] for row in rows] == [
+        *([f"large/large-{number}", "created"] for number in range(1_001)),
+        ["large/large-old", "deleted"],
+    ]
+    assert {each["change"] for each in again.json} == {"unchanged"}
+
+
 def test_a_long_plan_names_all_changes_and_shows_the_details_of_the_first(
     node: Rotad, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,10 @@ def test_a_secret_is_set_from_standard_input_listed_used_and_deleted(
     job = {"name": "uses", "namespace": "team-a", "secrets": {"files": {"pg.pass": "db"}}}
     node.create(**job, command="true")
     listed = rota("secret", "list", "-n", "team-a", "-o", "json")
+    hook = {"format": "github", "namespace": "team-a", "secret": "db"}
+    node.call("PUT", "/api/v1/webhooks/deliveries", hook)
     uses = rota("secret", "uses", "db", "-n", "team-a")
+    node.call("DELETE", "/api/v1/webhooks/deliveries")
     deleted = rota("secret", "delete", "db", "-n", "team-a")
     after = rota("secret", "list", "-A", "-o", "json")
 
@@ -46,6 +49,7 @@ def test_a_secret_is_set_from_standard_input_listed_used_and_deleted(
     assert [each["name"] for each in listed.json] == ["db"]
     assert "uses  main" in uses.out
     assert "pg.pass" in uses.out
+    assert uses.out.splitlines()[-1].split() == ["-", "-", "-", "-", "deliveries"]
     assert after.json == []
     for ran in (made, listed, uses, deleted):
         assert VALUE not in ran.out + ran.err
