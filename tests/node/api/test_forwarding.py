@@ -301,8 +301,9 @@ def test_a_batch_is_split_and_its_results_are_in_order(cluster: Cluster) -> None
     pointers = [error["pointer"] for error in made[7]["error"]["errors"]]
     assert pointers == ["/items/7/schedule"]
 
-    again = node.call("PUT", "/api/v1/jobs:batch", {"items": items})["items"]
-    assert [each["change"] for each in again if each["job"]] == ["unchanged"] * 38
+    changed = [{**each, "priority": 1} for each in items]
+    again = node.call("PUT", "/api/v1/jobs:batch", {"items": changed})["items"]
+    assert [each["change"] for each in again if each["job"]] == ["replaced"] * 38
 
 
 @pytest.mark.parametrize("header", OF_NODES)
