@@ -32,6 +32,7 @@ CHECKED = (
 NOT_CHECKED = {
     # Each item of these is judged by itself, and its error is in a 200.
     "create_many": {"negative_data_rejection"},
+    "put_many": {"negative_data_rejection"},
     "trigger_many": {"negative_data_rejection"},
     # Any of these is also an address of a job, whose name follows its namespace.
     "pause_job": {"allow_header_conformance", "unsupported_method"},
