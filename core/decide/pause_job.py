@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from rota.core.decide.dependencies import run_if_met
-from rota.core.decide.recount_fires import restart_fires
+from rota.core.decide.recount_fires import COUNTED_AGAIN, restart_fires
 from rota.core.errors import not_found
 from rota.core.model.ids import JobId
 from rota.core.model.job import Job, Pause
@@ -44,7 +44,7 @@ def resume_job(draft: Draft, command: ResumeJob) -> Reply:
     job = _job(draft, command.job_id)
     is_restarted = restart_fires(draft, job)
     if is_restarted and job.pause is None:
-        draft.publish_job(job, JobEvent.RESUMED, "the schedules count from now again")
+        draft.publish_job(job, JobEvent.RESUMED, COUNTED_AGAIN)
     if job.pause is not None:
         resume(draft, job)
     return JobSaved(job.id, version=job.version, is_new=False)

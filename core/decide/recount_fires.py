@@ -51,6 +51,10 @@ def silent_until(job: Job, plan: JobPlan, wall: Instant) -> Instant | None:
     return min(skipping, default=None)
 
 
+COUNTED_AGAIN = "the schedules count from now again"
+"""The detail of a resumption of a job that is not paused; see `restart_fires`."""
+
+
 def restart_fires(draft: Draft, job: Job) -> bool:
     """Count the schedules of *job* from the wall clock, if they skip fire times after it.
 

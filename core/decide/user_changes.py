@@ -7,6 +7,7 @@ clusters trigger thousands of executions for each change of a job.
 
 from msgspec.structs import replace
 
+from rota.core.decide.recount_fires import COUNTED_AGAIN
 from rota.core.model.author import Author
 from rota.core.model.execution import Execution
 from rota.core.model.job import Job
@@ -62,8 +63,11 @@ def resumed(draft: Draft, command: ResumeJob, reply: Reply) -> UserChange | None
     """Return the end of the pause of a job, or that its schedules count from now; else None."""
     del reply
     job = draft.state.jobs[command.job_id]
-    is_changed = job.pause is not None or draft.plan(job.id) != draft.state.plans[job.id]
-    return _of_job(draft, Action.JOB_RESUMED, command.author, job) if is_changed else None
+    if job.pause is not None:
+        return _of_job(draft, Action.JOB_RESUMED, command.author, job)
+    if draft.plan(job.id) == draft.state.plans[job.id]:
+        return None
+    return _of_job(draft, Action.JOB_RESUMED, command.author, job, detail=COUNTED_AGAIN)
 
 
 def cancelled(draft: Draft, command: Cancel, reply: Reply) -> UserChange | None:

@@ -78,7 +78,8 @@ class UserChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             of a job.
         before: The version of the job or document before the change; 0 if there was none.
         after: The version of the job or document after the change; 0 if there is none.
-        detail: The reason of a pause; the execution that a rerun runs again; the id of a backfill;
+        detail: The reason of a pause; that a job resumed without a pause counts its schedules from
+            now; the execution that a rerun runs again; the id of a backfill;
             the versions of a document that are missing before this change.
         document: The shared document that was changed; None for a job or an execution.
     """

@@ -38,7 +38,8 @@ class ChangeView(View, frozen=True):
             of a job.
         before: The version of the definition before the change; null if there was none.
         after: The version of the definition after the change; null if it is deleted.
-        detail: The reason of a pause; the execution that a rerun runs again; which versions of a
+        detail: The reason of a pause; that a job resumed without a pause counts its schedules from
+            now; the execution that a rerun runs again; which versions of a
             shared document before this one are not in the record.
         kind: The kind of the shared document, such as ``types``; null for a job or an execution.
         document: The name of the shared document; null for a job or an execution.

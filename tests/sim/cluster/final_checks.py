@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from rota.core.decide.recount_fires import COUNTED_AGAIN
 from rota.core.model.backfill import ACTIVE, Backfill
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
@@ -166,14 +167,16 @@ def _see_changes(world: World, story: Story, records: Records) -> None:
     """C1, C2: each change of a job has one row, and the rows lead to the job as it is."""
     if story.job_id is None:
         return
-    actions = Counter(each.action for each in records.changes[story.job_id])
+    changes = records.changes[story.job_id]
+    actions = Counter(each.action for each in changes)
     job = records.jobs.get(story.job_id)
     found = actions[Action.JOB_CREATED], actions[Action.JOB_DELETED]
     if found != (1, int(job is None)):
         raise Violation(f"C1: {story.spec.full_name} ({job}) has the changes {actions}")
     if job is None:
         return
-    pauses = actions[Action.JOB_PAUSED] - actions[Action.JOB_RESUMED]
+    recounts = sum(each.detail == COUNTED_AGAIN for each in changes)
+    pauses = actions[Action.JOB_PAUSED] - actions[Action.JOB_RESUMED] + recounts
     # The pauses of a circuit breaker are no changes of users.
     is_led_to = bool(job.spec.pause_after_failures) or pauses == int(job.pause is not None)
     if actions[Action.JOB_REPLACED] != job.version - 1 or not is_led_to:

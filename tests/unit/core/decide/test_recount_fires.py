@@ -47,6 +47,7 @@ def test_resuming_counts_from_now_and_fires_at_each_time_again() -> None:
         shard.pass_time(MINUTE)
 
     assert (silent, resumed) == (at("14:05"), at("12:05"))
+    assert shard.user_changes()[-1].detail == "the schedules count from now again"
     assert shard.fired() == ["12:05:00", "12:10:00", "14:00:00"]
 
 
