@@ -513,9 +513,11 @@ class Shard:
     def _is_due(self, timer: Timer, counted: int) -> bool:
         return counted <= (self.clock if timer.timescale is Timescale.WALL else self.elapsed)
 
-    def deliver(self, to: "Shard | None" = None) -> None:
-        """Deliver all messages to the shard *to*, or to this one, and confirm them."""
-        while self.messages:
+    def deliver(self, to: "Shard | None" = None, most: int = 100_000) -> None:
+        """Deliver *most* messages at most to the shard *to*, or to this one, and confirm them."""
+        for _ in range(most):
+            if not self.messages:
+                return
             key, message = next(iter(self.messages.items()))
             del self.messages[key]
             (to or self).do(ReceiveMessage(message=message))
