@@ -37,18 +37,18 @@ class GivenFiles:
 def read_files(files: Iterable[str], namespace: str | None) -> GivenFiles:
     """Return the content of *files*; jobs are in *namespace* unless they name their own.
 
-    Searches for garbage among what is read, all of which stays, would take longer than the reading
-    itself: there are none meanwhile.
+    The garbage collector is off meanwhile: all that is read stays, and the collector, which would
+    traverse it again and again, would take longer than the reading.
 
     Raises:
         InvalidFile: A file cannot be parsed, a document is malformed, or a name occurs twice.
     """
-    has_searches = gc.isenabled()
+    was_on = gc.isenabled()
     gc.disable()
     try:
         return given_in(items_in(files), namespace)
     finally:
-        if has_searches:
+        if was_on:
             gc.enable()
 
 

@@ -8,6 +8,7 @@ import msgspec
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Counter
 from rota.client.cli.display.table_columns import AppliedView
+from rota.client.cli.human import counted
 from rota.client.cli.jobs.job_batches import failure_of_item, put_in_parts
 from rota.client.cli.jobs.job_files import elements_of, full_name_of, types_in
 from rota.client.cli.jobs.job_flags import Fields
@@ -32,7 +33,7 @@ def check_all(
         definitions: The jobs.
         written_before: Kind and name of the documents that will be written before them. A job that
             lacks only one of these, or a job before it, cannot be checked yet.
-        views: Whether the jobs are returned, which takes the node three times as long.
+        views: Whether the jobs are returned, which is more work for the node.
 
     Raises:
         RequestFailed: A job is refused. The errors of all but the last invalid job are printed.
@@ -76,7 +77,7 @@ def apply_all(client: "Client", definitions: Sequence[Fields]) -> Iterator[list[
             for definition, item in part:
                 if item.error is not None:
                     if count:
-                        say(f"{count:,} jobs are applied, but:")
+                        say(f"{counted(count, 'job is', 'jobs are')} applied, but:")
                     error = failure_of_item(item.error, definition)
                     _raise([(definition, error)], is_one=len(definitions) == 1)
             counter.add(len(part))
